@@ -1,0 +1,61 @@
+# The flags every target of ours shares, and the two kinds of library: ordinary and hook-safe.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# All executables find the preload library beside them: bin/reprise, lib/libreprise.so.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+add_library(reprise_flags INTERFACE)
+target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wno-sign-compare
+                       $<$<BOOL:${REPRISE_WERROR}>:-Werror>)
+target_include_directories(reprise_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+
+# Sanitizers apply to our own process, never to code that is loaded into somebody else's.
+add_library(reprise_sanitize INTERFACE)
+if(REPRISE_SANITIZE)
+  target_compile_options(reprise_sanitize INTERFACE -fsanitize=${REPRISE_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_link_options(reprise_sanitize INTERFACE -fsanitize=${REPRISE_SANITIZE})
+endif()
+
+# Code that runs inside someone else's process: no exceptions, no RTTI, no C++ runtime, and
+# thread-local storage that never calls into the loader.
+add_library(reprise_hook_flags INTERFACE)
+target_compile_options(reprise_hook_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics>
+  -ftls-model=initial-exec -fvisibility=hidden -fno-builtin-malloc -fno-builtin-free
+  -fno-builtin-calloc -fno-builtin-realloc)
+target_link_libraries(reprise_hook_flags INTERFACE reprise_flags)
+
+# reprise_library(NAME source...): an ordinary library of one room, exported as reprise::NAME.
+function(reprise_library name)
+  add_library(reprise_${name} STATIC ${ARGN})
+  add_library(reprise::${name} ALIAS reprise_${name})
+  set_target_properties(reprise_${name} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(reprise_${name} PRIVATE $<BUILD_INTERFACE:reprise_flags>
+                        $<BUILD_INTERFACE:reprise_sanitize>)
+  target_include_directories(reprise_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/reprise>)
+endfunction()
+
+# reprise_test(NAME LABEL label SOURCES source... LIBRARIES library...): one GoogleTest executable,
+# registered with CTest as NAME.
+function(reprise_test name)
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE reprise_flags reprise_sanitize ${arg_LIBRARIES}
+                        GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
+endfunction()

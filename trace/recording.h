@@ -1,0 +1,91 @@
+// A recording in memory: who allocated what, when it died, and where in the program that happened.
+// The time of a recording is its event index: the position of a malloc or free in the global order.
+#ifndef REPRISE_TRACE_RECORDING_H_
+#define REPRISE_TRACE_RECORDING_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::trace {
+
+// Marks an index that names nothing, and an allocation that was never freed.
+inline constexpr uint32_t kNone = UINT32_MAX;
+inline constexpr uint64_t kNever = UINT64_MAX;
+
+// An executable or shared library of the recorded process.
+struct Module {
+  std::string path;
+  std::string build_id;  // lower-case hexadecimal; empty when it has none
+  uint64_t base = 0;     // load address in the recorded run; informative only
+};
+
+// A call site: the return address of the allocating call, as module + offset, and how deep the
+// stack was there, in 16-byte units. Together they name the call path (Mytkowicz et al., Inferred
+// Call Path Profiling, 2009).
+struct Site {
+  uint32_t module = kNone;  // index into Recording::modules; kNone: outside every known module
+  uint64_t offset = 0;      // bytes from the module's load address; absolute when module is kNone
+  uint32_t depth = 0;       // 16-byte units from the thread's stack base, modulo 2^17; 0: not known
+};
+
+// A thread, named by how it came to be, so that the same thread has the same name in the next run.
+struct Thread {
+  uint64_t path = 0;         // see interpose/thread_path.h; kMainThreadPath for the main thread
+  uint32_t parent = kNone;   // index into Recording::threads
+  uint64_t first_event = 0;  // half-open range of event indices in which the thread had events
+  uint64_t end_event = 0;
+};
+
+enum class AllocationKind : uint8_t { kMalloc, kCalloc, kAligned, kRealloc };
+
+// One successful allocation.
+struct Allocation {
+  uint64_t birth = 0;            // event index
+  uint64_t death = kNever;       // event index of its free; kNever: still live at the end
+  uint64_t size = 0;             // bytes requested; 0 is possible
+  uint32_t site = kNone;         // index into Recording::sites
+  uint32_t thread = 0;           // allocating thread
+  uint32_t free_thread = kNone;  // thread that freed it; kNone when death is kNever
+  uint32_t previous = kNone;     // kRealloc: the allocation it replaced, which died one event earlier
+  AllocationKind kind = AllocationKind::kMalloc;
+  uint8_t log2_alignment = 0;    // of aligned requests; 0: the allocator's usual 16 bytes
+};
+
+// What is known of the process image that was recorded.
+struct Process {
+  uint64_t place = 0;         // its place in the process tree (interpose/session.h)
+  uint64_t parent_place = 0;  // 0 for the program that was started
+  uint32_t start_order = 0;   // 0 for the program that was started
+  std::string executable;     // path
+  std::string build_id;       // of the executable
+  std::string command;        // only with --with-command
+  uint64_t unpreloadable = 0; // children it started that could not be preloaded
+  bool complete = false;      // the image ended in the ordinary way, with its end mark
+};
+
+// A stretch of a damaged file that could not be read.
+struct Damage {
+  uint64_t offset = 0;  // bytes from the start of the file
+  uint64_t bytes = 0;   // skipped
+  std::string reason;
+};
+
+struct Recording {
+  Process process;
+  std::vector<Module> modules;
+  std::vector<Site> sites;
+  std::vector<Thread> threads;
+  std::vector<Allocation> allocations;  // by birth, ascending
+  // (index into allocations, bytes): what malloc_usable_size answered where the program asked.
+  std::vector<std::pair<uint32_t, uint64_t>> usable_answers;
+  uint64_t events = 0;           // allocations, frees and unmatched frees; a realloc is two events
+  uint64_t unmatched_frees = 0;  // frees of addresses that were never seen allocated
+  uint64_t lost_events = 0;      // events that the recorder or a damaged file lost
+  std::vector<Damage> damage;
+};
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_RECORDING_H_

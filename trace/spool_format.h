@@ -1,0 +1,96 @@
+// The spool: what a recorded process writes, straight into an mmap-ed sparse file, so that nothing
+// is lost when it is killed. A spool is raw and fast; `reprise` turns it into a compact trace.
+// Plain data only: this header is used inside the recorded process. Byte order: the machine's.
+//
+// Layout: SpoolHeader (one page) | module records | chunks of kSpoolChunkBytes each.
+// A chunk: SpoolChunk, then events in program order of the thread named by the latest kThread event
+// before them (a chunk always begins with one, and is passed on to another thread when its thread
+// ends). Word 0 of an event is written last and is never zero, so a zero word ends a chunk.
+//
+// Word 0: bits 0..3 kind, bits 4..19 stamp modulo 2^16, bits 20..63 address >> kSpoolAddressShift.
+// A stamp is the event's place in the global order; the reader takes the value nearest to the
+// thread's previous stamp (kThread and kEpoch events carry it in full, and one is written whenever
+// a thread's stamp moved by 2^14 or more since its previous event).
+#ifndef REPRISE_TRACE_SPOOL_FORMAT_H_
+#define REPRISE_TRACE_SPOOL_FORMAT_H_
+
+#include <stdint.h>
+
+namespace reprise::trace {
+
+inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535052;  // "RPSPOOL1" in little-endian bytes
+inline constexpr uint32_t kSpoolVersion = 1;
+inline constexpr uint32_t kSpoolByteOrder = 0x01020304;
+inline constexpr uint64_t kSpoolHeaderBytes = 4096;
+inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
+inline constexpr uint64_t kSpoolChunkBytes = 256 << 10;
+inline constexpr uint64_t kSpoolChunksOffset = kSpoolHeaderBytes + kSpoolModuleBytes;
+inline constexpr uint32_t kSpoolChunkMagic = 0x4b4e4843;  // "CHNK"
+#if defined(__aarch64__)
+inline constexpr int kSpoolAddressShift = 4;  // 48-bit addresses, blocks 16-byte aligned
+#else
+inline constexpr int kSpoolAddressShift = 3;  // 47-bit addresses, blocks 8-byte aligned
+#endif
+
+enum SpoolEventKind : uint64_t {
+  kSpoolMalloc = 1,        // 3 words: word 0, site word, size word
+  kSpoolCalloc = 2,        // 3 words
+  kSpoolAligned = 3,       // 3 words
+  kSpoolReallocAlloc = 4,  // 3 words; follows its kSpoolReallocFree in the same thread
+  kSpoolFree = 5,          // 1 word
+  kSpoolReallocFree = 6,   // 1 word: the old block, stamped before the call
+  kSpoolReallocFailed = 7, // 1 word: the old block lives on; revokes the kSpoolReallocFree
+  kSpoolUsable = 8,        // 2 words: word 0, the answer of malloc_usable_size
+  kSpoolThread = 9,        // 4 words: word 0, thread id | parent id << 32, path, full stamp
+  kSpoolEpoch = 10,        // 2 words: word 0, full stamp
+  kSpoolSkip = 11,         // 1 word: ignore it
+};
+
+// Site word: return address in bits 0..46, stack depth in 16-byte units modulo 2^17 in bits 47..63.
+inline constexpr int kSpoolSiteBits = 47;
+// Size word: bytes requested in bits 0..55, log2 of the alignment in bits 56..63 (0: the usual one).
+inline constexpr int kSpoolSizeBits = 56;
+
+// At SpoolHeader::module_bytes_used and below; 8-byte aligned; `path` then `build_id` (raw bytes)
+// follow. `bytes` is written last.
+struct SpoolModule {
+  uint32_t bytes;          // of this record, padding included; 0: not written yet
+  uint16_t path_bytes;
+  uint16_t build_id_bytes;
+  uint64_t base;           // load address
+  uint64_t begin, end;     // the half-open range of its addresses
+  uint64_t stamp;          // from when on: a later module may take the addresses of an earlier one
+};
+
+struct SpoolHeader {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t byte_order;
+  uint32_t address_shift;
+  uint32_t pid;
+  uint64_t start_time;        // of the process, clock ticks since boot: tells a reused pid apart
+  uint64_t place;             // recording.h, Process
+  uint64_t parent_place;
+  uint32_t start_order;
+  uint32_t complete;          // 1: the process said goodbye; nothing follows
+  uint64_t module_bytes_used; // atomic
+  uint64_t chunks_used;       // atomic: chunks [0, chunks_used) may hold events
+  uint64_t lost_events;       // atomic
+  uint64_t next_stamp;        // atomic: the global order; the first stamp is 1
+  uint64_t unpreloadable;     // atomic
+  uint32_t threads;           // atomic: thread ids given out; the main thread is 0
+  char executable[1024];      // zero-terminated; cut when longer
+};
+static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
+
+struct SpoolChunk {
+  uint32_t magic;     // kSpoolChunkMagic; 0: never used
+  uint32_t index;     // its own number
+  uint64_t bytes;     // of events, set when sealed; 0: still written to
+  uint64_t checksum;  // XXH3 (64 bits) over those bytes; 0 when not sealed
+  uint64_t reserved;
+};
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_SPOOL_FORMAT_H_
