@@ -1,0 +1,51 @@
+#include "cli/command.h"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace reprise::cli {
+
+int Fail(const absl::Status& status) {
+  const std::string message(status.message());
+  std::fprintf(stderr, "reprise: %s\n", message.c_str());
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+      return kUsage;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+      return kBadInput;
+    case absl::StatusCode::kAborted:
+      return kNo;
+    default:
+      return kSystem;
+  }
+}
+
+void PrintJson(const nlohmann::ordered_json& json) {
+  // Paths need not be UTF-8; what is not is replaced rather than thrown about.
+  std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
+
+std::string HumanBytes(double bytes) {
+  static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? absl::StrFormat("%.0f B", bytes)
+                   : absl::StrFormat("%.1f %s", bytes, kUnits[unit]);
+}
+
+absl::Status SystemError(int error, const std::string& what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+}  // namespace reprise::cli

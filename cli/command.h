@@ -1,0 +1,53 @@
+// What every subcommand of `reprise` shares: how it is registered, how it fails, how it prints.
+#ifndef REPRISE_CLI_COMMAND_H_
+#define REPRISE_CLI_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace reprise::cli {
+
+// The exit codes that scripts rely on.
+enum ExitCode : int {
+  kDone = 0,
+  kNo = 1,         // the answer is no: plan invalid, comparison failed
+  kUsage = 2,      // the command line is wrong
+  kBadInput = 3,   // an input file is wrong
+  kSystem = 4,     // the system refused
+  kLauncher = 125, // record and replay: reprise itself failed
+  kCannotRun = 126,  // record and replay: the program cannot be run or preloaded
+  kNotFound = 127,   // record and replay: the program was not found
+};
+
+// A subcommand adds itself to the application and stores what to run in `run`, which returns the
+// exit code. Its options live as long as the callback.
+using Run = std::function<int()>;
+void AddRecord(CLI::App& app, Run& run);
+void AddInfo(CLI::App& app, Run& run);
+void AddPlan(CLI::App& app, Run& run);
+void AddCheck(CLI::App& app, Run& run);
+void AddReplay(CLI::App& app, Run& run);
+void AddCompare(CLI::App& app, Run& run);
+void AddConvert(CLI::App& app, Run& run);
+
+// Prints `status` as one line on stderr and returns its exit code: kUsage for FailedPrecondition,
+// kBadInput for InvalidArgument, DataLoss, OutOfRange and Unimplemented (a newer version), kNo for
+// Aborted, kSystem for everything else.
+int Fail(const absl::Status& status);
+
+// Writes one JSON object and a newline to stdout.
+void PrintJson(const nlohmann::ordered_json& json);
+
+// 1234567 as "1.2 MiB".
+std::string HumanBytes(double bytes);
+
+// An absl::Status of the errno `error`: "what: strerror". Maps to kSystem.
+absl::Status SystemError(int error, const std::string& what);
+
+}  // namespace reprise::cli
+
+#endif  // REPRISE_CLI_COMMAND_H_

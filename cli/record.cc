@@ -1,0 +1,10 @@
+#include "cli/command.h"
+
+namespace reprise::cli {
+
+void AddRecord(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("record", "not built yet");
+  command->callback([&run] { run = [] { return static_cast<int>(kUsage); }; });
+}
+
+}  // namespace reprise::cli
