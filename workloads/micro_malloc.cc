@@ -1,0 +1,200 @@
+// micro_malloc: four small loops over malloc and free. Checksums of what the blocks held go to
+// standard output and do not depend on the allocator; times go to standard error. An event is one
+// malloc or one free.
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct Outcome {
+  uint64_t events = 0;
+  uint64_t checksum = 0;
+};
+
+// xorshift64* (Vigna 2016): cheap enough not to drown the allocator in a benchmark of it.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t operator()() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return state_ * 0x2545f4914f6cdd1d;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// Keeps the compiler from removing a malloc together with its free.
+void Escape(void* pointer) { asm volatile("" : : "g"(pointer) : "memory"); }
+
+void* Allocate(size_t size) {
+  void* block = std::malloc(size);
+  if (block == nullptr) {
+    std::fprintf(stderr, "micro_malloc: out of memory\n");
+    std::_Exit(1);
+  }
+  Escape(block);
+  return block;
+}
+
+uint64_t ReadWord(const void* block) {
+  uint64_t word;
+  std::memcpy(&word, block, sizeof(word));
+  return word;
+}
+
+void WriteWord(void* block, uint64_t word) { std::memcpy(block, &word, sizeof(word)); }
+
+// A live set of 10,000 blocks of 16 to 1024 bytes; each step replaces a random one.
+Outcome LiveSet(uint64_t events) {
+  constexpr size_t kLive = 10'000;
+  Random random(1);
+  const auto fresh = [&random] {
+    const uint64_t size = 16 + random() % 1009;
+    void* block = Allocate(size);
+    WriteWord(block, size);
+    return block;
+  };
+  std::vector<void*> live(kLive);
+  for (void*& block : live) block = fresh();
+  Outcome outcome;
+  for (uint64_t i = 0; i < events / 2; ++i) {
+    void*& block = live[random() % kLive];
+    outcome.checksum += ReadWord(block) * (i + 1);
+    std::free(block);
+    block = fresh();
+  }
+  for (void* block : live) std::free(block);
+  outcome.events = events / 2 * 2 + 2 * kLive;
+  return outcome;
+}
+
+// One thread allocates, the other frees. They meet once per batch, so that it is the allocator that
+// is measured and not the hand-over.
+Outcome CrossThread(uint64_t events) {
+  constexpr uint64_t kBatch = 256;
+  constexpr uint64_t kRing = 16 * kBatch;
+  std::vector<void*> ring(kRing);
+  std::atomic<uint64_t> made{0};
+  std::atomic<uint64_t> freed{0};
+  const uint64_t blocks = events / 2 / kBatch * kBatch;
+  Outcome outcome;
+  std::jthread consumer([&] {
+    for (uint64_t i = 0; i < blocks; ++i) {
+      while (made.load(std::memory_order_acquire) <= i) std::this_thread::yield();
+      void* block = ring[i % kRing];
+      outcome.checksum += ReadWord(block) * (i + 1);
+      std::free(block);
+      if ((i + 1) % kBatch == 0) freed.store(i + 1, std::memory_order_release);
+    }
+  });
+  Random random(2);
+  for (uint64_t i = 0; i < blocks; ++i) {
+    while (i - freed.load(std::memory_order_acquire) >= kRing) std::this_thread::yield();
+    const uint64_t size = 16 + random() % 1009;
+    void* block = Allocate(size);
+    WriteWord(block, size);
+    ring[i % kRing] = block;
+    if ((i + 1) % kBatch == 0) made.store(i + 1, std::memory_order_release);
+  }
+  consumer.join();
+  outcome.events = 2 * blocks;
+  return outcome;
+}
+
+// The best case of every free list: 64 bytes, freed at once.
+Outcome Lifo(uint64_t events) {
+  Outcome outcome;
+  for (uint64_t i = 0; i < events / 2; ++i) {
+    void* block = Allocate(64);
+    WriteWord(block, i);
+    outcome.checksum += ReadWord(block);
+    std::free(block);
+  }
+  outcome.events = events / 2 * 2;
+  return outcome;
+}
+
+// Blocks of 64 KiB to 4 MiB, eight alive, every page touched: page faults and trimming.
+Outcome Large(uint64_t events) {
+  constexpr size_t kLive = 8;
+  constexpr size_t kPage = 4096;
+  Random random(4);
+  std::array<char*, kLive> live{};
+  Outcome outcome;
+  for (uint64_t i = 0; i < events / 2; ++i) {
+    char*& block = live[i % kLive];
+    if (block != nullptr) outcome.checksum += ReadWord(block);
+    std::free(block);
+    const size_t size = (64 << 10) + random() % ((4 << 20) - (64 << 10));
+    block = static_cast<char*>(Allocate(size));
+    for (size_t at = 0; at < size; at += kPage) block[at] = 1;
+    WriteWord(block, size);
+  }
+  for (char* block : live) std::free(block);
+  outcome.events = events / 2 * 2;
+  return outcome;
+}
+
+struct Case {
+  const char* name;
+  Outcome (*run)(uint64_t events);
+  uint64_t divisor;  // a large block costs as much as many small ones
+};
+
+constexpr Case kCases[] = {{"live_set", LiveSet, 1},
+                           {"cross_thread", CrossThread, 1},
+                           {"lifo", Lifo, 1},
+                           {"large", Large, 1000}};
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+void Measure(const Case& which, uint64_t events) {
+  const double cpu_before = CpuSeconds();
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = which.run(events / which.divisor);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+  const double cpu = CpuSeconds() - cpu_before;
+  std::printf("%-12s events %" PRIu64 " checksum %016" PRIx64 "\n", which.name, outcome.events,
+              outcome.checksum);
+  std::fprintf(stderr, "%-12s %.2f ns per event, %.3f s wall, %.3f s CPU\n", which.name,
+               1e9 * wall.count() / static_cast<double>(outcome.events), wall.count(), cpu);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  uint64_t events = 2'000'000;
+  std::vector<std::string> names;
+  CLI::App app{"Four small loops over malloc and free"};
+  app.add_option("cases", names, "live_set, cross_thread, lifo, large; default: all")
+      ->check(CLI::IsMember({"live_set", "cross_thread", "lifo", "large"}));
+  app.add_option("--events", events, "mallocs and frees per case; large: a thousandth of it")
+      ->check(CLI::Range(uint64_t{2000}, uint64_t{1} << 40));
+  CLI11_PARSE(app, argc, argv);
+  for (const Case& which : kCases) {
+    bool wanted = names.empty();
+    for (const std::string& name : names) wanted = wanted || name == which.name;
+    if (wanted) Measure(which, events);
+  }
+  return 0;
+}
