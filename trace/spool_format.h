@@ -5,7 +5,8 @@
 // Layout: SpoolHeader (one page) | module records | chunks of kSpoolChunkBytes each.
 // A chunk: SpoolChunk, then events in program order of the thread named by the latest kThread event
 // before them (a chunk always begins with one, and is passed on to another thread when its thread
-// ends). Word 0 of an event is written last and is never zero, so a zero word ends a chunk.
+// ends). Word 0 of an event is never zero; while the others are being written it is a kSpoolSkip. A
+// zero word is room that was never written: readers pass over it, word by word, to the chunk's end.
 //
 // Word 0: bits 0..3 kind, bits 4..19 stamp modulo 2^16, bits 20..63 address >> kSpoolAddressShift.
 // A stamp is the event's place in the global order; the reader takes the value nearest to the
@@ -43,7 +44,7 @@ enum SpoolEventKind : uint64_t {
   kSpoolUsable = 8,        // 2 words: word 0, the answer of malloc_usable_size
   kSpoolThread = 9,        // 4 words: word 0, thread id | parent id << 32, path, full stamp
   kSpoolEpoch = 10,        // 2 words: word 0, full stamp
-  kSpoolSkip = 11,         // 1 word: ignore it
+  kSpoolSkip = 11,         // bits 20..63 say how many words to pass over, this one included
 };
 
 // Site word: return address in bits 0..46, stack depth in 16-byte units modulo 2^17 in bits 47..63.

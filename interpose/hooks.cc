@@ -1,0 +1,232 @@
+#include "interpose/hooks.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/address_map.h"
+#include "interpose/process.h"
+#include "interpose/real.h"
+#include "interpose/recorder.h"
+#include "interpose/replayer.h"
+#include "interpose/side_heap.h"
+
+namespace reprise::interpose {
+namespace {
+
+using trace::SpoolEventKind;
+
+constexpr size_t kPage = 4096;
+
+// Where a request is to be served from. Starts the library on its first call, and notices a fork.
+inline Mode CurrentMode() {
+  const Mode mode = process.mode;
+  if (__builtin_expect(mode <= Mode::kPlain, 0)) {
+    if (mode == Mode::kUnstarted) {
+      Start();
+      return process.mode;
+    }
+    return mode;
+  }
+  if (Forked()) {
+    AfterFork();
+    return process.mode;
+  }
+  return mode;
+}
+
+inline bool Serves(Mode mode) { return mode >= Mode::kReplay; }
+inline bool Records(Mode mode) { return mode == Mode::kRecord || mode == Mode::kReplayRecord; }
+
+// A hook that is called while the library starts has no allocator to pass on to yet.
+void* StartingAllocate(size_t size, size_t alignment = 16) {
+  void* pointer = SideAllocate(size, alignment);
+  if (pointer == nullptr) errno = ENOMEM;
+  return pointer;
+}
+
+unsigned Log2(size_t alignment) { return 63 - __builtin_clzll(alignment | 1); }
+
+bool IsPowerOfTwo(size_t value) { return value != 0 && (value & (value - 1)) == 0; }
+
+// glibc's memalign takes any alignment and rounds it up to a power of two.
+size_t LegalAlignment(size_t alignment) {
+  if (alignment <= 16) return 16;
+  return IsPowerOfTwo(alignment) ? alignment : size_t{1} << (64 - __builtin_clzll(alignment));
+}
+
+template <typename Passed>
+void* Aligned(size_t alignment, size_t size, uint64_t site, Passed passed) {
+  const Mode mode = CurrentMode();
+  if (mode == Mode::kStarting) return StartingAllocate(size, LegalAlignment(alignment));
+  void* pointer;
+  if (Serves(mode)) {
+    if (alignment > (size_t{1} << 62)) {
+      errno = EINVAL;
+      return nullptr;
+    }
+    pointer = ReplayAllocate(size, LegalAlignment(alignment), site);
+  } else {
+    pointer = passed();
+  }
+  if (Records(mode) && pointer != nullptr) {
+    RecordAllocation(trace::kSpoolAligned, pointer, size, site, Log2(LegalAlignment(alignment)));
+  }
+  return pointer;
+}
+
+}  // namespace
+
+void* HookMalloc(size_t size, uint64_t site) {
+  const Mode mode = CurrentMode();
+  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayMalloc(size, site);
+  if (mode == Mode::kStarting) return StartingAllocate(size);
+  void* pointer = Serves(mode) ? ReplayMalloc(size, site) : real.malloc(size);
+  if (Records(mode) && pointer != nullptr) {
+    RecordAllocation(trace::kSpoolMalloc, pointer, size, site);
+  }
+  return pointer;
+}
+
+void* HookCalloc(size_t count, size_t size, uint64_t site) {
+  const Mode mode = CurrentMode();
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  if (mode == Mode::kStarting) return StartingAllocate(bytes);
+  void* pointer = Serves(mode) ? ReplayCalloc(bytes, site) : real.calloc(count, size);
+  if (Records(mode) && pointer != nullptr) {
+    RecordAllocation(trace::kSpoolCalloc, pointer, bytes, site);
+  }
+  return pointer;
+}
+
+void* HookRealloc(void* pointer, size_t size, uint64_t site) {
+  const Mode mode = CurrentMode();
+  if (mode == Mode::kStarting || __builtin_expect(IsSide(pointer), 0)) {
+    if (pointer == nullptr) return StartingAllocate(size);
+    // A side block is not in the recording, so its successor enters as a plain allocation.
+    void* fresh = mode == Mode::kStarting ? StartingAllocate(size) : HookMalloc(size, site);
+    if (fresh != nullptr) {
+      const size_t before = SideUsable(pointer);
+      memcpy(fresh, pointer, before < size ? before : size);
+      SideFree(pointer);
+    }
+    return fresh;
+  }
+  if (pointer == nullptr) return HookMalloc(size, site);
+  if (Records(mode)) RecordFree(trace::kSpoolReallocFree, pointer);
+  void* fresh = Serves(mode) ? ReplayRealloc(pointer, size, site) : real.realloc(pointer, size);
+  if (!Records(mode)) return fresh;
+  if (fresh != nullptr) {
+    RecordAllocation(trace::kSpoolReallocAlloc, fresh, size, site);
+  } else if (size != 0) {
+    RecordFree(trace::kSpoolReallocFailed, pointer);
+  }
+  return fresh;
+}
+
+void* HookReallocArray(void* pointer, size_t count, size_t size, uint64_t site) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return HookRealloc(pointer, bytes, site);
+}
+
+void* HookMemalign(size_t alignment, size_t size, uint64_t site) {
+  return Aligned(alignment, size, site, [=] { return real.memalign(alignment, size); });
+}
+
+void* HookAlignedAlloc(size_t alignment, size_t size, uint64_t site) {
+  return Aligned(alignment, size, site, [=] { return real.aligned_alloc(alignment, size); });
+}
+
+int HookPosixMemalign(void** out, size_t alignment, size_t size, uint64_t site) {
+  if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  const int before = errno;
+  int result = ENOMEM;
+  void* pointer = Aligned(alignment, size, site, [&] {
+    void* passed = nullptr;
+    result = real.posix_memalign(&passed, alignment, size);
+    return result == 0 ? passed : nullptr;
+  });
+  errno = before;
+  if (pointer == nullptr) return result;
+  *out = pointer;
+  return 0;
+}
+
+void* HookValloc(size_t size, uint64_t site) {
+  return Aligned(kPage, size, site, [=] { return real.valloc(size); });
+}
+
+void* HookPvalloc(size_t size, uint64_t site) {
+  const size_t rounded = (size + kPage - 1) & ~(kPage - 1);
+  if (rounded < size) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return Aligned(kPage, rounded, site, [=] { return real.pvalloc(size); });
+}
+
+void HookFree(void* pointer, uint64_t site) {
+  const Mode mode = CurrentMode();
+  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayFree(pointer, site);
+  if (pointer == nullptr) return;
+  if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
+  if (mode == Mode::kStarting) return;  // nothing but the side heap has given out blocks yet
+  if (Records(mode)) RecordFree(trace::kSpoolFree, pointer);
+  if (Serves(mode)) {
+    ReplayFree(pointer, site);
+  } else {
+    real.free(pointer);
+  }
+}
+
+size_t HookUsableSize(void* pointer) {
+  const Mode mode = CurrentMode();
+  if (pointer == nullptr) return 0;
+  if (IsSide(pointer)) return SideUsable(pointer);
+  if (mode == Mode::kStarting) return 0;
+  const size_t answer = Serves(mode) ? ReplayUsable(pointer) : real.malloc_usable_size(pointer);
+  if (Records(mode)) RecordUsable(pointer, answer);
+  return answer;
+}
+
+namespace {
+
+// The C++ runtime belongs to the program: its parts are looked up when they are needed.
+using NewHandler = void (*)();
+
+// Throws std::bad_alloc by the runtime's own function; returns when there is no C++ runtime.
+void ThrowBadAlloc() {
+  if (auto* thrower =
+          reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"))) {
+    thrower();
+  }
+}
+
+}  // namespace
+
+void* HookNew(size_t size, size_t alignment, bool may_throw, uint64_t site) {
+  if (size == 0) size = 1;
+  for (;;) {
+    void* pointer = alignment <= 16 ? HookMalloc(size, site) : HookMemalign(alignment, size, site);
+    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+    auto* get_handler =
+        reinterpret_cast<NewHandler (*)()>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
+    const NewHandler handler = get_handler != nullptr ? get_handler() : nullptr;
+    if (handler == nullptr) {
+      if (may_throw) ThrowBadAlloc();
+      return nullptr;
+    }
+    handler();
+  }
+}
+
+}  // namespace reprise::interpose

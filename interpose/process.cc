@@ -1,0 +1,254 @@
+#include "interpose/process.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "interpose/address_map.h"
+#include "interpose/place.h"
+#include "interpose/real.h"
+#include "interpose/recorder.h"
+#include "interpose/replayer.h"
+#include "interpose/system_call.h"
+#include "interpose/thread_state.h"
+#include "interpose/threads.h"
+
+namespace reprise::interpose {
+
+Process process;
+
+namespace {
+
+constexpr size_t kScratchBytes = 32 << 10;
+char scratch[kScratchBytes];  // used by Start() and AfterFork() only: one thread each
+
+// Reads a whole small file; the bytes read, 0 when it cannot be.
+size_t ReadSmallFile(const char* path, char* buffer, size_t capacity) {
+  const int fd = OpenFile(path, O_RDONLY);
+  if (fd < 0) return 0;
+  size_t used = 0;
+  while (used < capacity) {
+    const long got = ReadFile(fd, buffer + used, capacity - used);
+    if (got <= 0) break;
+    used += got;
+  }
+  CloseFile(fd);
+  return used;
+}
+
+// Field 22 of /proc/self/stat. The second field may hold spaces, but ends at the last ')'.
+uint64_t StartTime() {
+  const size_t bytes = ReadSmallFile("/proc/self/stat", scratch, kScratchBytes - 1);
+  scratch[bytes] = 0;
+  const char* at = strrchr(scratch, ')');
+  for (int field = 2; at != nullptr && field < 22; ++field) {
+    at = strchr(at + 1, ' ');
+  }
+  uint64_t value = 0;
+  for (at = at != nullptr ? at + 1 : ""; *at >= '0' && *at <= '9'; ++at) {
+    value = value * 10 + (*at - '0');
+  }
+  return value;
+}
+
+bool MapShared(const char* directory, const char* name, Range range, uint64_t bytes, void** out) {
+  char path[kPathBytes + 32];
+  const size_t length = strnlen(directory, kPathBytes - 1);
+  memcpy(path, directory, length);
+  strcpy(path + length, name);
+  const int fd = OpenFile(path, O_RDWR);
+  if (fd < 0) return false;
+  if (bytes == 0) {
+    bytes = static_cast<uint64_t>(SystemCall(SYS_lseek, fd, 0, SEEK_END));
+  }
+  const int flags = MAP_SHARED | (process.reserved ? MAP_FIXED : 0);
+  const long result = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(range.begin) : 0,
+                                 static_cast<long>(bytes), PROT_READ | PROT_WRITE, flags, fd, 0);
+  CloseFile(fd);
+  if (Failed(result)) return false;
+  *out = reinterpret_cast<void*>(result);
+  return true;
+}
+
+// The latest image of process `pid` that is not `except`; null when there is none.
+ImageEntry* LatestImage(uint32_t pid, uint64_t start_time, const ImageEntry* except) {
+  uint32_t count = __atomic_load_n(&process.registry->images, __ATOMIC_ACQUIRE);
+  if (count > kMaxImages) count = kMaxImages;
+  while (count-- > 0) {
+    ImageEntry* entry = &process.registry->image[count];
+    if (entry != except && entry->pid == pid &&
+        __atomic_load_n(&entry->place, __ATOMIC_ACQUIRE) != 0 &&
+        (start_time == 0 || entry->start_time == start_time)) {
+      return entry;
+    }
+  }
+  return nullptr;
+}
+
+ImageEntry* ClaimImage() {
+  const uint32_t number = __atomic_fetch_add(&process.registry->images, 1, __ATOMIC_ACQ_REL);
+  if (number >= kMaxImages) return nullptr;
+  ImageEntry* entry = &process.registry->image[number];
+  process.image_number = number;
+  entry->pid = static_cast<uint32_t>(ProcessId());
+  memcpy(entry->executable, process.executable, kPathBytes);
+  return entry;
+}
+
+// Enters this image into the tree. False when the tree is full.
+bool Register() {
+  const long length = SystemCall(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
+                                 reinterpret_cast<long>(process.executable), kPathBytes - 1);
+  process.executable[length > 0 ? length : 0] = 0;
+  ImageEntry* entry = ClaimImage();
+  if (entry == nullptr) return false;
+  entry->start_time = StartTime();
+  // After an exec the process has an earlier image; otherwise the parent process has one. A forked
+  // child stands where its parent stands, whether or not it allocated before it called exec.
+  const ImageEntry* parent = LatestImage(entry->pid, entry->start_time, entry);
+  if (parent == nullptr) {
+    parent = LatestImage(static_cast<uint32_t>(SystemCall(SYS_getppid)), 0, entry);
+  }
+  if (parent != nullptr) {
+    entry->parent_place = parent->forked != 0 ? parent->parent_place : parent->place;
+  }
+  char directory[kPathBytes];
+  if (Failed(SystemCall(SYS_getcwd, reinterpret_cast<long>(directory), sizeof(directory)))) {
+    directory[0] = 0;
+  }
+  const size_t bytes = ReadSmallFile("/proc/self/cmdline", scratch, kScratchBytes);
+  const uint64_t place = Place(entry->parent_place, process.executable, scratch, bytes, directory);
+  process.image = entry;
+  __atomic_store_n(&entry->place, place, __ATOMIC_RELEASE);
+  return true;
+}
+
+// Reserves our range; false when something lies there or the system refuses (RLIMIT_AS).
+bool Reserve() {
+  const long result = SystemCall(
+      SYS_mmap, static_cast<long>(kReserved.begin), static_cast<long>(kReserved.bytes), PROT_NONE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (Failed(result)) return false;
+  if (static_cast<uint64_t>(result) == kReserved.begin) return true;
+  SystemCall(SYS_munmap, result, static_cast<long>(kReserved.bytes));  // a kernel before 4.17
+  return false;
+}
+
+bool MapProcessPage() {
+  const long result =
+      SystemCall(SYS_mmap, process.reserved ? static_cast<long>(kProcessPage.begin) : 0,
+                 kProcessPage.bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | (process.reserved ? MAP_FIXED : 0), -1, 0);
+  if (Failed(result)) return false;
+  auto* page = reinterpret_cast<volatile uint64_t*>(result);
+  if (Advise(reinterpret_cast<void*>(result), kProcessPage.bytes, MADV_WIPEONFORK) != 0) {
+    return false;
+  }
+  *page = 1;
+  process.alive = page;
+  return true;
+}
+
+Mode ChooseMode() {
+  const char* path = nullptr;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    constexpr size_t kLength = sizeof(kSessionVariable) - 1;
+    if (strncmp(*variable, kSessionVariable, kLength) == 0 && (*variable)[kLength] == '=') {
+      path = *variable + kLength + 1;
+    }
+  }
+  if (path == nullptr || path[0] != '/' || strlen(path) >= kPathBytes) return Mode::kPlain;
+  process.reserved = Reserve();
+  void* mapped = nullptr;
+  if (!MapShared(path, "/session", kSessionMap, 0, &mapped)) return Mode::kPlain;
+  process.session = static_cast<SessionFile*>(mapped);
+  if (process.session->magic != kSessionMagic) return Mode::kPlain;
+  if (!MapShared(path, "/registry", kRegistryMap, kRegistryBytes, &mapped)) return Mode::kPlain;
+  process.registry = static_cast<Registry*>(mapped);
+  if (process.registry->magic != kSessionMagic || !Register() || !MapProcessPage()) {
+    return Mode::kPlain;
+  }
+  const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
+  const bool replay = (process.session->flags & kSessionReplay) != 0 && StartReplay();
+  process.image->state = replay ? kImageReplayed : record ? kImageRecorded : kImagePlain;
+  if (record) return replay ? Mode::kReplayRecord : Mode::kRecord;
+  return replay ? Mode::kReplay : Mode::kPlain;
+}
+
+}  // namespace
+
+void Start() {
+  static const volatile uint64_t always_alive = 1;
+  process.mode = Mode::kStarting;
+  process.alive = &always_alive;
+  FindReal();
+  StartMainThread();
+  const Mode mode = ChooseMode();
+  __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
+}
+
+void AfterFork() {
+  const SignalBlock block;
+  if (!Forked()) return;
+  *const_cast<volatile uint64_t*>(process.alive) = 1;
+  const ImageEntry* parent = process.image;
+  const uint32_t fork_number = __atomic_fetch_add(&process.image->forks, 1, __ATOMIC_RELAXED);
+  ImageEntry* entry = ClaimImage();
+  if (entry != nullptr) {
+    entry->start_time = StartTime();
+    entry->parent_place = parent->forked != 0 ? parent->parent_place : parent->place;
+    entry->forked = 1;
+    process.image = entry;
+    __atomic_store_n(&entry->place, MixPath(parent->place, fork_number), __ATOMIC_RELEASE);
+  }
+  // When there is no entry left the child is still a process of ours, only an unrecorded one.
+  const bool was_recording = process.mode == Mode::kRecord || process.mode == Mode::kReplayRecord;
+  const bool was_replaying = process.mode == Mode::kReplay || process.mode == Mode::kReplayRecord ||
+                             process.mode == Mode::kReplayChild;
+  RenewThreadAfterFork();
+  const bool records = was_recording && !was_replaying && entry != nullptr && StartRecording();
+  if (was_replaying) {
+    StopReplayAfterFork();
+    process.mode = Mode::kReplayChild;
+  } else {
+    process.mode = records ? Mode::kRecord : Mode::kPlain;
+  }
+  if (entry != nullptr) entry->state = records ? kImageRecorded : kImagePlain;
+}
+
+void Say(const char* message) {
+  if (process.image == nullptr || process.image->message[0] != 0) return;
+  strncpy(process.image->message, message, sizeof(process.image->message) - 1);
+}
+
+void NotePeakMemory() {
+  if (process.image == nullptr) return;
+  char status[4096];
+  const size_t bytes = ReadSmallFile("/proc/self/status", status, sizeof(status) - 1);
+  status[bytes] = 0;
+  const char* at = strstr(status, "VmHWM:");
+  if (at == nullptr) return;
+  uint64_t kilobytes = 0;
+  for (at += 6; *at == ' ' || *at == '\t'; ++at) {
+  }
+  for (; *at >= '0' && *at <= '9'; ++at) kilobytes = kilobytes * 10 + (*at - '0');
+  process.image->peak_rss = kilobytes << 10;
+}
+
+namespace {
+
+// Runs before main, so that the image is in the tree, and its session mapped, even when it never
+// allocates.
+__attribute__((constructor)) void OnLoad() {
+  if (process.mode == Mode::kUnstarted) Start();
+}
+
+__attribute__((destructor)) void OnExit() {
+  if (process.image == nullptr || Forked()) return;
+  NotePeakMemory();
+  EndRecording();
+}
+
+}  // namespace
+
+}  // namespace reprise::interpose

@@ -1,0 +1,54 @@
+// The process image the library finds itself in: which mode it is in, its place in the process
+// tree, and whether it has become another process by fork.
+#ifndef REPRISE_INTERPOSE_PROCESS_H_
+#define REPRISE_INTERPOSE_PROCESS_H_
+
+#include <stdint.h>
+
+#include "interpose/session.h"
+
+namespace reprise::interpose {
+
+enum class Mode : int {
+  kUnstarted = 0,  // no hook has been called yet
+  kStarting,       // Start() is running; hooks are served from the side heap
+  kPlain,          // hooks pass everything on
+  kRecord,         // hooks pass on and record
+  kReplay,         // hooks serve from the arena
+  kReplayRecord,   // both
+  kReplayChild,    // forked from a replayed process: everything new comes from the fallback
+};
+
+struct Process {
+  Mode mode;
+  // Points to 1; to 0 after a fork, because the page is wiped in the child.
+  const volatile uint64_t* alive;
+  bool reserved;         // kReserved is ours
+  SessionFile* session;  // null in kPlain without a session
+  Registry* registry;
+  ImageEntry* image;      // our entry
+  uint32_t image_number;  // its index: 0 is the program that was started
+  char executable[kPathBytes];
+};
+
+extern Process process;
+
+// Finds the session and decides the mode. Called by the first hook of an image; other threads and
+// signal handlers that come in meanwhile see kStarting.
+void Start();
+
+// Whether this is a forked child whose state has not been renewed yet.
+inline bool Forked() { return __builtin_expect(*process.alive == 0, 0); }
+
+// Renews the state in a forked child: recording goes on in a file of its own, replay ends.
+void AfterFork();
+
+// Leaves one line for the launcher to print, unless there is one already.
+void Say(const char* message);
+
+// Called when the image ends in the ordinary way, and before an exec.
+void NotePeakMemory();
+
+}  // namespace reprise::interpose
+
+#endif  // REPRISE_INTERPOSE_PROCESS_H_

@@ -1,0 +1,461 @@
+#include "interpose/recorder.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/single_threaded.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "interpose/address_map.h"
+#include "interpose/process.h"
+#include "interpose/system_call.h"
+#include "interpose/thread_state.h"
+#include "interpose/threads.h"
+
+namespace reprise::interpose {
+
+using trace::kSpoolAddressShift;
+using trace::kSpoolChunkBytes;
+using trace::kSpoolChunkMagic;
+using trace::kSpoolChunksOffset;
+using trace::SpoolChunk;
+using trace::SpoolEventKind;
+using trace::SpoolHeader;
+using trace::SpoolModule;
+
+namespace {
+
+// Memory is made sure of in steps, so that a thread with a few events costs a few pages.
+constexpr uint64_t kFirstStep = 16 << 10;
+constexpr uint64_t kStep = 64 << 10;
+constexpr uint64_t kEpochDistance = 1 << 14;  // spool_format.h
+constexpr uint64_t kSmallestSpool = 64 << 20;
+constexpr uint32_t kMaxFreeChunks = 1024;
+constexpr uint32_t kMaxModules = 512;
+constexpr uint32_t kStarvedEvents = 4096;  // lost before the disk is asked again
+
+struct Spool {
+  SpoolHeader* header;
+  uint64_t bytes;   // of the mapping
+  uint64_t chunks;  // that fit
+  SpinLock lock;    // slow paths only, signals blocked
+  uint32_t free_count;
+  uint64_t free_chunks[kMaxFreeChunks];  // left by threads that ended
+  // Modules whose record has been written: [begin, end), most recent use is not tracked.
+  uint32_t modules;
+  uint64_t module_begin[kMaxModules];
+  uint64_t module_end[kMaxModules];
+};
+
+Spool spool;
+
+char* ChunkAt(uint64_t index) {
+  return reinterpret_cast<char*>(spool.header) + kSpoolChunksOffset + index * kSpoolChunkBytes;
+}
+
+inline uint64_t NextStamp() {
+  uint64_t* counter = &spool.header->next_stamp;
+#if defined(__x86_64__)
+  if (__libc_single_threaded) {
+    // One instruction, so that a signal handler cannot come in between; no lock prefix.
+    uint64_t stamp = 1;
+    asm volatile("xaddq %0, %1" : "+r"(stamp), "+m"(*counter)::"memory", "cc");
+    return stamp;
+  }
+#endif
+  return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+// Takes `bytes` of the thread's chunk; the caller looks whether they fit.
+inline char* Reserve(uint64_t bytes) {
+#if defined(__x86_64__)
+  uint64_t taken = bytes;
+  asm volatile("xaddq %0, %1" : "+r"(taken), "+m"(self.cursor)::"memory", "cc");
+  return reinterpret_cast<char*>(taken);
+#else
+  return __atomic_fetch_add(&self.cursor, bytes, __ATOMIC_RELAXED);
+#endif
+}
+
+inline uint64_t Word0(uint64_t kind, uint64_t stamp, const void* pointer) {
+  return kind | (stamp & 0xffff) << 4 |
+         (reinterpret_cast<uint64_t>(pointer) >> kSpoolAddressShift) << 20;
+}
+
+inline void Store(void* at, uint64_t word) {
+  __atomic_store_n(static_cast<uint64_t*>(at), word, __ATOMIC_RELEASE);
+}
+
+inline uint64_t SkipWord(uint64_t words) { return trace::kSpoolSkip | words << 20; }
+
+// Writes an event of several words so that a kill at any instruction leaves something readable: the
+// first word says "skip these" until the others are there.
+template <int Words>
+inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 = 0,
+                       uint64_t word3 = 0) {
+  if (Words > 1) {
+    Store(at, SkipWord(Words));
+    Store(at + 8, word1);
+    if (Words > 2) Store(at + 16, word2);
+    if (Words > 3) Store(at + 24, word3);
+  }
+  Store(at, word0);
+}
+
+void Lose(uint64_t events) {
+  __atomic_fetch_add(&spool.header->lost_events, events, __ATOMIC_RELAXED);
+}
+
+// Backs [from, from + bytes) with memory and disk; false when there is none left.
+bool Populate(char* from, uint64_t bytes) {
+  const auto begin = reinterpret_cast<uint64_t>(from) & ~uint64_t{4095};
+  const uint64_t end = (reinterpret_cast<uint64_t>(from) + bytes + 4095) & ~uint64_t{4095};
+  return Advise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0;
+}
+
+// Writes the event that names the thread of what follows in its chunk. There is room.
+void WriteThreadEvent() {
+  StoreEvent<4>(Reserve(32), Word0(trace::kSpoolThread, self.stamp, nullptr),
+                self.id | static_cast<uint64_t>(self.parent) << 32, self.path, self.stamp);
+}
+
+void Seal(SpoolChunk* chunk, const char* end) {
+  chunk->bytes = end - reinterpret_cast<char*>(chunk + 1);
+  chunk->checksum = XXH3_64bits(chunk + 1, chunk->bytes);
+  // The data is safe in the file; its pages need not count as the program's memory.
+  Advise(chunk, kSpoolChunkBytes, MADV_DONTNEED);
+}
+
+// Gives the thread a chunk with room for an event and starts it with the thread's name. Under the
+// lock. False: there is no memory or disk left.
+bool TakeChunk() {
+  char* base;
+  uint64_t used = 0;
+  if (spool.free_count > 0) {
+    base = ChunkAt(spool.free_chunks[--spool.free_count]);
+    used = reinterpret_cast<SpoolChunk*>(base)->reserved;  // its former owner ended here
+  } else {
+    if (spool.header->chunks_used >= spool.chunks) return false;
+    base = ChunkAt(spool.header->chunks_used);
+  }
+  char* cursor = base + sizeof(SpoolChunk) + used;
+  const uint64_t left = base + kSpoolChunkBytes - cursor;
+  const uint64_t step = left < kFirstStep ? left : kFirstStep;
+  if (!Populate(base, cursor + step - base)) return false;
+  self.chunk = reinterpret_cast<SpoolChunk*>(base);
+  if (self.chunk->magic == 0) {
+    const uint64_t index = spool.header->chunks_used;
+    self.chunk->index = static_cast<uint32_t>(index);
+    __atomic_store_n(&self.chunk->magic, kSpoolChunkMagic, __ATOMIC_RELEASE);
+    __atomic_store_n(&spool.header->chunks_used, index + 1, __ATOMIC_RELEASE);
+  }
+  self.cursor = cursor;
+  self.limit = cursor + step;
+  WriteThreadEvent();
+  return true;
+}
+
+// After a Reserve that did not fit and began at `at`: makes room for an event. False: there is
+// none.
+__attribute__((noinline, cold)) bool MakeRoom(const char* at) {
+  const SignalBlock block;
+  // A handler may have made room since the reservation failed.
+  if (self.cursor != nullptr && self.cursor + 64 <= self.limit) return true;
+  if (self.path == 0) NameUnknownThread();
+  spool.lock.Lock();
+  bool room = false;
+  if (self.chunk != nullptr) {
+    // Where the events end. When a handler failed after the code it interrupted had failed, a few
+    // zero words stay in front of the limit, which readers pass over.
+    char* end = at < self.limit ? const_cast<char*>(at) : self.limit;
+    const uint64_t left = reinterpret_cast<char*>(self.chunk) + kSpoolChunkBytes - self.limit;
+    const uint64_t step = left < kStep ? left : kStep;
+    if (step > 0 && Populate(self.limit, step)) {
+      self.cursor = end;
+      self.limit += step;
+      room = true;
+    } else {
+      Seal(self.chunk, end);
+    }
+  }
+  if (!room) {
+    self.chunk = nullptr;
+    self.cursor = self.limit = nullptr;
+    room = TakeChunk();
+  }
+  spool.lock.Unlock();
+  // Asking again for every event would make a program on a full disk crawl.
+  if (!room) self.starved = kStarvedEvents;
+  return room;
+}
+
+// Writes one event of `Words` words whose word 0 is made of `kind` and `pointer`.
+template <int Words>
+inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 = 0,
+                       uint64_t word2 = 0) {
+  for (;;) {
+    const uint64_t stamp = NextStamp();
+    const uint64_t before = self.stamp;
+    const bool epoch = __builtin_expect(stamp - before >= kEpochDistance, 0);
+    const uint64_t bytes = Words * 8 + (epoch ? 16 : 0);
+    char* at = Reserve(bytes);
+    if (__builtin_expect(at + bytes > self.limit, 0)) {
+      if (self.starved > 0 && self.chunk == nullptr) {
+        --self.starved;
+        self.cursor = nullptr;
+      } else if (MakeRoom(at)) {
+        continue;
+      }
+      Lose(1);
+      return;
+    }
+    if (__builtin_expect(self.stamp != before, 0)) {
+      // A handler ran in between, and its events stand in front of ours: the distance that was
+      // looked at is no longer the one a reader will see.
+      Store(at, SkipWord(bytes / 8));
+      continue;
+    }
+    self.stamp = stamp;
+    if (epoch) {
+      StoreEvent<2>(at, Word0(trace::kSpoolEpoch, stamp, nullptr), stamp);
+      at += 16;
+    }
+    StoreEvent<Words>(at, Word0(kind, stamp, pointer), word1, word2);
+    return;
+  }
+}
+
+// The build id among a module's notes, as the loader maps them.
+const unsigned char* FindBuildId(const link_map* map, uint64_t begin, uint64_t end,
+                                 uint16_t* bytes) {
+  // The file header lies at the first mapped address of every ordinary module.
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return nullptr;
+  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff);
+  for (int i = 0; i < header->e_phnum; ++i, ++segment) {
+    if (segment->p_type != PT_NOTE) continue;
+    uint64_t at = map->l_addr + segment->p_vaddr;
+    const uint64_t note_end = at + segment->p_memsz;
+    if (at < begin || note_end > end) continue;
+    while (at + sizeof(ElfW(Nhdr)) <= note_end) {
+      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const uint64_t name = at + sizeof(*note);
+      const uint64_t descriptor = name + ((note->n_namesz + 3) & ~3u);
+      if (descriptor + note->n_descsz > note_end) break;
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+          memcmp(reinterpret_cast<const void*>(name), "GNU", 4) == 0) {
+        *bytes = static_cast<uint16_t>(note->n_descsz < 64 ? note->n_descsz : 64);
+        return reinterpret_cast<const unsigned char*>(descriptor);
+      }
+      at = descriptor + ((note->n_descsz + 3) & ~3u);
+    }
+  }
+  return nullptr;
+}
+
+// Appends the record of the module that holds `address`. Under the lock, signals blocked.
+void WriteModule(uint64_t address) {
+  dl_find_object found;
+  if (spool.modules >= kMaxModules ||
+      _dl_find_object(reinterpret_cast<void*>(address), &found) != 0) {
+    return;
+  }
+  const link_map* map = found.dlfo_link_map;
+  const auto begin = reinterpret_cast<uint64_t>(found.dlfo_map_start);
+  const auto end = reinterpret_cast<uint64_t>(found.dlfo_map_end);
+  const char* path = map->l_name[0] != 0 ? map->l_name : process.executable;
+  const size_t path_bytes = strnlen(path, 4096);
+  uint16_t id_bytes = 0;
+  const unsigned char* id = FindBuildId(map, begin, end, &id_bytes);
+  const uint64_t bytes = (sizeof(SpoolModule) + path_bytes + id_bytes + 7) & ~uint64_t{7};
+  SpoolHeader* header = spool.header;
+  const uint64_t at = header->module_bytes_used;
+  if (at + bytes > trace::kSpoolModuleBytes) return;
+  char* base = reinterpret_cast<char*>(header) + trace::kSpoolHeaderBytes + at;
+  if (!Populate(base, bytes)) return;
+  auto* record = reinterpret_cast<SpoolModule*>(base);
+  record->path_bytes = static_cast<uint16_t>(path_bytes);
+  record->build_id_bytes = id_bytes;
+  record->base = map->l_addr;
+  record->begin = begin;
+  record->end = end;
+  record->stamp = __atomic_load_n(&header->next_stamp, __ATOMIC_RELAXED);
+  memcpy(record + 1, path, path_bytes);
+  if (id != nullptr) memcpy(reinterpret_cast<char*>(record + 1) + path_bytes, id, id_bytes);
+  __atomic_store_n(&record->bytes, static_cast<uint32_t>(bytes), __ATOMIC_RELEASE);
+  __atomic_store_n(&header->module_bytes_used, at + bytes, __ATOMIC_RELEASE);
+  const uint32_t count = spool.modules;
+  spool.module_begin[count] = begin;
+  spool.module_end[count] = end;
+  __atomic_store_n(&spool.modules, count + 1, __ATOMIC_RELEASE);
+}
+
+// The module a thread's last call sites lay in.
+__thread uint64_t known_begin;
+__thread uint64_t known_bytes;
+__thread uint32_t known_generation;
+uint32_t module_generation = 1;
+
+__attribute__((noinline, cold)) void LearnModule(uint64_t address) {
+  const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const uint32_t count = __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE);
+    for (uint32_t i = count; i-- > 0;) {
+      if (address - spool.module_begin[i] < spool.module_end[i] - spool.module_begin[i]) {
+        known_begin = spool.module_begin[i];
+        known_bytes = spool.module_end[i] - spool.module_begin[i];
+        known_generation = generation;
+        return;
+      }
+    }
+    if (attempt == 0) {
+      const SignalBlock block;
+      spool.lock.Lock();
+      if (spool.modules == count) WriteModule(address);
+      spool.lock.Unlock();
+    }
+  }
+  // Outside every module (generated code): remember the page, so that the next call is cheap.
+  known_begin = address & ~uint64_t{4095};
+  known_bytes = 4096;
+  known_generation = generation;
+}
+
+// Makes sure that the module of a call site is in the spool before the event that names it.
+inline void NoteModule(uint64_t site) {
+  const uint64_t address = site & ((uint64_t{1} << trace::kSpoolSiteBits) - 1);
+  if (__builtin_expect(address - known_begin >= known_bytes, 0) ||
+      __builtin_expect(known_generation != module_generation, 0)) {
+    LearnModule(address);
+  }
+}
+
+}  // namespace
+
+bool StartRecording() {
+  memset(static_cast<void*>(&spool), 0, sizeof(spool));
+  known_bytes = 0;
+  self.cursor = self.limit = nullptr;
+  self.chunk = nullptr;
+  self.stamp = 0;
+
+  char path[kPathBytes + 128];
+  const char* output = process.session->output;
+  const size_t length = strnlen(output, kPathBytes - 1);
+  memcpy(path, output, length);
+  char* at = path + length;
+  *at++ = '/';
+  for (uint32_t digit = 10000, number = process.image_number; digit > 0; digit /= 10) {
+    *at++ = static_cast<char>('0' + number / digit % 10);
+  }
+  *at++ = '-';
+  const char* name = strrchr(process.executable, '/');
+  name = name != nullptr ? name + 1 : process.executable;
+  const size_t name_length = strnlen(name, 64);
+  memcpy(at, name, name_length);
+  strcpy(at + name_length, ".spool");
+
+  const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
+  if (fd < 0) {
+    Say("not recorded: the output directory cannot be written to");
+    return false;
+  }
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  SystemCall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, reinterpret_cast<long>(&limit));
+  uint64_t bytes = kSpool.bytes;
+  // Growing a file beyond the limit would be a SIGXFSZ in the host.
+  while (bytes > limit.rlim_cur) bytes /= 2;
+  long mapped = -1;
+  for (; bytes >= kSmallestSpool / 64; bytes /= 2) {
+    if (Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) continue;
+    mapped = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(kSpool.begin) : 0,
+                        static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | (process.reserved ? MAP_FIXED : 0), fd, 0);
+    if (!Failed(mapped)) break;
+  }
+  CloseFile(fd);
+  auto* header = reinterpret_cast<SpoolHeader*>(mapped);
+  if (bytes < kSmallestSpool / 64 || Failed(mapped) ||
+      !Populate(reinterpret_cast<char*>(mapped), trace::kSpoolHeaderBytes)) {
+    SystemCall(SYS_unlinkat, AT_FDCWD, reinterpret_cast<long>(path), 0);
+    Say("not recorded: no room for the spool (disk full, RLIMIT_FSIZE or RLIMIT_AS)");
+    return false;
+  }
+  // A child must not write into its parent's spool.
+  Advise(header, bytes, MADV_DONTFORK);
+  Advise(header, bytes, MADV_DONTDUMP);
+  spool.header = header;
+  spool.bytes = bytes;
+  spool.chunks = (bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
+  header->version = trace::kSpoolVersion;
+  header->byte_order = trace::kSpoolByteOrder;
+  header->address_shift = kSpoolAddressShift;
+  header->pid = process.image->pid;
+  header->start_time = process.image->start_time;
+  header->place = process.image->place;
+  header->parent_place = process.image->parent_place;
+  header->start_order = process.image_number;
+  header->next_stamp = 1;
+  header->threads = 1;
+  memcpy(header->executable, process.executable, sizeof(header->executable));
+  __atomic_store_n(&header->magic, trace::kSpoolMagic, __ATOMIC_RELEASE);
+  return true;
+}
+
+void EndRecording() {
+  if (spool.header == nullptr) return;
+  spool.header->unpreloadable = process.image->unpreloadable;
+  __atomic_store_n(&spool.header->complete, 1, __ATOMIC_RELEASE);
+}
+
+void ReleaseChunk() {
+  if (self.chunk == nullptr || spool.header == nullptr) return;
+  const SignalBlock block;
+  spool.lock.Lock();
+  char* base = reinterpret_cast<char*>(self.chunk);
+  const uint64_t used = self.cursor - (base + sizeof(SpoolChunk));
+  const bool full = used + sizeof(SpoolChunk) + 4096 > kSpoolChunkBytes;
+  if (full || spool.free_count == kMaxFreeChunks) {
+    Seal(self.chunk, self.cursor < self.limit ? self.cursor : self.limit);
+  } else {
+    self.chunk->reserved = used;
+    spool.free_chunks[spool.free_count++] = self.chunk->index;
+  }
+  self.chunk = nullptr;
+  self.cursor = self.limit = nullptr;
+  spool.lock.Unlock();
+}
+
+void RecordAllocation(SpoolEventKind kind, const void* pointer, size_t size, uint64_t site,
+                      unsigned log2_alignment) {
+  NoteModule(site);
+  WriteEvent<3>(kind, pointer, site,
+                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits);
+}
+
+void RecordFree(SpoolEventKind kind, const void* pointer) { WriteEvent<1>(kind, pointer); }
+
+void RecordUsable(const void* pointer, size_t answer) {
+  WriteEvent<2>(trace::kSpoolUsable, pointer, answer);
+}
+
+void ForgetModules() {
+  const SignalBlock block;
+  spool.lock.Lock();
+  // Only what may have gone matters, but a look-up afresh costs little and is rare.
+  for (uint32_t i = 0; i < spool.modules; ++i) {
+    dl_find_object found;
+    auto* address = reinterpret_cast<void*>(spool.module_begin[i]);
+    if (_dl_find_object(address, &found) != 0 ||
+        reinterpret_cast<uint64_t>(found.dlfo_map_start) != spool.module_begin[i]) {
+      spool.module_begin[i] = spool.module_end[i] = 0;
+    }
+  }
+  __atomic_fetch_add(&module_generation, 1, __ATOMIC_RELEASE);
+  spool.lock.Unlock();
+}
+
+}  // namespace reprise::interpose

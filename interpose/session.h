@@ -1,0 +1,88 @@
+// What the launcher (`reprise record`, `reprise replay`) and the library inside the program say to
+// each other. Plain data in files of one private directory, the session directory, which the
+// environment variable REPRISE_SESSION names. The variable always has the same length, so that the
+// program's stack lies the same in every run.
+//
+//   DIR/session   SessionFile: written by the launcher, read by every process image
+//   DIR/registry  Registry: one ImageEntry per process image, mapped by all of them; who is whose
+//                 parent, how often each place in the tree has been taken, what each image counted
+//   DIR/counters.N  the replay counters of image N (replay/arena/counters.h)
+#ifndef REPRISE_INTERPOSE_SESSION_H_
+#define REPRISE_INTERPOSE_SESSION_H_
+
+#include <stdint.h>
+
+namespace reprise::interpose {
+
+inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
+inline constexpr uint64_t kSessionMagic = 0x3153534550525245;  // changes with every layout below
+inline constexpr uint32_t kMaxImages = 1 << 16;
+inline constexpr uint32_t kPathBytes = 1024;
+
+enum SessionFlags : uint32_t {
+  kSessionRecord = 1,  // write a spool per image into `output`
+  kSessionReplay = 2,  // serve from the plans of `plans`
+};
+
+// A plan that an image of this session may take.
+struct PlanEntry {
+  uint64_t place;         // the image's place in the recorded process tree
+  uint32_t root;          // 1: it was the program that was started; the new one takes it whatever
+                          // its place
+  uint32_t taken;         // atomic: how many images took a plan of this place so far
+  char path[kPathBytes];  // the plan file
+};
+
+struct SessionFile {
+  uint64_t magic;
+  uint32_t flags;
+  uint32_t plans;              // PlanEntry records follow, sorted by place; mapped shared
+  char directory[kPathBytes];  // the session directory
+  char output[kPathBytes];     // where spools go; empty when not recording
+};
+
+// A process image: what runs between two execs. Claimed by adding to Registry::images.
+struct ImageEntry {
+  uint64_t place;  // 0: not filled in yet
+  uint64_t parent_place;
+  uint64_t start_time;  // of the process, clock ticks since boot
+  uint32_t pid;
+  uint32_t forked;         // 1: a forked child that did not exec; `parent_place` is its parent's
+  uint32_t forks;          // atomic: forked children so far
+  uint32_t unpreloadable;  // atomic: children it started that could not be preloaded
+  uint32_t state;          // ImageState
+  uint32_t lanes;          // replay: entries in its counters file
+  uint64_t peak_rss;       // bytes (VmHWM), taken when the image ends or execs; 0: not known
+  char executable[kPathBytes];
+  char message[256];  // one line for the launcher to say; empty: nothing to say
+};
+
+enum ImageState : uint32_t {
+  kImagePlain = 0,  // neither recorded nor replayed (see message)
+  kImageRecorded = 1,
+  kImageReplayed = 2,
+};
+
+struct Registry {
+  uint64_t magic;
+  uint32_t images;  // atomic
+  uint32_t padding;
+  ImageEntry image[];  // kMaxImages of them, in a sparse file
+};
+
+inline constexpr uint64_t kRegistryBytes = sizeof(Registry) + kMaxImages * sizeof(ImageEntry);
+
+// The name of the main thread; every other thread is MixPath(parent's path, how many threads the
+// parent had created before).
+inline constexpr uint64_t kMainThreadPath = 1;
+
+constexpr uint64_t MixPath(uint64_t parent, uint64_t ordinal) {
+  uint64_t x = parent * 0x9e3779b97f4a7c15 + ordinal + 1;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return (x ^ (x >> 31)) | 2;
+}
+
+}  // namespace reprise::interpose
+
+#endif  // REPRISE_INTERPOSE_SESSION_H_

@@ -1,0 +1,56 @@
+// What the library knows of the calling thread: one small block of initial-exec thread-local
+// storage, so that no hook ever calls into the loader.
+#ifndef REPRISE_INTERPOSE_THREAD_STATE_H_
+#define REPRISE_INTERPOSE_THREAD_STATE_H_
+
+#include <stdint.h>
+
+struct mi_heap_s;
+
+namespace reprise::trace {
+struct SpoolChunk;
+}
+namespace reprise::replay {
+class Lane;
+}
+
+namespace reprise::interpose {
+
+struct ThreadState {
+  // Recorder: the room left in the current chunk. Both null: no chunk yet.
+  char* cursor;    // where the next event goes; may run past `limit`
+  char* limit;     // end of the part of the chunk that is backed by memory
+  uint64_t stamp;  // of this thread's latest event
+  trace::SpoolChunk* chunk;
+  uint32_t starved;  // no room was found: events to lose before it is looked for again
+
+  // Replay.
+  replay::Lane* lane;  // null: this thread has none, everything comes from the fallback
+  mi_heap_s* heap;     // the thread's fallback heap; null until needed
+  uint32_t busy;       // a hook is changing this thread's state: a signal handler must not
+
+  // Identity.
+  uint32_t created;      // threads this one created so far
+  uint64_t path;         // 0: not known yet
+  uint32_t id;           // in the spool; the main thread is 0
+  uint32_t parent;       // id
+  uint64_t stack_base;   // stack depths count from here
+  uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
+  uint8_t ended;         // the thread's exit hook has run; only destructors of others may follow
+  uint8_t exit_rounds;   // how often the exit hook has stood back behind other destructors
+};
+
+extern __thread ThreadState self;
+
+// The call site of a hook, as the spool's site word: return address and stack depth.
+inline uint64_t SiteWord(const void* return_address, const void* frame) {
+  constexpr int kSiteBits = 47;
+  const uint64_t below = self.stack_base - reinterpret_cast<uint64_t>(frame);
+  const uint64_t depth = below < self.stack_bytes ? below >> 4 : 0;
+  return (reinterpret_cast<uint64_t>(return_address) & ((uint64_t{1} << kSiteBits) - 1)) |
+         depth << kSiteBits;
+}
+
+}  // namespace reprise::interpose
+
+#endif  // REPRISE_INTERPOSE_THREAD_STATE_H_

@@ -1,0 +1,134 @@
+#include "interpose/threads.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/resource.h>
+
+#include "interpose/process.h"
+#include "interpose/real.h"
+#include "interpose/recorder.h"
+#include "interpose/replayer.h"
+#include "interpose/side_heap.h"
+#include "interpose/system_call.h"
+#include "interpose/thread_state.h"
+
+extern "C" void* __libc_stack_end;
+
+namespace reprise::interpose {
+
+__thread ThreadState self;
+
+namespace {
+
+// Until the thread's own part of the path of a thread that nobody named.
+constexpr uint64_t kUnknownParent = 0x756e6b6e6f776e;
+
+pthread_key_t exit_key;
+bool exit_key_made;
+uint32_t thread_ids;  // given out so far; 0 is the main thread
+uint32_t unknown_count;
+uint64_t default_stack_bytes = 8 << 20;
+
+// Everything the new thread must know; lies in the side heap until it has started.
+struct StartRecord {
+  void* (*start)(void*);
+  void* argument;
+  uint64_t path;
+  uint64_t stack_bytes;
+  uint32_t id;
+  uint32_t parent;
+};
+
+// Other libraries' destructors may still allocate. glibc runs them in rounds: stand back as often
+// as it allows, and take leave in the last.
+void OnThreadExit(void*) {
+  if (++self.exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(exit_key, &self);
+    return;
+  }
+  if (Forked()) return;
+  self.ended = 1;
+  ReleaseChunk();
+  EndReplayThread();
+}
+
+uint64_t ThreadPointer() {
+#if defined(__x86_64__)
+  uint64_t pointer;
+  asm("movq %%fs:0, %0" : "=r"(pointer));
+  return pointer;
+#else
+  return reinterpret_cast<uint64_t>(__builtin_thread_pointer());
+#endif
+}
+
+void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_bytes) {
+  self.path = path;
+  self.id = id;
+  self.parent = parent;
+  self.stack_base = ThreadPointer();
+  self.stack_bytes = stack_bytes;
+  if (exit_key_made) pthread_setspecific(exit_key, &self);
+  if (process.mode == Mode::kReplay || process.mode == Mode::kReplayRecord) BeginReplayThread();
+}
+
+void* ThreadMain(void* pointer) {
+  const StartRecord record = *static_cast<StartRecord*>(pointer);
+  SideFree(pointer);
+  BeginThread(record.path, record.id, record.parent, record.stack_bytes);
+  return record.start(record.argument);
+}
+
+}  // namespace
+
+void StartMainThread() {
+  self.path = kMainThreadPath;
+  self.stack_base = reinterpret_cast<uint64_t>(__libc_stack_end);
+  rlimit limit{};
+  if (SystemCall(SYS_prlimit64, 0, RLIMIT_STACK, 0, reinterpret_cast<long>(&limit)) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY) {
+    default_stack_bytes = limit.rlim_cur;  // glibc's rule for threads, too
+    self.stack_bytes = limit.rlim_cur;
+  } else {
+    self.stack_bytes = uint64_t{1} << 30;
+  }
+  exit_key_made = pthread_key_create(&exit_key, OnThreadExit) == 0;
+}
+
+void NameUnknownThread() {
+  const uint32_t number = __atomic_fetch_add(&unknown_count, 1, __ATOMIC_RELAXED);
+  const uint32_t id = __atomic_add_fetch(&thread_ids, 1, __ATOMIC_RELAXED);
+  BeginThread(MixPath(kUnknownParent, number), id, 0, default_stack_bytes);
+}
+
+int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                 void* argument) {
+  if (process.mode == Mode::kUnstarted) Start();
+  if (real.pthread_create == nullptr) return EAGAIN;
+  if (process.mode == Mode::kPlain) {
+    return real.pthread_create(thread, attributes, start, argument);
+  }
+  if (Forked()) AfterFork();
+  auto* record = static_cast<StartRecord*>(SideAllocate(sizeof(StartRecord)));
+  if (record == nullptr) return EAGAIN;
+  size_t stack_bytes = default_stack_bytes;
+  if (attributes != nullptr) pthread_attr_getstacksize(attributes, &stack_bytes);
+  *record = {start,
+             argument,
+             MixPath(self.path, self.created++),
+             stack_bytes,
+             __atomic_add_fetch(&thread_ids, 1, __ATOMIC_RELAXED),
+             self.id};
+  const int result = real.pthread_create(thread, attributes, ThreadMain, record);
+  if (result != 0) SideFree(record);
+  return result;
+}
+
+void RenewThreadAfterFork() {
+  thread_ids = 0;
+  self.id = 0;
+  self.parent = 0;
+  self.busy = 0;
+}
+
+}  // namespace reprise::interpose
