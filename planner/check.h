@@ -20,8 +20,8 @@ struct Violation {
 
 struct CheckResult {
   bool valid = false;
-  int64_t makespan = 0;  // bytes, recomputed
-  int64_t max_load = 0;  // bytes, recomputed
+  int64_t makespan = 0;               // bytes, recomputed
+  int64_t max_load = 0;               // bytes, recomputed
   std::vector<Violation> violations;  // the first few; empty iff valid
 };
 

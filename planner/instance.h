@@ -26,8 +26,8 @@ struct Gap {
   uint32_t buffer = 0;  // index into Instance::buffers
   int64_t lower = 0;
   int64_t upper = 0;
-  // The part [window_lower, window_upper) of the buffer, in bytes from its offset, that stays in use
-  // during the gap. Empty (0, 0): nothing is in use.
+  // The part [window_lower, window_upper) of the buffer, in bytes from its offset, that stays in
+  // use during the gap. Empty (0, 0): nothing is in use.
   int64_t window_lower = 0;
   int64_t window_upper = 0;
 };

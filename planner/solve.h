@@ -18,10 +18,10 @@ namespace reprise::planner {
 struct Options {
   std::string strategy = "auto";  // a name of Strategies()
   double budget_seconds = 5;      // wall clock; improving strategies stop here with their best plan
-  int64_t iterations = 0;         // of iterative strategies; 0: until the budget. With iterations and
-                                  // a seed given the plan's bytes do not depend on time or threads
+  int64_t iterations = 0;  // of iterative strategies; 0: until the budget. With iterations and
+                           // a seed given the plan's bytes do not depend on time or threads
   uint64_t seed = 1;
-  int threads = 0;                // 0: as many as the machine has
+  int threads = 0;                       // 0: as many as the machine has
   int64_t worst_case_fragmentation = 0;  // bytes: good enough, stop there (idealloc, section 5.1)
   const std::atomic<bool>* cancel = nullptr;  // when it becomes true the best plan is returned
   // Called with every better makespan, from any thread but never two at once. May be empty.

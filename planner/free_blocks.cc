@@ -1,0 +1,138 @@
+#include "planner/free_blocks.h"
+
+#include <bit>
+#include <cstddef>
+
+namespace reprise::planner {
+
+FreeBlocks::FreeBlocks() : bins_(kBins, kNone) {}
+
+int FreeBlocks::BinOf(int64_t size) {
+  const uint64_t value = static_cast<uint64_t>(size);
+  if (value < kPerDoubling) return static_cast<int>(value);
+  const int doubling = std::bit_width(value) - 6;  // value >> doubling is in [32, 64)
+  return (doubling + 1) * kPerDoubling + static_cast<int>((value >> doubling) - kPerDoubling);
+}
+
+int FreeBlocks::NextBin(int bin) const {
+  std::size_t word = bin / 64;
+  const uint64_t rest = used_[word] >> (bin % 64);
+  if (rest != 0) return bin + std::countr_zero(rest);
+  if (word + 1 >= used_.size()) return -1;
+  const uint64_t words = used_words_ >> (word + 1);
+  if (words == 0) return -1;
+  word += 1 + std::countr_zero(words);
+  return static_cast<int>(word * 64) + std::countr_zero(used_[word]);
+}
+
+void FreeBlocks::PutIntoBin(uint32_t block) {
+  const int bin = BinOf(blocks_[block].size);
+  const uint32_t first = bins_[bin];
+  blocks_[block].free = true;
+  blocks_[block].bin_before = kNone;
+  blocks_[block].bin_after = first;
+  if (first != kNone) blocks_[first].bin_before = block;
+  bins_[bin] = block;
+  used_[bin / 64] |= uint64_t{1} << (bin % 64);
+  used_words_ |= uint64_t{1} << (bin / 64);
+}
+
+void FreeBlocks::DropFromBin(uint32_t block) {
+  const Block& b = blocks_[block];
+  if (b.bin_after != kNone) blocks_[b.bin_after].bin_before = b.bin_before;
+  if (b.bin_before != kNone) {
+    blocks_[b.bin_before].bin_after = b.bin_after;
+  } else {
+    const int bin = BinOf(b.size);
+    bins_[bin] = b.bin_after;
+    if (b.bin_after == kNone) {
+      used_[bin / 64] &= ~(uint64_t{1} << (bin % 64));
+      if (used_[bin / 64] == 0) used_words_ &= ~(uint64_t{1} << (bin / 64));
+    }
+  }
+  blocks_[block].free = false;
+}
+
+uint32_t FreeBlocks::FindFree(int64_t size) const {
+  for (int bin = NextBin(BinOf(size)); bin >= 0; bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
+    uint32_t best = kNone;
+    int depth = 0;
+    for (uint32_t b = bins_[bin]; b != kNone && depth < kDepth; b = blocks_[b].bin_after, ++depth) {
+      const Block& block = blocks_[b];
+      if (block.size < size) continue;
+      if (best == kNone || block.size < blocks_[best].size ||
+          (block.size == blocks_[best].size && block.address < blocks_[best].address)) {
+        best = b;
+      }
+    }
+    if (best != kNone) return best;
+  }
+  return kNone;
+}
+
+uint32_t FreeBlocks::NewBlock() {
+  if (unused_ != kNone) {
+    const uint32_t block = unused_;
+    unused_ = blocks_[block].after;
+    return block;
+  }
+  blocks_.emplace_back();
+  return static_cast<uint32_t>(blocks_.size() - 1);
+}
+
+uint32_t FreeBlocks::Take(int64_t size) {
+  uint32_t found = FindFree(size);
+  if (found == kNone) {
+    if (last_ != kNone && blocks_[last_].free) {
+      // The free block below the top grows with it.
+      DropFromBin(last_);
+      top_ = blocks_[last_].address + size;
+      blocks_[last_].size = size;
+      return last_;
+    }
+    found = NewBlock();
+    blocks_[found] = {top_, size, last_, kNone, kNone, kNone, false};
+    if (last_ != kNone) blocks_[last_].after = found;
+    last_ = found;
+    top_ += size;
+    return found;
+  }
+  DropFromBin(found);
+  const int64_t rest = blocks_[found].size - size;
+  if (rest == 0) return found;
+  const uint32_t tail = NewBlock();
+  Block& block = blocks_[found];
+  blocks_[tail] = {block.address + size, rest, found, block.after, kNone, kNone, true};
+  if (block.after != kNone) blocks_[block.after].before = tail;
+  if (last_ == found) last_ = tail;
+  block.after = tail;
+  block.size = size;
+  PutIntoBin(tail);
+  return found;
+}
+
+void FreeBlocks::Free(uint32_t handle) {
+  const auto absorb = [&](uint32_t low, uint32_t high) {
+    Block& block = blocks_[low];
+    block.size += blocks_[high].size;
+    block.after = blocks_[high].after;
+    if (block.after != kNone) blocks_[block.after].before = low;
+    if (last_ == high) last_ = low;
+    blocks_[high].after = unused_;
+    unused_ = high;
+  };
+  const uint32_t after = blocks_[handle].after;
+  if (after != kNone && blocks_[after].free) {
+    DropFromBin(after);
+    absorb(handle, after);
+  }
+  const uint32_t before = blocks_[handle].before;
+  if (before != kNone && blocks_[before].free) {
+    DropFromBin(before);
+    absorb(before, handle);
+    handle = before;
+  }
+  PutIntoBin(handle);
+}
+
+}  // namespace reprise::planner

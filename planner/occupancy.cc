@@ -1,0 +1,233 @@
+#include "planner/occupancy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace reprise::planner {
+namespace {
+
+using Interval = IntervalList::Interval;
+
+// The first interval of [from, size) that ends above `address`. Gallops: cursors move a little.
+uint32_t Seek(const IntervalList& list, uint32_t from, int64_t address) {
+  if (from >= list.size || list.data[from].upper > address) return from;
+  uint32_t step = 1;
+  while (from + step < list.size && list.data[from + step].upper <= address) {
+    from += step;
+    step *= 2;
+  }
+  // data[from] ends at or below; the answer is in (from, from + step].
+  uint32_t low = from + 1;
+  uint32_t high = std::min(from + step, list.size);
+  while (low < high) {
+    const uint32_t middle = (low + high) / 2;
+    if (list.data[middle].upper > address) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
+Occupancy::Occupancy(const Problem& problem)
+    : problem_(problem),
+      leaves_(std::bit_ceil(std::max(problem.sections, 1u))),
+      cover_(2 * size_t{leaves_}),
+      touch_(leaves_),
+      free_(33) {}
+
+void Occupancy::Clear() {
+  for (IntervalList& list : cover_) list.size = 0;
+  for (IntervalList& list : touch_) list.size = 0;
+}
+
+Interval* Occupancy::Allocate(uint32_t capacity_log2) {
+  auto& free = free_[capacity_log2];
+  if (!free.empty()) {
+    Interval* data = free.back();
+    free.pop_back();
+    return data;
+  }
+  const size_t count = size_t{1} << capacity_log2;
+  if (slab_used_ + count > slab_size_) {
+    slab_size_ = std::max<size_t>(count, size_t{1} << 12);
+    slab_used_ = 0;
+    slabs_.push_back(std::make_unique_for_overwrite<Interval[]>(slab_size_));
+  }
+  Interval* data = slabs_.back().get() + slab_used_;
+  slab_used_ += count;
+  return data;
+}
+
+void Occupancy::Add(IntervalList& list, int64_t lower, int64_t upper) {
+  // [first, last) are the intervals that the new one touches or overlaps.
+  uint32_t first = 0;
+  if (list.size != 0) first = Seek(list, 0, lower - 1);
+  uint32_t last = first;
+  while (last < list.size && list.data[last].lower <= upper) ++last;
+  if (first < last) {
+    Interval& merged = list.data[first];
+    merged.lower = std::min(merged.lower, lower);
+    merged.upper = std::max(list.data[last - 1].upper, upper);
+    std::memmove(list.data + first + 1, list.data + last, (list.size - last) * sizeof(Interval));
+    list.size -= last - first - 1;
+    return;
+  }
+  if (list.data == nullptr) {
+    list.capacity_log2 = 0;
+    list.data = Allocate(0);
+  } else if (list.size == uint32_t{1} << list.capacity_log2) {
+    Interval* bigger = Allocate(list.capacity_log2 + 1);
+    std::memcpy(bigger, list.data, list.size * sizeof(Interval));
+    free_[list.capacity_log2].push_back(list.data);
+    list.data = bigger;
+    ++list.capacity_log2;
+  }
+  std::memmove(list.data + first + 1, list.data + first, (list.size - first) * sizeof(Interval));
+  list.data[first] = {lower, upper};
+  ++list.size;
+}
+
+void Occupancy::Take(uint32_t lower, uint32_t upper, int64_t from, int64_t to) {
+  if (from == to) return;
+  uint32_t l = lower + leaves_;
+  uint32_t r = upper + leaves_;
+  // Nodes whose subtree was stored into, on the left and on the right border, climb along.
+  uint32_t left = 0;
+  uint32_t right = 0;
+  for (; l < r; l /= 2, r /= 2) {
+    if (left != 0) Add(touch_[left], from, to);
+    if (right != 0 && right != left) Add(touch_[right], from, to);
+    if (l % 2 == 1) {
+      Add(cover_[l], from, to);
+      if (l < leaves_) Add(touch_[l], from, to);
+      left = l++;
+    }
+    if (r % 2 == 1) {
+      Add(cover_[--r], from, to);
+      if (r < leaves_) Add(touch_[r], from, to);
+      if (right == 0 || right != r) right = r;
+    }
+    left /= 2;
+    right /= 2;
+  }
+  for (; left != 0 || right != 0; left /= 2, right /= 2) {
+    if (left != 0) Add(touch_[left], from, to);
+    if (right != 0 && right != left) Add(touch_[right], from, to);
+  }
+}
+
+void Occupancy::Place(uint32_t job, int64_t address) {
+  if (problem_.first_piece.empty()) {
+    const Job& j = problem_.jobs[job];
+    Take(j.lower, j.upper, address, address + j.size);
+    return;
+  }
+  for (uint32_t p = problem_.first_piece[job]; p < problem_.first_piece[job + 1]; ++p) {
+    const Piece& piece = problem_.pieces[p];
+    Take(piece.lower, piece.upper, address + piece.window_lower, address + piece.window_upper);
+  }
+}
+
+void Occupancy::Collect(uint32_t lower, uint32_t upper, int64_t window_lower,
+                        int64_t window_upper) {
+  const auto see = [&](const IntervalList& list) {
+    if (list.size != 0) cursors_.push_back({&list, window_lower, window_upper, 0});
+  };
+  uint32_t l = lower + leaves_;
+  uint32_t r = upper + leaves_;
+  uint32_t left = 0;
+  uint32_t right = 0;
+  const auto climb = [&] {
+    if (left != 0) see(cover_[left]);
+    if (right != 0 && right != left) see(cover_[right]);
+  };
+  for (; l < r; l /= 2, r /= 2) {
+    climb();
+    if (l % 2 == 1) {
+      see(l < leaves_ ? touch_[l] : cover_[l]);
+      left = l++;
+    }
+    if (r % 2 == 1) {
+      --r;
+      see(r < leaves_ ? touch_[r] : cover_[r]);
+      right = r;
+    }
+    left /= 2;
+    right /= 2;
+  }
+  for (; left != 0 || right != 0; left /= 2, right /= 2) climb();
+}
+
+void Occupancy::CollectAll(uint32_t job) {
+  cursors_.clear();
+  if (problem_.first_piece.empty()) {
+    const Job& j = problem_.jobs[job];
+    Collect(j.lower, j.upper, 0, j.size);
+    return;
+  }
+  for (uint32_t p = problem_.first_piece[job]; p < problem_.first_piece[job + 1]; ++p) {
+    const Piece& piece = problem_.pieces[p];
+    Collect(piece.lower, piece.upper, piece.window_lower, piece.window_upper);
+  }
+}
+
+int64_t Occupancy::Advance(uint32_t job, int64_t address, int64_t limit) {
+  address = problem_.AlignUp(job, address);
+  // Round and round until every list agrees.
+  size_t agreed = 0;
+  for (size_t c = 0; agreed < cursors_.size(); c = c + 1 == cursors_.size() ? 0 : c + 1) {
+    Cursor& cursor = cursors_[c];
+    const IntervalList& list = *cursor.list;
+    cursor.at = Seek(list, cursor.at, address + cursor.lower);
+    if (cursor.at == list.size || list.data[cursor.at].lower >= address + cursor.upper) {
+      ++agreed;
+      continue;
+    }
+    do {
+      address = problem_.AlignUp(job, list.data[cursor.at].upper - cursor.lower);
+      cursor.at = Seek(list, cursor.at, address + cursor.lower);
+    } while (cursor.at < list.size && list.data[cursor.at].lower < address + cursor.upper);
+    if (address > limit) return address;
+    agreed = 1;
+  }
+  return address;
+}
+
+int64_t Occupancy::FirstFit(uint32_t job, int64_t from, int64_t limit) {
+  CollectAll(job);
+  return Advance(job, from, limit);
+}
+
+// By how much the job at `address`, where Advance() stopped, could move up.
+int64_t Occupancy::Slack(int64_t address) {
+  int64_t slack = INT64_MAX;
+  for (const Cursor& cursor : cursors_) {
+    if (cursor.at == cursor.list->size) continue;
+    slack = std::min(slack, cursor.list->data[cursor.at].lower - (address + cursor.upper));
+  }
+  return slack;
+}
+
+int64_t Occupancy::BestFit(uint32_t job, int64_t limit) {
+  CollectAll(job);
+  int64_t best = -1;
+  int64_t best_slack = INT64_MAX;
+  for (int64_t address = 0;;) {
+    address = Advance(job, address, limit);
+    if (address > limit) return best >= 0 ? best : address;
+    const int64_t slack = Slack(address);
+    if (best < 0 || slack < best_slack) {
+      best = address;
+      best_slack = slack;
+    }
+    if (slack == 0 || slack == INT64_MAX) return best;
+    address += slack + 1;
+  }
+}
+
+}  // namespace reprise::planner

@@ -1,0 +1,182 @@
+#include "planner/problem.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/sort.h"
+
+namespace reprise::planner {
+namespace {
+
+// A stretch of time in which a job occupies memory, before time is compressed.
+struct Stretch {
+  int64_t lower;
+  int64_t upper;
+  int64_t window_lower;  // bytes
+  int64_t window_upper;
+};
+
+void SplitAtGaps(const Instance& instance, Problem& problem, std::vector<Stretch>& stretches) {
+  size_t gap = 0;
+  for (uint32_t i = 0; i < instance.buffers.size(); ++i) {
+    problem.first_piece.push_back(static_cast<uint32_t>(stretches.size()));
+    const Buffer& buffer = instance.buffers[i];
+    const int64_t size = RoundUp(buffer.size, instance.alignment);
+    int64_t from = buffer.lower;
+    for (; gap < instance.gaps.size() && instance.gaps[gap].buffer == i; ++gap) {
+      const Gap& g = instance.gaps[gap];
+      if (g.lower > from) stretches.push_back({from, g.lower, 0, size});
+      if (g.window_lower < g.window_upper) {
+        stretches.push_back({g.lower, g.upper, g.window_lower, g.window_upper});
+      }
+      from = g.upper;
+    }
+    if (from < buffer.upper) stretches.push_back({from, buffer.upper, 0, size});
+  }
+  problem.first_piece.push_back(static_cast<uint32_t>(stretches.size()));
+}
+
+// Numbers the sections. `lower(i)`, `upper(i)` are the times of item i; `set(i, lower, upper)`
+// receives its sections; `load(i)` is what it adds.
+template <typename Lower, typename Upper, typename Load, typename Set>
+void Compress(uint32_t n, Lower lower, Upper upper, Load load, Set set, Problem& problem) {
+  const std::vector<uint32_t> births = OrderByTime(n, lower);
+  const std::vector<uint32_t> deaths = OrderByTime(n, upper);
+  std::vector<uint32_t> first(n);
+  uint32_t section = 0;
+  int64_t now = 0;
+  bool died = false;  // since the last birth
+  size_t dead = 0;
+  const auto bury = [&](uint32_t i) {
+    if (!died) {
+      problem.load.push_back(now);
+      ++section;
+      died = true;
+    }
+    now -= load(i);
+    set(i, first[i], section);
+  };
+  for (const uint32_t i : births) {
+    while (upper(deaths[dead]) <= lower(i)) bury(deaths[dead++]);
+    died = false;
+    now += load(i);
+    first[i] = section;
+  }
+  while (dead < deaths.size()) bury(deaths[dead++]);
+  problem.sections = section;
+}
+
+int64_t CommonUnit(const Problem& problem, const Instance& instance) {
+  if (!problem.plain) return 1;
+  int64_t unit = 0;
+  for (const Job& job : problem.jobs) {
+    unit = std::gcd(unit, job.size);
+    if (unit == instance.alignment) break;
+  }
+  return std::max<int64_t>(unit, 1);
+}
+
+}  // namespace
+
+int64_t Problem::alignment(uint32_t job) const {
+  if (plain) return 1;
+  const int64_t own = instance->alignments.empty() ? 1 : instance->alignments[job];
+  return std::max(instance->alignment, own);
+}
+
+int64_t Problem::AlignUp(uint32_t job, int64_t address) const {
+  if (plain) return address;
+  return RoundUp(address + origin(), alignment(job)) - origin();
+}
+
+Problem MakeProblem(const Instance& instance) {
+  Problem problem;
+  problem.instance = &instance;
+  const uint32_t n = static_cast<uint32_t>(instance.buffers.size());
+  problem.base = RoundUp(instance.start_address, instance.alignment) - instance.start_address;
+  problem.jobs.resize(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    problem.jobs[i].size = RoundUp(instance.buffers[i].size, instance.alignment);
+  }
+  for (uint32_t i = 0; i < instance.fixed_offsets.size(); ++i) {
+    if (instance.fixed_offsets[i] != Instance::kFree) problem.fixed.push_back(i);
+  }
+  problem.plain = problem.fixed.empty() && instance.gaps.empty();
+  for (const int64_t alignment : instance.alignments) {
+    problem.plain = problem.plain && alignment <= instance.alignment;
+  }
+  problem.unit = CommonUnit(problem, instance);
+  for (Job& job : problem.jobs) job.size /= problem.unit;
+
+  if (instance.gaps.empty()) {
+    Compress(
+        n, [&](uint32_t i) { return instance.buffers[i].lower; },
+        [&](uint32_t i) { return instance.buffers[i].upper; },
+        [&](uint32_t i) { return problem.jobs[i].size; },
+        [&](uint32_t i, uint32_t lower, uint32_t upper) {
+          problem.jobs[i].lower = lower;
+          problem.jobs[i].upper = upper;
+        },
+        problem);
+  } else {
+    std::vector<Stretch> stretches;
+    SplitAtGaps(instance, problem, stretches);
+    problem.pieces.resize(stretches.size());
+    Compress(
+        static_cast<uint32_t>(stretches.size()), [&](uint32_t i) { return stretches[i].lower; },
+        [&](uint32_t i) { return stretches[i].upper; },
+        [&](uint32_t i) { return stretches[i].window_upper - stretches[i].window_lower; },
+        [&](uint32_t i, uint32_t lower, uint32_t upper) {
+          problem.pieces[i] = {lower, upper, stretches[i].window_lower, stretches[i].window_upper};
+        },
+        problem);
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t from = problem.first_piece[i];
+      const uint32_t to = problem.first_piece[i + 1];
+      if (from == to) continue;
+      problem.jobs[i].lower = problem.pieces[from].lower;
+      problem.jobs[i].upper = problem.pieces[to - 1].upper;
+    }
+  }
+
+  for (const int64_t load : problem.load) problem.max_load = std::max(problem.max_load, load);
+  problem.lower_bound = problem.max_load;
+  for (uint32_t i = 0; i < n; ++i) {
+    problem.lower_bound = std::max(problem.lower_bound, problem.jobs[i].size);
+    problem.end_bound += problem.jobs[i].size + (problem.plain ? 0 : problem.alignment(i));
+  }
+  for (const uint32_t i : problem.fixed) {
+    const int64_t end = problem.fixed_address(i) + problem.jobs[i].size;
+    problem.lower_bound = std::max(problem.lower_bound, end);
+    problem.end_bound += std::max<int64_t>(problem.fixed_address(i), 0);
+  }
+  return problem;
+}
+
+int64_t Makespan(const Problem& problem, const std::vector<int64_t>& addresses) {
+  int64_t makespan = 0;
+  for (uint32_t i = 0; i < problem.size(); ++i) {
+    makespan = std::max(makespan, addresses[i] + problem.jobs[i].size);
+  }
+  return makespan;
+}
+
+std::vector<int64_t> MaxLoadInSpan(const Problem& problem) {
+  const uint32_t width = problem.sections;
+  std::vector<int64_t> tree(2 * size_t{width});
+  std::copy(problem.load.begin(), problem.load.end(), tree.begin() + width);
+  for (uint32_t i = width; i-- > 1;) tree[i] = std::max(tree[2 * i], tree[2 * i + 1]);
+  std::vector<int64_t> most(problem.size());
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    int64_t best = 0;
+    for (uint32_t l = problem.jobs[j].lower + width, r = problem.jobs[j].upper + width; l < r;
+         l /= 2, r /= 2) {
+      if (l % 2 == 1) best = std::max(best, tree[l++]);
+      if (r % 2 == 1) best = std::max(best, tree[--r]);
+    }
+    most[j] = best;
+  }
+  return most;
+}
+
+}  // namespace reprise::planner

@@ -1,0 +1,125 @@
+#include "planner/solve.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "planner/check.h"
+#include "planner/strategy.h"
+
+namespace reprise::planner {
+namespace {
+
+const Strategy* Find(std::string_view name) {
+  for (const Strategy& strategy : AllStrategies()) {
+    if (strategy.info.name == name) return &strategy;
+  }
+  return nullptr;
+}
+
+// Fixed offsets may contradict each other; no plan can mend that.
+absl::Status CheckFixed(const Instance& instance, const Problem& problem) {
+  if (problem.fixed.size() < 2) return absl::OkStatus();
+  Instance part;
+  part.alignment = instance.alignment;
+  std::vector<int64_t> offsets;
+  std::vector<uint32_t> part_of(instance.buffers.size(), ~uint32_t{0});
+  for (const uint32_t i : problem.fixed) {
+    part_of[i] = static_cast<uint32_t>(offsets.size());
+    part.buffers.push_back(instance.buffers[i]);
+    offsets.push_back(instance.fixed_offsets[i]);
+  }
+  for (Gap gap : instance.gaps) {
+    gap.buffer = part_of[gap.buffer];
+    if (gap.buffer != ~uint32_t{0}) part.gaps.push_back(gap);
+  }
+  part.start_address = instance.start_address;
+  const CheckResult result = Check(part, offsets, 64);
+  for (const Violation& violation : result.violations) {
+    if (violation.kind != Violation::Kind::kOverlap) continue;
+    const uint32_t a = problem.fixed[violation.first];
+    const uint32_t b = problem.fixed[violation.second];
+    return absl::InvalidArgumentError(
+        absl::StrCat("the fixed offsets of buffers ", a, " and ", b, " overlap"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DoesNotFit(int64_t capacity, const Plan& plan) {
+  if (plan.lower_bound > capacity) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "does not fit into ", capacity, " bytes: at least ", plan.lower_bound, " needed"));
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("does not fit into ", capacity, " bytes: at least ", plan.lower_bound,
+                   " needed, ", plan.makespan, " with the best plan found"));
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (const absl::Status status = Validate(instance); !status.ok()) return status;
+  const Strategy* strategy = Find(options.strategy);
+  if (strategy == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no strategy '", options.strategy,
+                                                   "' (`list` prints those there are)"));
+  }
+  const Problem problem = MakeProblem(instance);
+  if (const absl::Status status = CheckFixed(instance, problem); !status.ok()) return status;
+
+  Plan plan;
+  plan.seed = options.seed;
+  plan.max_load = problem.max_load * problem.unit;
+  plan.lower_bound = problem.ToBytes(problem.lower_bound);
+  if (instance.capacity && plan.lower_bound > *instance.capacity) {
+    return DoesNotFit(*instance.capacity, plan);
+  }
+
+  Record record(options, problem);
+  Search search{problem, options, record, start};
+  search.target =
+      problem.lower_bound + std::max<int64_t>(options.worst_case_fragmentation, 0) / problem.unit;
+  search.threads = options.threads > 0
+                       ? options.threads
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (strategy->plain_only && !problem.plain) strategy = Find("best_fit_by_birth");
+  strategy->run(search, strategy->info.name);
+  if (record.makespan() == INT64_MAX) {
+    // Cancelled before there was anything: what is quickest.
+    if (problem.plain) {
+      RunSweepBestFit(search, "sweep_best_fit");
+    } else {
+      RunBump(search, "bump");
+    }
+  }
+
+  plan.offsets = std::move(record.addresses());
+  for (int64_t& offset : plan.offsets) offset = problem.base + offset * problem.unit;
+  plan.makespan = problem.ToBytes(record.makespan());
+  plan.strategy =
+      options.strategy == "auto" ? absl::StrCat("auto:", record.finder()) : record.finder();
+  plan.proven_optimal = plan.makespan == plan.lower_bound || search.exhausted;
+  if (plan.proven_optimal) plan.lower_bound = plan.makespan;
+
+  const CheckResult check = Check(instance, plan.offsets, 1);
+  if (!check.valid || check.makespan != plan.makespan || check.max_load != plan.max_load) {
+    return absl::InternalError(
+        absl::StrCat("strategy '", plan.strategy, "' made an invalid plan: ",
+                     check.violations.empty()
+                         ? absl::StrCat("makespan ", check.makespan, " is not ", plan.makespan)
+                         : Describe(check.violations[0], instance, plan.offsets)));
+  }
+  if (instance.capacity && plan.makespan > *instance.capacity) {
+    return DoesNotFit(*instance.capacity, plan);
+  }
+  plan.seconds = search.seconds();
+  return plan;
+}
+
+int64_t MaxLoad(const Instance& instance) {
+  const Problem problem = MakeProblem(instance);
+  return problem.max_load * problem.unit;
+}
+
+}  // namespace reprise::planner

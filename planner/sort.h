@@ -1,0 +1,71 @@
+// Sorting of ids by integer keys, in linear time where that is faster.
+#ifndef REPRISE_PLANNER_SORT_H_
+#define REPRISE_PLANNER_SORT_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::planner {
+
+struct KeyedId {
+  uint64_t key;
+  uint32_t id;
+};
+
+// Sorts by key, ascending; equal keys keep their order. `scratch` is overwritten.
+inline void SortByKey(std::vector<KeyedId>& keyed, std::vector<KeyedId>& scratch) {
+  const auto less = [](const KeyedId& a, const KeyedId& b) { return a.key < b.key; };
+  if (std::is_sorted(keyed.begin(), keyed.end(), less)) return;
+  if (keyed.size() < 2048) {
+    std::stable_sort(keyed.begin(), keyed.end(), less);
+    return;
+  }
+  constexpr int kBits = 11;
+  uint64_t varying = 0;
+  for (const KeyedId& k : keyed) varying |= k.key ^ keyed.front().key;
+  scratch.resize(keyed.size());
+  for (int shift = 0; shift < 64; shift += kBits) {
+    constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;
+    if (((varying >> shift) & kMask) == 0) continue;
+    std::array<uint32_t, kMask + 1> count{};
+    for (const KeyedId& k : keyed) ++count[(k.key >> shift) & kMask];
+    uint32_t total = 0;
+    for (uint32_t& c : count) {
+      const uint32_t here = c;
+      c = total;
+      total += here;
+    }
+    for (const KeyedId& k : keyed) scratch[count[(k.key >> shift) & kMask]++] = k;
+    keyed.swap(scratch);
+  }
+}
+
+// A key that sorts signed numbers as unsigned ones.
+inline uint64_t Ascending(int64_t value) {
+  return static_cast<uint64_t>(value) ^ (uint64_t{1} << 63);
+}
+inline uint64_t Descending(int64_t value) { return ~Ascending(value); }
+
+// The ids 0..n-1 by time(id), ascending; ties by id.
+template <typename Time>
+std::vector<uint32_t> OrderByTime(uint32_t n, Time time) {
+  std::vector<uint32_t> order(n);
+  bool sorted = true;
+  for (uint32_t i = 0; i < n; ++i) {
+    order[i] = i;
+    sorted = sorted && (i == 0 || time(i - 1) <= time(i));
+  }
+  if (sorted) return order;
+  std::vector<KeyedId> keyed(n);
+  for (uint32_t i = 0; i < n; ++i) keyed[i] = {Ascending(time(i)), i};
+  std::vector<KeyedId> scratch;
+  SortByKey(keyed, scratch);
+  for (uint32_t i = 0; i < n; ++i) order[i] = keyed[i].id;
+  return order;
+}
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_SORT_H_

@@ -1,0 +1,47 @@
+#include "planner/strategy.h"
+
+namespace reprise::planner {
+
+const std::vector<Strategy>& AllStrategies() {
+  static const std::vector<Strategy>* const all = new std::vector<Strategy>{
+      {{"auto", "the best of the others within the budget"}, RunAuto},
+      {{"bump", "one buffer behind the other, nothing shared (MemoMalloc's baseline)"}, RunBump},
+      {{"sweep_best_fit", "in time order, as an allocator that never splits badly: best fit"},
+       RunSweepBestFit,
+       true},
+      {{"big_rocks_first", "first fit by size, then lifespan (idealloc, section 5.5)"},
+       RunFirstFitInOrder},
+      {{"first_fit_by_size", "first fit, the largest first"}, RunFirstFitInOrder},
+      {{"first_fit_by_area", "first fit, the largest size times lifespan first"},
+       RunFirstFitInOrder},
+      {{"first_fit_by_lifespan", "first fit, the longest-lived first"}, RunFirstFitInOrder},
+      {{"first_fit_by_birth", "first fit in time order"}, RunFirstFitInOrder},
+      {{"first_fit_by_max_load", "first fit, those that live at the peak first, then by size"},
+       RunFirstFitInOrder},
+      {{"first_fit_by_max_load_area", "first fit, those that live at the peak first, then by area"},
+       RunFirstFitInOrder},
+      {{"first_fit_by_max_load_lifespan", "first fit, the peak first, then the longest-lived"},
+       RunFirstFitInOrder},
+      {{"best_fit_by_size", "best fit, the largest first"}, RunBestFitInOrder},
+      {{"best_fit_by_area", "best fit, the largest size times lifespan first"}, RunBestFitInOrder},
+      {{"best_fit_by_lifespan", "best fit, the longest-lived first"}, RunBestFitInOrder},
+      {{"best_fit_by_birth", "best fit in time order"}, RunBestFitInOrder},
+      {{"best_fit_by_max_load", "best fit, those that live at the peak first, then by size"},
+       RunBestFitInOrder},
+      {{"best_fit_by_max_load_area", "best fit, the peak first, then by area"}, RunBestFitInOrder},
+      {{"best_fit_by_max_load_lifespan", "best fit, the peak first, then the longest-lived"},
+       RunBestFitInOrder},
+  };
+  return *all;
+}
+
+const std::vector<StrategyInfo>& Strategies() {
+  static const std::vector<StrategyInfo>* const infos = [] {
+    auto* list = new std::vector<StrategyInfo>;
+    for (const Strategy& strategy : AllStrategies()) list->push_back(strategy.info);
+    return list;
+  }();
+  return *infos;
+}
+
+}  // namespace reprise::planner

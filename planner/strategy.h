@@ -1,0 +1,32 @@
+// The table of strategies.
+#ifndef REPRISE_PLANNER_STRATEGY_H_
+#define REPRISE_PLANNER_STRATEGY_H_
+
+#include <string_view>
+#include <vector>
+
+#include "planner/search.h"
+
+namespace reprise::planner {
+
+// A strategy offers packings to search.record. Constructive ones offer one and ignore the budget;
+// improving ones go on until Done(), OutOfTime() or the iterations are spent. All return soon after
+// Cancelled(), then perhaps without having offered anything.
+struct Strategy {
+  StrategyInfo info;
+  void (*run)(Search& search, std::string_view name);
+  bool plain_only = false;  // cannot keep gaps, fixed offsets or stricter alignments
+};
+
+// To add a strategy: write its file, declare its function here, add its line to strategy.cc.
+const std::vector<Strategy>& AllStrategies();
+
+void RunAuto(Search& search, std::string_view name);
+void RunBump(Search& search, std::string_view name);
+void RunSweepBestFit(Search& search, std::string_view name);
+void RunFirstFitInOrder(Search& search, std::string_view name);
+void RunBestFitInOrder(Search& search, std::string_view name);
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_STRATEGY_H_

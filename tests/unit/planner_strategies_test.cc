@@ -1,0 +1,214 @@
+// Every strategy, on every small instance, against brute force; and what must not change an answer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "planner/check.h"
+#include "planner/solve.h"
+#include "planner_random.h"
+
+namespace reprise::planner {
+namespace {
+
+std::string NameOf(const testing::TestParamInfo<std::string>& info) { return info.param; }
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const StrategyInfo& info : Strategies()) names.emplace_back(info.name);
+  return names;
+}
+
+class StrategyTest : public testing::TestWithParam<std::string> {
+ protected:
+  Options options() const {
+    Options options;
+    options.strategy = GetParam();
+    options.budget_seconds = 0.02;
+    options.iterations = 8;
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, StrategyTest, testing::ValuesIn(Names()), NameOf);
+
+TEST_P(StrategyTest, IsValidAndNeverBelowTheOptimum) {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 1 + static_cast<int>(seed % 8);
+    const Instance instance = RandomInstance(seed, shape);
+    const auto plan = Solve(instance, options());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(OverlapsByBrute(instance, plan->offsets).empty());
+    EXPECT_EQ(plan->max_load, MaxLoadByBrute(instance));
+    const int64_t optimum = OptimumByBrute(instance).makespan();
+    EXPECT_GE(plan->makespan, optimum);
+    EXPECT_LE(plan->lower_bound, optimum);
+    if (plan->proven_optimal) {
+      EXPECT_EQ(plan->makespan, optimum);
+    }
+  }
+}
+
+TEST_P(StrategyTest, KeepsGapsAlignmentsAndFixedOffsets) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 1 + static_cast<int>(seed % 12);
+    shape.constrained = true;
+    const Instance instance = RandomInstance(seed, shape);
+    const auto plan = Solve(instance, options());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(OverlapsByBrute(instance, plan->offsets).empty());
+    EXPECT_EQ(plan->max_load, MaxLoadByBrute(instance));
+    EXPECT_TRUE(Check(instance, plan->offsets).valid);
+    EXPECT_GE(plan->makespan, plan->lower_bound);
+  }
+}
+
+TEST_P(StrategyTest, NothingToPlan) {
+  const auto plan = Solve({}, options());
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->makespan, 0);
+  EXPECT_TRUE(plan->offsets.empty());
+}
+
+TEST_P(StrategyTest, SizesNearTheLimit) {
+  Instance instance;
+  instance.buffers = {{0, 10, int64_t{1} << 59}, {5, 15, int64_t{1} << 59}, {12, 20, 1}};
+  const auto plan = Solve(instance, options());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GE(plan->makespan, int64_t{1} << 60);
+}
+
+TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
+  Shape shape;
+  shape.buffers = 60;
+  shape.horizon = 40;
+  shape.most = 100;
+  Options first = options();
+  first.budget_seconds = 60;
+  first.threads = 1;
+  Options second = first;
+  second.threads = 4;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const Instance instance = RandomInstance(seed, shape);
+    EXPECT_EQ(Solve(instance, first)->offsets, Solve(instance, second)->offsets);
+  }
+}
+
+TEST_P(StrategyTest, CancelledBeforeItStartsStillHasAPlan) {
+  const std::atomic<bool> cancel = true;
+  Shape shape;
+  shape.buffers = 2000;
+  shape.horizon = 1000;
+  Options cancelled = options();
+  cancelled.cancel = &cancel;
+  const auto plan = Solve(RandomInstance(1, shape), cancelled);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GE(plan->makespan, plan->max_load);
+}
+
+// What is true of the optimum is true of every bound and of what a full search finds.
+TEST(MetamorphicTest, ShiftingTimeAndPermutingBuffersKeepLoadAndOptimum) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Shape shape;
+    shape.buffers = 6;
+    const Instance instance = RandomInstance(seed, shape);
+    Instance moved = instance;
+    for (Buffer& b : moved.buffers) {
+      b.lower = b.lower * 1000 - 77'000;
+      b.upper = b.upper * 1000 - 77'000;
+    }
+    std::mt19937_64 random(seed);
+    std::shuffle(moved.buffers.begin(), moved.buffers.end(), random);
+    // A stranger that meets nobody.
+    moved.buffers.push_back({1'000'000, 2'000'000, 1});
+    EXPECT_EQ(MaxLoad(instance), MaxLoad(moved));
+    const auto a = Solve(instance, {});
+    const auto b = Solve(moved, {});
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_EQ(a->lower_bound, b->lower_bound);
+    if (a->proven_optimal && b->proven_optimal) {
+      EXPECT_EQ(a->makespan, b->makespan);
+    }
+  }
+}
+
+// Parts that never meet are planned as if alone: the whole needs what the greatest part needs.
+TEST(MetamorphicTest, SplittingAtZeroLoadKeepsTheMaximum) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Shape shape;
+    shape.buffers = 6;
+    const Instance first = RandomInstance(seed, shape);
+    const Instance second = RandomInstance(seed + 1000, shape);
+    Instance both = first;
+    for (Buffer b : second.buffers) both.buffers.push_back({b.lower + 100, b.upper + 100, b.size});
+    EXPECT_EQ(MaxLoad(both), std::max(MaxLoad(first), MaxLoad(second)));
+    const auto plan = Solve(both, {});
+    ASSERT_TRUE(plan.ok());
+    const int64_t optimum =
+        std::max(OptimumByBrute(first).makespan(), OptimumByBrute(second).makespan());
+    EXPECT_GE(plan->makespan, optimum);
+    if (plan->proven_optimal) {
+      EXPECT_EQ(plan->makespan, optimum);
+    }
+  }
+}
+
+TEST(MetamorphicTest, InclusiveEndsBecomeHalfOpen) {
+  // Closed [b, d] is [b, d + 1): the pairs that meet and the max load are those of the source.
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Shape shape;
+    shape.buffers = 10;
+    const Instance closed = RandomInstance(seed, shape);
+    Instance half_open = closed;
+    for (Buffer& b : half_open.buffers) ++b.upper;
+    int64_t most = 0;
+    for (int64_t t = 0; t <= shape.horizon; ++t) {
+      int64_t load = 0;
+      for (const Buffer& b : closed.buffers) load += b.lower <= t && t <= b.upper ? b.size : 0;
+      most = std::max(most, load);
+    }
+    EXPECT_EQ(MaxLoad(half_open), most);
+  }
+}
+
+TEST(SolveTest, ACliqueOfAHundredThousand) {
+  Instance instance;
+  for (int64_t i = 0; i < 100'000; ++i) {
+    instance.buffers.push_back({i % 500, 1000 + i % 700, 16 + i % 64});
+  }
+  for (const std::string name :
+       {"auto", "first_fit_by_size", "best_fit_by_size", "sweep_best_fit"}) {
+    Options options;
+    options.strategy = name;
+    options.budget_seconds = 1;
+    const auto plan = Solve(instance, options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->makespan, plan->max_load) << name;
+    EXPECT_TRUE(plan->proven_optimal);
+  }
+}
+
+TEST(SolveTest, ImprovementsAreReportedInOrder) {
+  Shape shape;
+  shape.buffers = 200;
+  shape.horizon = 100;
+  shape.most = 1000;
+  const Instance instance = RandomInstance(3, shape);
+  std::vector<int64_t> seen;
+  Options options;
+  options.budget_seconds = 0.2;
+  options.on_improvement = [&](int64_t makespan, std::string_view) { seen.push_back(makespan); };
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok());
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(seen.back(), plan->makespan);
+  for (size_t i = 1; i < seen.size(); ++i) EXPECT_LT(seen[i], seen[i - 1]);
+}
+
+}  // namespace
+}  // namespace reprise::planner
