@@ -1,10 +1,205 @@
+// `reprise info`: what a trace, an instance or a folder of traces holds.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "trace/reader.h"
+#include "trace/statistics.h"
 
 namespace reprise::cli {
+namespace {
+
+constexpr size_t kTopSites = 10;
+
+// What is said of one trace or instance.
+struct Image {
+  std::string path;
+  trace::Recording recording;  // without its allocations
+  trace::Statistics statistics;
+};
+
+struct InfoOptions {
+  std::string path;
+  bool json = false;
+};
+
+absl::StatusOr<Image> Examine(const std::string& path) {
+  Image image;
+  image.path = path;
+  trace::StatisticsBuilder builder;
+  const absl::Status status = trace::ReadTrace(
+      path, image.recording, [&](const trace::Event& event) { builder.Add(event); });
+  if (!status.ok()) return status;
+  image.statistics = builder.Finish(kTopSites);
+  return image;
+}
+
+nlohmann::ordered_json Describe(const Image& image) {
+  const trace::Recording& recording = image.recording;
+  const trace::Statistics& statistics = image.statistics;
+  nlohmann::ordered_json json = {
+      {"events", recording.events},
+      {"lost_events", recording.lost_events},
+      {"threads", recording.threads.size()},
+      {"buffers", statistics.buffers},
+      {"max_load", statistics.max_load},
+      {"requested_max_load", statistics.requested_max_load},
+      {"sum_bytes", statistics.sum_bytes},
+      {"unpreloadable", recording.process.unpreloadable},
+      {"unmatched_frees", recording.unmatched_frees},
+      {"implied_frees", recording.implied_frees},
+      {"peak_event", statistics.peak_event},
+      {"never_freed_bytes", statistics.never_freed_bytes},
+      {"complete", recording.process.complete},
+      {"executable", recording.process.executable},
+      {"path", image.path},
+  };
+  nlohmann::ordered_json damage = nlohmann::ordered_json::array();
+  for (const trace::Damage& one : recording.damage) {
+    damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
+  }
+  json["damage"] = std::move(damage);
+  return json;
+}
+
+nlohmann::ordered_json Sum(const std::vector<Image>& images) {
+  nlohmann::ordered_json sum;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Image& image : images) {
+    list.push_back(Describe(image));
+    for (const auto& [key, value] : list.back().items()) {
+      if (value.is_number_unsigned() && key != "peak_event") {
+        sum[key] = sum.value(key, uint64_t{0}) + value.get<uint64_t>();
+      }
+    }
+  }
+  sum["images"] = std::move(list);
+  return sum;
+}
+
+std::string Place(const trace::Recording& recording, uint32_t site_index) {
+  if (site_index == trace::kNone) return "(unknown)";
+  const trace::Site& site = recording.sites[site_index];
+  if (site.module == trace::kNone) return absl::StrFormat("%#x", site.offset);
+  const std::string& path = recording.modules[site.module].path;
+  return absl::StrFormat("%s+%#x", path.substr(path.rfind('/') + 1), site.offset);
+}
+
+std::string Range(size_t entry, bool bytes) {
+  if (entry == 0) return "0";
+  const double low = entry == 1 ? 1 : static_cast<double>(uint64_t{1} << (entry - 1));
+  return bytes ? HumanBytes(low) : absl::StrFormat("%.0f", low);
+}
+
+void PrintHistogram(const char* title, const trace::Histogram& histogram, bool bytes) {
+  const uint64_t highest = *std::max_element(histogram.begin(), histogram.end());
+  if (highest == 0) return;
+  std::printf("\n%s\n", title);
+  for (size_t i = 0; i < histogram.size(); ++i) {
+    if (histogram[i] == 0) continue;
+    constexpr uint64_t kBarWidth = 40;
+    const auto bar = static_cast<size_t>((static_cast<double>(histogram[i]) * kBarWidth) /
+                                         static_cast<double>(highest));
+    std::printf("  >= %-10s %12llu  %s\n", Range(i, bytes).c_str(),
+                static_cast<unsigned long long>(histogram[i]), std::string(bar, '#').c_str());
+  }
+}
+
+void PrintLine(const char* name, const std::string& value) {
+  std::printf("%-20s %s\n", name, value.c_str());
+}
+
+void Print(const Image& image) {
+  const trace::Recording& recording = image.recording;
+  const trace::Statistics& statistics = image.statistics;
+  PrintLine("trace", image.path);
+  if (!recording.process.executable.empty()) {
+    PrintLine("program", recording.process.executable);
+  }
+  PrintLine("ended",
+            recording.process.complete ? "in the ordinary way" : "killed, or still running");
+  PrintLine("events", absl::StrCat(recording.events));
+  PrintLine("lost events", absl::StrCat(recording.lost_events));
+  PrintLine("threads", absl::StrCat(recording.threads.size()));
+  PrintLine("buffers", absl::StrCat(statistics.buffers));
+  PrintLine("never freed",
+            absl::StrFormat("%u (%s)", statistics.buffers - statistics.frees,
+                            HumanBytes(static_cast<double>(statistics.never_freed_bytes))));
+  PrintLine("max load", absl::StrFormat("%u (%s), at event %u", statistics.max_load,
+                                        HumanBytes(static_cast<double>(statistics.max_load)),
+                                        statistics.peak_event));
+  PrintLine("requested max load", absl::StrCat(statistics.requested_max_load));
+  PrintLine("sum of sizes", absl::StrFormat("%u (%s)", statistics.sum_bytes,
+                                            HumanBytes(static_cast<double>(statistics.sum_bytes))));
+  if (recording.unmatched_frees > 0) {
+    PrintLine("unmatched frees", absl::StrCat(recording.unmatched_frees));
+  }
+  if (recording.implied_frees > 0) {
+    PrintLine("implied frees", absl::StrCat(recording.implied_frees));
+  }
+  if (recording.process.unpreloadable > 0) {
+    PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
+  }
+  PrintHistogram("Sizes requested", statistics.sizes, true);
+  PrintHistogram("Lifetimes, in events", statistics.lifetimes, false);
+  if (!statistics.top_sites.empty()) std::printf("\nCall sites with most bytes at the peak\n");
+  for (const trace::SitePeak& site : statistics.top_sites) {
+    std::printf("  %10s in %8llu  %s\n", HumanBytes(static_cast<double>(site.bytes)).c_str(),
+                static_cast<unsigned long long>(site.blocks), Place(recording, site.site).c_str());
+  }
+}
+
+// One line per stretch that could not be read; true when there was any.
+bool ReportDamage(const Image& image) {
+  for (const trace::Damage& damage : image.recording.damage) {
+    std::fprintf(stderr, "reprise: %s: damaged at offset %llu, %llu bytes skipped: %s\n",
+                 image.path.c_str(), static_cast<unsigned long long>(damage.offset),
+                 static_cast<unsigned long long>(damage.bytes), damage.reason.c_str());
+  }
+  if (image.recording.lost_events > 0) {
+    std::fprintf(stderr, "reprise: %s: at least %llu events are missing\n", image.path.c_str(),
+                 static_cast<unsigned long long>(image.recording.lost_events));
+  }
+  return !image.recording.damage.empty();
+}
+
+int RunInfo(const InfoOptions& options) {
+  const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(options.path);
+  if (!paths.ok()) return Fail(paths.status());
+  std::vector<Image> images;
+  for (const std::string& path : *paths) {
+    absl::StatusOr<Image> image = Examine(path);
+    if (!image.ok()) return Fail(image.status());
+    images.push_back(*std::move(image));
+  }
+  if (options.json) {
+    PrintJson(images.size() == 1 ? Describe(images[0]) : Sum(images));
+  } else {
+    for (size_t i = 0; i < images.size(); ++i) {
+      if (i > 0) std::printf("\n\n");
+      Print(images[i]);
+    }
+  }
+  bool damaged = false;
+  for (const Image& image : images) damaged |= ReportDamage(image);
+  return damaged ? kBadInput : kDone;
+}
+
+}  // namespace
 
 void AddInfo(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("info", "not built yet");
-  command->callback([&run] { run = [] { return static_cast<int>(kUsage); }; });
+  CLI::App* command = app.add_subcommand("info", "Say what a trace or an instance holds");
+  auto options = std::make_shared<InfoOptions>();
+  command->add_option("input", options->path, "a trace, an instance, or a folder of traces")
+      ->required();
+  command->add_flag("--json", options->json, "print one JSON object");
+  command->callback([&run, options] { run = [options] { return RunInfo(*options); }; });
 }
 
 }  // namespace reprise::cli

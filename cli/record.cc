@@ -1,10 +1,57 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/recordings.h"
 
 namespace reprise::cli {
+namespace {
+
+struct RecordOptions {
+  std::string output = "reprise-out";
+  std::vector<std::string> program;
+  bool keep_aslr = false;
+};
+
+int RunRecord(const RecordOptions& options) {
+  const absl::StatusOr<std::string> directory = PrepareOutput(options.output);
+  if (!directory.ok()) {
+    Fail(directory.status());
+    return kLauncher;
+  }
+  LaunchRequest request;
+  request.program = options.program;
+  request.flags = interpose::kSessionRecord;
+  request.output = *directory;
+  request.keep_aslr = options.keep_aslr;
+  const absl::StatusOr<LaunchResult> result = Launch(request);
+  if (!result.ok()) return FailLaunch(result.status());
+  PrintMessages(*result);
+  FinishRecordings(*directory, *result);
+  return result->exit_code;
+}
+
+}  // namespace
 
 void AddRecord(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("record", "not built yet");
-  command->callback([&run] { run = [] { return static_cast<int>(kUsage); }; });
+  auto options = std::make_shared<RecordOptions>();
+  CLI::App* command =
+      app.add_subcommand("record", "Run a program and write one trace per process image");
+  command->add_option("-o,--output", options->output, "directory for the traces")
+      ->capture_default_str();
+  command->add_flag("--keep-aslr", options->keep_aslr,
+                    "leave address randomisation and PYTHONHASHSEED as they are");
+  command->add_option("program", options->program, "the program and its arguments, after --")
+      ->required();
+  command->callback([options, &run] { run = [options] { return RunRecord(*options); }; });
 }
 
 }  // namespace reprise::cli

@@ -1,0 +1,230 @@
+#include "cli/launch.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "cli/command.h"
+#include "cli/program.h"
+
+namespace reprise::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using interpose::ImageEntry;
+using interpose::PlanEntry;
+using interpose::Registry;
+using interpose::SessionFile;
+
+// bin/reprise finds lib/libreprise.so beside it, in the build tree and where it is installed.
+absl::StatusOr<std::string> FindLibrary() {
+  std::error_code error;
+  const fs::path binary = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* candidate : {"../lib/libreprise.so", "../" REPRISE_LIBDIR "/libreprise.so"}) {
+    const fs::path library = binary / candidate;
+    if (fs::exists(library, error)) return fs::canonical(library, error).string();
+  }
+  return absl::InternalError(absl::StrCat("libreprise.so not found beside ", binary.string()));
+}
+
+// A file of the session: written at once and mapped or read by the images.
+absl::Status WriteFile(const std::string& path, const void* bytes, size_t count, uint64_t size) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return SystemError(errno, path);
+  const absl::Cleanup close_file = [fd] { close(fd); };
+  if (ftruncate(fd, static_cast<off_t>(size)) != 0 ||
+      pwrite(fd, bytes, count, 0) != static_cast<ssize_t>(count)) {
+    return SystemError(errno, path);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> MakeSession(const LaunchRequest& request) {
+  // The same length whatever the run, so that the program's stack does not move.
+  std::string directory = "/tmp/reprise-XXXXXX";
+  if (mkdtemp(directory.data()) == nullptr) return SystemError(errno, "/tmp/reprise-XXXXXX");
+  std::vector<char> bytes(sizeof(SessionFile) + request.plans.size() * sizeof(PlanEntry));
+  auto* session = reinterpret_cast<SessionFile*>(bytes.data());
+  session->magic = interpose::kSessionMagic;
+  session->flags = request.flags;
+  session->plans = static_cast<uint32_t>(request.plans.size());
+  std::strncpy(session->directory, directory.c_str(), interpose::kPathBytes - 1);
+  std::strncpy(session->output, request.output.c_str(), interpose::kPathBytes - 1);
+  if (!request.plans.empty()) {
+    std::memcpy(session + 1, request.plans.data(), request.plans.size() * sizeof(PlanEntry));
+  }
+  Registry registry{};
+  registry.magic = interpose::kSessionMagic;
+  absl::Status status =
+      WriteFile(directory + "/session", bytes.data(), bytes.size(), bytes.size());
+  if (status.ok()) {
+    status = WriteFile(directory + "/registry", &registry, sizeof(registry),
+                       interpose::kRegistryBytes);
+  }
+  if (!status.ok()) {
+    std::error_code ignored;
+    fs::remove_all(directory, ignored);
+    return status;
+  }
+  return directory;
+}
+
+volatile sig_atomic_t child_process = 0;
+
+// A key press reaches the whole terminal group, the program included; only what was sent to us alone
+// is passed on.
+void PassOn(int signal, siginfo_t* info, void*) {
+  const int before = errno;
+  if (info->si_code != SI_KERNEL && child_process > 0) kill(child_process, signal);
+  errno = before;
+}
+
+[[noreturn]] void RunProgram(const LaunchRequest& request, const std::string& path,
+                             const std::string& library, const std::string& session,
+                             int error_pipe) {
+  if (!request.keep_aslr) {
+    const int current = personality(0xffffffff);
+    if (current < 0 || personality(current | ADDR_NO_RANDOMIZE) < 0) {
+      static constexpr char kRefused[] =
+          "reprise: the system refuses to switch address randomisation off; going on with it\n";
+      if (write(STDERR_FILENO, kRefused, sizeof(kRefused) - 1) < 0) {
+        // Nobody to tell.
+      }
+    }
+    setenv("PYTHONHASHSEED", "0", /*overwrite=*/0);
+  }
+  const char* others = std::getenv("LD_PRELOAD");
+  const std::string preload =
+      others != nullptr && *others != 0 ? absl::StrCat(library, ":", others) : library;
+  setenv("LD_PRELOAD", preload.c_str(), 1);
+  setenv(interpose::kSessionVariable, session.c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& argument : request.program) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execv(path.c_str(), arguments.data());
+  const int error = errno;
+  if (write(error_pipe, &error, sizeof(error)) < 0) {
+    // The parent sees an exit of 126.
+  }
+  _exit(kCannotRun);
+}
+
+absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& path,
+                               const std::string& library, const std::string& session) {
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
+  child_process = 0;
+  struct sigaction action {};
+  action.sa_sigaction = PassOn;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  struct sigaction before[3];
+  const int passed[3] = {SIGINT, SIGTERM, SIGHUP};
+  for (int i = 0; i < 3; ++i) {
+    sigaction(passed[i], nullptr, &before[i]);
+    // What was ignored from the start (nohup) stays ignored, in the program too.
+    if (before[i].sa_handler != SIG_IGN) sigaction(passed[i], &action, nullptr);
+  }
+  const pid_t child = fork();
+  if (child < 0) return SystemError(errno, "fork");
+  if (child == 0) {
+    for (int i = 0; i < 3; ++i) sigaction(passed[i], &before[i], nullptr);
+    RunProgram(request, path, library, session, pipe_ends[1]);
+  }
+  child_process = child;
+  close(pipe_ends[1]);
+  int error = 0;
+  const bool failed = read(pipe_ends[0], &error, sizeof(error)) == sizeof(error);
+  close(pipe_ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  child_process = 0;
+  for (int i = 0; i < 3; ++i) sigaction(passed[i], &before[i], nullptr);
+  if (failed) {
+    const std::string message = absl::StrCat(path, ": ", std::strerror(error));
+    if (error == ENOENT) return absl::NotFoundError(message);
+    return absl::PermissionDeniedError(message);
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// What the images left in the session directory.
+absl::Status Collect(const std::string& session, LaunchResult& result) {
+  const std::string path = session + "/registry";
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError(errno, path);
+  void* mapped = mmap(nullptr, interpose::kRegistryBytes, PROT_READ, MAP_SHARED, fd, 0);
+  close(fd);
+  if (mapped == MAP_FAILED) return SystemError(errno, path);
+  const auto* registry = static_cast<const Registry*>(mapped);
+  const uint32_t count = std::min(registry->images, interpose::kMaxImages);
+  for (uint32_t i = 0; i < count; ++i) {
+    result.images.push_back(registry->image[i]);
+    std::ifstream file(absl::StrCat(session, "/counters.", i), std::ios::binary);
+    result.counters.emplace_back(std::istreambuf_iterator<char>(file),
+                                 std::istreambuf_iterator<char>());
+  }
+  munmap(mapped, interpose::kRegistryBytes);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
+  const absl::StatusOr<std::string> path = FindProgram(request.program[0]);
+  if (!path.ok()) return path.status();
+  if (absl::Status status = CheckPreloadable(*path); !status.ok()) return status;
+  const absl::StatusOr<std::string> library = FindLibrary();
+  if (!library.ok()) return library.status();
+  const absl::StatusOr<std::string> session = MakeSession(request);
+  if (!session.ok()) return session.status();
+  const absl::Cleanup remove_session = [&session] {
+    std::error_code ignored;
+    fs::remove_all(*session, ignored);
+  };
+  LaunchResult result;
+  const absl::StatusOr<int> code = RunAndWait(request, *path, *library, *session);
+  if (!code.ok()) return code.status();
+  result.exit_code = *code;
+  if (absl::Status status = Collect(*session, result); !status.ok()) return status;
+  return result;
+}
+
+int FailLaunch(const absl::Status& status) {
+  Fail(status);
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return kNotFound;
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kFailedPrecondition:
+      return kCannotRun;
+    default:
+      return kLauncher;
+  }
+}
+
+void PrintMessages(const LaunchResult& result) {
+  std::set<std::string> said;
+  for (const ImageEntry& image : result.images) {
+    if (image.message[0] == 0) continue;
+    const std::string line = absl::StrCat(image.executable, ": ", image.message);
+    if (said.insert(line).second) std::fprintf(stderr, "reprise: %s\n", line.c_str());
+  }
+}
+
+}  // namespace reprise::cli

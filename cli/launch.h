@@ -1,0 +1,41 @@
+// Starting a program with the library inside: what `record` and `replay` share.
+#ifndef REPRISE_CLI_LAUNCH_H_
+#define REPRISE_CLI_LAUNCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "interpose/session.h"
+
+namespace reprise::cli {
+
+struct LaunchRequest {
+  std::vector<std::string> program;  // path or name, then arguments
+  uint32_t flags = 0;                // interpose::SessionFlags
+  std::string output;                // directory for spools, absolute; empty when not recording
+  std::vector<interpose::PlanEntry> plans;  // sorted by place
+  bool keep_aslr = false;            // leave address randomisation and PYTHONHASHSEED alone
+};
+
+struct LaunchResult {
+  int exit_code = 0;                           // the program's: its status, or 128 + signal
+  std::vector<interpose::ImageEntry> images;   // in the order in which they started
+  std::vector<std::string> counters;           // per image, the bytes of its counters file; empty
+                                               // when it has none
+};
+
+// Finds, checks, starts and waits for the program. SIGINT, SIGTERM and SIGHUP are passed on to it.
+// Errors: NotFound (exit 127), PermissionDenied and FailedPrecondition (126), others (125).
+absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request);
+
+// Prints the error of a launch and returns the exit code that goes with it.
+int FailLaunch(const absl::Status& status);
+
+// Prints what images left to say, each message once.
+void PrintMessages(const LaunchResult& result);
+
+}  // namespace reprise::cli
+
+#endif  // REPRISE_CLI_LAUNCH_H_

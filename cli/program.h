@@ -1,0 +1,22 @@
+// The program to be started: where it is, and whether a library can be preloaded into it.
+#ifndef REPRISE_CLI_PROGRAM_H_
+#define REPRISE_CLI_PROGRAM_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace reprise::cli {
+
+// The path of `name`, looked for in PATH as execvp does. NotFound when there is none;
+// PermissionDenied when what there is cannot be executed.
+absl::StatusOr<std::string> FindProgram(const std::string& name);
+
+// OK when a library can be preloaded into the program at `path`: a 64-bit dynamically linked ELF
+// file without setuid, setgid or file capabilities, or a script whose interpreter is one. Otherwise
+// FailedPrecondition with a message that says why not.
+absl::Status CheckPreloadable(const std::string& path);
+
+}  // namespace reprise::cli
+
+#endif  // REPRISE_CLI_PROGRAM_H_

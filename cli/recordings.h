@@ -1,0 +1,22 @@
+// The directory that a recording goes into.
+#ifndef REPRISE_CLI_RECORDINGS_H_
+#define REPRISE_CLI_RECORDINGS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/launch.h"
+
+namespace reprise::cli {
+
+// Makes `path` a directory for new traces and returns its absolute path. Traces of an earlier
+// recording there are kept: they move to PATH.old, in place of what an earlier recording left there.
+absl::StatusOr<std::string> PrepareOutput(const std::string& path);
+
+// Turns the spools in `directory` into compact traces and says on stderr what was recorded. Spools
+// that a process still writes to, and those that cannot be read, stay as they are and are named.
+void FinishRecordings(const std::string& directory, const LaunchResult& result);
+
+}  // namespace reprise::cli
+
+#endif  // REPRISE_CLI_RECORDINGS_H_
