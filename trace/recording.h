@@ -48,21 +48,23 @@ struct Allocation {
   uint32_t site = kNone;         // index into Recording::sites
   uint32_t thread = 0;           // allocating thread
   uint32_t free_thread = kNone;  // thread that freed it; kNone when death is kNever
-  uint32_t previous = kNone;     // kRealloc: the allocation it replaced, which died one event earlier
+  // kRealloc: the allocation it replaced, which died at an earlier event of the same thread (the
+  // one before, unless another thread or a signal handler came between); kNone when not known.
+  uint32_t previous = kNone;
   AllocationKind kind = AllocationKind::kMalloc;
-  uint8_t log2_alignment = 0;    // of aligned requests; 0: the allocator's usual 16 bytes
+  uint8_t log2_alignment = 0;  // of aligned requests; 0: the allocator's usual 16 bytes
 };
 
 // What is known of the process image that was recorded.
 struct Process {
-  uint64_t place = 0;         // its place in the process tree (interpose/session.h)
-  uint64_t parent_place = 0;  // 0 for the program that was started
-  uint32_t start_order = 0;   // 0 for the program that was started
-  std::string executable;     // path
-  std::string build_id;       // of the executable
-  std::string command;        // only with --with-command
-  uint64_t unpreloadable = 0; // children it started that could not be preloaded
-  bool complete = false;      // the image ended in the ordinary way, with its end mark
+  uint64_t place = 0;          // its place in the process tree (interpose/session.h)
+  uint64_t parent_place = 0;   // 0 for the program that was started
+  uint32_t start_order = 0;    // 0 for the program that was started
+  std::string executable;      // path
+  std::string build_id;        // of the executable
+  std::string command;         // only with --with-command
+  uint64_t unpreloadable = 0;  // children it started that could not be preloaded
+  bool complete = false;       // the image ended in the ordinary way, with its end mark
 };
 
 // A stretch of a damaged file that could not be read.
@@ -82,7 +84,10 @@ struct Recording {
   std::vector<std::pair<uint32_t, uint64_t>> usable_answers;
   uint64_t events = 0;           // allocations, frees and unmatched frees; a realloc is two events
   uint64_t unmatched_frees = 0;  // frees of addresses that were never seen allocated
-  uint64_t lost_events = 0;      // events that the recorder or a damaged file lost
+  // Frees that nobody recorded but that must have been, because the address was allocated again.
+  // Each stands in `events` just before that allocation.
+  uint64_t implied_frees = 0;
+  uint64_t lost_events = 0;  // events that the recorder or a damaged file lost
   std::vector<Damage> damage;
 };
 

@@ -1,0 +1,258 @@
+// The spool reader: what a process wrote comes back as one ordered story, whatever order, chunks
+// and threads it was written in.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/trace_spool_builder.h"
+#include "trace/reader.h"
+
+namespace reprise::trace {
+namespace {
+
+Recording Load(const SpoolBuilder& spool) {
+  const std::string path = TestPath("a.spool");
+  spool.Write(path);
+  auto recording = LoadRecording(path);
+  EXPECT_TRUE(recording.ok()) << recording.status();
+  return recording.ok() ? *std::move(recording) : Recording{};
+}
+
+// "birth-death:size" per allocation.
+std::vector<std::string> Story(const Recording& recording) {
+  std::vector<std::string> story;
+  for (const Allocation& a : recording.allocations) {
+    story.push_back(std::to_string(a.birth) + "-" +
+                    (a.death == kNever ? "" : std::to_string(a.death)) + ":" +
+                    std::to_string(a.size));
+  }
+  return story;
+}
+
+TEST(TraceSpool, OneThread) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 100);
+  spool.Allocate(0, 2, 0x2000, 0, kSpoolCalloc);
+  spool.Free(0, 3, 0x1000);
+  spool.Usable(0, 4, 0x2000, 24);
+  spool.Allocate(0, 5, 0x1000, 7, kSpoolAligned, 0x1000, 6);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-2:100", "1-:0", "3-:7"));
+  EXPECT_EQ(recording.events, 4);
+  EXPECT_EQ(recording.allocations[1].kind, AllocationKind::kCalloc);
+  EXPECT_EQ(recording.allocations[2].kind, AllocationKind::kAligned);
+  EXPECT_EQ(recording.allocations[2].log2_alignment, 6);
+  EXPECT_THAT(recording.usable_answers, testing::ElementsAre(testing::Pair(1, 24)));
+  EXPECT_TRUE(recording.damage.empty());
+  EXPECT_EQ(recording.process.executable, "/bin/example");
+  EXPECT_EQ(recording.process.place, 77);
+  EXPECT_TRUE(recording.process.complete);
+}
+
+// The free of an address by one thread and its reuse by another stand in the order of the stamps.
+TEST(TraceSpool, ThreadsMergeByStamp) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Thread(1, 1, 0, 42, 0);
+  spool.Allocate(0, 1, 0x1000, 10);
+  spool.Free(1, 2, 0x1000);
+  spool.Allocate(0, 3, 0x1000, 11);
+  spool.Free(1, 4, 0x1000);
+  spool.Allocate(1, 5, 0x1000, 12);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:10", "2-3:11", "4-:12"));
+  ASSERT_EQ(recording.threads.size(), 2);
+  EXPECT_EQ(recording.threads[0].path, 1);
+  EXPECT_EQ(recording.threads[0].parent, kNone);
+  EXPECT_EQ(recording.threads[1].path, 42);
+  EXPECT_EQ(recording.threads[1].parent, 0);
+  EXPECT_EQ(recording.threads[1].first_event, 1);
+  EXPECT_EQ(recording.threads[1].end_event, 5);
+  EXPECT_EQ(recording.allocations[0].thread, 0);
+  EXPECT_EQ(recording.allocations[0].free_thread, 1);
+  EXPECT_EQ(recording.implied_frees, 0);
+}
+
+// A chunk goes from thread to thread, and a thread's chunks need not lie in the order of time.
+TEST(TraceSpool, ChunksArePassedOn) {
+  SpoolBuilder spool;
+  spool.Thread(0, 1, 0, 42, 0);
+  spool.Allocate(0, 1, 0x1000, 1);
+  spool.Thread(1, 0, 0, 1, 0);
+  spool.Allocate(1, 2, 0x2000, 2);
+  spool.Seal(1);
+  spool.Thread(0, 0, 0, 1, 2);
+  spool.Allocate(0, 3, 0x3000, 3);
+  spool.Free(0, 4, 0x1000);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-3:1", "1-:2", "2-:3"));
+  EXPECT_EQ(recording.allocations[0].free_thread, 0);
+  EXPECT_EQ(recording.allocations[2].thread, 0);
+}
+
+// Stamps are stored modulo 2^16; epochs carry what lies further apart.
+TEST(TraceSpool, StampsBeyondSixteenBits) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Thread(1, 1, 0, 2, 0);
+  uint64_t stamp = 1;
+  for (int i = 0; i < 50; ++i) {
+    spool.Allocate(0, stamp, 0x1000, 8);
+    spool.Free(0, stamp + 1, 0x1000);
+    stamp += 16000;
+    spool.Epoch(1, stamp - 1);
+    spool.Allocate(1, stamp - 1, 0x1000, 9);
+    spool.Free(1, stamp, 0x1000);
+    stamp += 1;
+    spool.Epoch(0, stamp);
+  }
+  const Recording recording = Load(spool);
+  ASSERT_EQ(recording.allocations.size(), 100);
+  for (size_t i = 0; i < 100; ++i) EXPECT_EQ(recording.allocations[i].size, 8 + i % 2) << i;
+  EXPECT_EQ(recording.implied_frees, 0);
+  EXPECT_EQ(recording.unmatched_frees, 0);
+}
+
+// A signal handler runs between taking a stamp and taking the slot: its events lie before, though
+// their stamps are higher.
+TEST(TraceSpool, SignalHandlerInvertsSlots) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 1);
+  spool.Allocate(0, 4, 0x4000, 4);
+  spool.Free(0, 5, 0x4000);
+  spool.Allocate(0, 3, 0x3000, 3);  // was interrupted
+  spool.Free(0, 2, 0x1000);         // was interrupted before that
+  spool.Allocate(0, 6, 0x1000, 6);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:1", "2-:3", "3-4:4", "5-:6"));
+}
+
+TEST(TraceSpool, ReallocLinksOldAndNew) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 10);
+  spool.Free(0, 2, 0x1000, kSpoolReallocFree);
+  spool.Allocate(0, 3, 0x2000, 20, kSpoolReallocAlloc);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:10", "2-:20"));
+  EXPECT_EQ(recording.allocations[1].kind, AllocationKind::kRealloc);
+  EXPECT_EQ(recording.allocations[1].previous, 0);
+}
+
+// A handler reallocates within a realloc: they nest.
+TEST(TraceSpool, ReallocsNest) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 1);
+  spool.Allocate(0, 2, 0x2000, 2);
+  spool.Free(0, 3, 0x1000, kSpoolReallocFree);
+  spool.Free(0, 4, 0x2000, kSpoolReallocFree);
+  spool.Allocate(0, 5, 0x3000, 3, kSpoolReallocAlloc);
+  spool.Allocate(0, 6, 0x4000, 4, kSpoolReallocAlloc);
+  const Recording recording = Load(spool);
+  EXPECT_EQ(recording.allocations[2].previous, 1);
+  EXPECT_EQ(recording.allocations[3].previous, 0);
+}
+
+TEST(TraceSpool, FailedReallocLeavesTheBlock) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 10);
+  spool.Free(0, 2, 0x1000, kSpoolReallocFree);
+  spool.Free(0, 3, 0x1000, kSpoolReallocFailed);
+  spool.Free(0, 4, 0x1000);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:10"));
+  EXPECT_EQ(recording.unmatched_frees, 0);
+}
+
+// The failure is noted in the thread's next chunk.
+TEST(TraceSpool, FailedReallocAcrossChunks) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 10);
+  spool.Free(0, 2, 0x1000, kSpoolReallocFree);
+  spool.Seal(0);
+  spool.Thread(1, 0, 0, 1, 2);
+  spool.Free(1, 3, 0x1000, kSpoolReallocFailed);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-:10"));
+}
+
+TEST(TraceSpool, UnmatchedAndImpliedFrees) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Free(0, 1, 0x9000);
+  spool.Allocate(0, 2, 0x1000, 10);
+  spool.Allocate(0, 3, 0x1000, 20);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("1-2:10", "3-:20"));
+  EXPECT_EQ(recording.unmatched_frees, 1);
+  EXPECT_EQ(recording.implied_frees, 1);
+  EXPECT_EQ(recording.events, 4);
+}
+
+// A library is unloaded and another one takes its addresses.
+TEST(TraceSpool, ModulesCountFromTheirStampOn) {
+  SpoolBuilder spool;
+  spool.Module("/lib/a.so", "\xab\xcd", 0x10000, 0x20000, 0);
+  spool.Module("/lib/b.so", "", 0x18000, 0x28000, 3);
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 1, kSpoolMalloc, SiteWord(0x18010, 5));
+  spool.Allocate(0, 2, 0x2000, 1, kSpoolMalloc, SiteWord(0x18010, 6));
+  spool.Allocate(0, 3, 0x3000, 1, kSpoolMalloc, SiteWord(0x18010, 5));
+  spool.Allocate(0, 4, 0x4000, 1, kSpoolMalloc, SiteWord(0x500, 0));
+  const Recording recording = Load(spool);
+  ASSERT_EQ(recording.modules.size(), 2);
+  EXPECT_EQ(recording.modules[0].build_id, "abcd");
+  ASSERT_EQ(recording.sites.size(), 4);
+  EXPECT_EQ(recording.sites[0].module, 0);
+  EXPECT_EQ(recording.sites[0].offset, 0x8010);
+  EXPECT_EQ(recording.sites[0].depth, 5);
+  EXPECT_EQ(recording.sites[1].depth, 6);
+  EXPECT_EQ(recording.sites[2].module, 1);
+  EXPECT_EQ(recording.sites[2].offset, 0x10);
+  EXPECT_EQ(recording.sites[3].module, kNone);
+  EXPECT_EQ(recording.sites[3].offset, 0x500);
+}
+
+TEST(TraceSpool, BadChecksumIsDamageAndCounted) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 10);
+  spool.Seal(0);
+  spool.Thread(1, 0, 0, 1, 1);
+  spool.Allocate(1, 2, 0x2000, 20);
+  std::string bytes = spool.Bytes();
+  bytes[SpoolBuilder::ChunkOffset(0) + sizeof(SpoolChunk) + 32 + 16] ^= 1;  // the size
+  const std::string path = TestPath("a.spool");
+  WriteFile(path, bytes);
+  const auto recording = LoadRecording(path);
+  ASSERT_TRUE(recording.ok());
+  EXPECT_THAT(Story(*recording), testing::ElementsAre("0-:20"));
+  ASSERT_EQ(recording->damage.size(), 1);
+  EXPECT_EQ(recording->damage[0].offset, SpoolBuilder::ChunkOffset(0));
+  EXPECT_EQ(recording->damage[0].bytes, kSpoolChunkBytes);
+  EXPECT_EQ(recording->lost_events, 1);
+}
+
+TEST(TraceSpool, RefusesWhatItCannotRead) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.header.version = 2;
+  const std::string path = TestPath("a.spool");
+  spool.Write(path);
+  EXPECT_EQ(LoadRecording(path).status().code(), absl::StatusCode::kUnimplemented);
+  WriteFile(path, "");
+  EXPECT_EQ(LoadRecording(path).status().code(), absl::StatusCode::kInvalidArgument);
+  WriteFile(path, spool.Bytes().substr(0, 100));
+  EXPECT_EQ(LoadRecording(path).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(LoadRecording(TestPath("missing")).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace reprise::trace

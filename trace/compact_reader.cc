@@ -1,0 +1,373 @@
+#include "trace/compact_reader.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "trace/chunk.h"
+#include "trace/compact_format.h"
+#include "trace/ledger.h"
+#include "trace/varint.h"
+
+namespace reprise::trace {
+namespace {
+
+absl::Status CheckHeader(const MappedFile& file, const std::string& path,
+                         std::vector<Damage>& damage) {
+  FileHeader header;
+  const auto bytes = file.bytes();
+  if (bytes.size() < sizeof(header.magic) ||
+      std::memcmp(bytes.data(), &kCompactMagic, sizeof(kCompactMagic)) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": offset 0: expected a trace"));
+  }
+  if (bytes.size() < sizeof(header)) {
+    return absl::DataLossError(absl::StrCat(path, ": offset ", bytes.size(),
+                                            ": expected a header of ", sizeof(header),
+                                            " bytes, found the end of the file"));
+  }
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.checksum != XXH3_64bits(&header, offsetof(FileHeader, checksum))) {
+    damage.push_back({0, sizeof(header), "the checksum of the file header does not match"});
+    return absl::OkStatus();
+  }
+  if (header.byte_order != kCompactByteOrder) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": offset 12: expected byte order 01020304, found another"));
+  }
+  if (header.version != kCompactVersion) {
+    return absl::UnimplementedError(absl::StrCat(path, ": offset 8: expected trace version ",
+                                                 kCompactVersion, ", found ", header.version));
+  }
+  return absl::OkStatus();
+}
+
+// The (tag, length, value) fields of a chunk.
+std::map<uint64_t, std::string> ReadFields(const std::string& raw) {
+  std::map<uint64_t, std::string> fields;
+  ByteReader reader(raw);
+  while (!reader.empty()) {
+    const uint64_t tag = reader.Varint();
+    std::string value = reader.Text();
+    if (reader.ok()) fields[tag] = std::move(value);
+  }
+  return fields;
+}
+
+template <typename Tag>
+uint64_t Number(const std::map<uint64_t, std::string>& fields, Tag tag) {
+  const auto found = fields.find(static_cast<uint64_t>(tag));
+  return found == fields.end() ? 0 : ByteReader(found->second).Varint();
+}
+
+template <typename Tag>
+std::string Text(const std::map<uint64_t, std::string>& fields, Tag tag) {
+  const auto found = fields.find(static_cast<uint64_t>(tag));
+  return found == fields.end() ? std::string() : found->second;
+}
+
+Process ReadProcessChunk(const std::string& raw) {
+  const std::map<uint64_t, std::string> fields = ReadFields(raw);
+  Process process;
+  process.place = Number(fields, ProcessTag::kPlace);
+  process.parent_place = Number(fields, ProcessTag::kParentPlace);
+  process.start_order = static_cast<uint32_t>(Number(fields, ProcessTag::kStartOrder));
+  process.executable = Text(fields, ProcessTag::kExecutable);
+  process.build_id = Text(fields, ProcessTag::kBuildId);
+  process.command = Text(fields, ProcessTag::kCommand);
+  process.unpreloadable = Number(fields, ProcessTag::kUnpreloadable);
+  process.complete = Number(fields, ProcessTag::kComplete) != 0;
+  return process;
+}
+
+// A call site of the file.
+struct CallSite {
+  uint32_t site = kNone;
+  AllocationKind kind = AllocationKind::kMalloc;
+  uint8_t log2_alignment = 0;
+};
+
+class Reader {
+ public:
+  Reader(Recording& recording, absl::FunctionRef<void(const Event&)> on_event)
+      : recording_(recording), ledger_(recording, on_event) {}
+
+  // False: the chunk is not what its type says.
+  bool Read(const Chunk& chunk) {
+    ByteReader reader(chunk.raw);
+    switch (chunk.type) {
+      case ChunkType::kProcess:
+        recording_.process = ReadProcessChunk(chunk.raw);
+        return true;
+      case ChunkType::kModules:
+        return ReadModules(reader);
+      case ChunkType::kThreads:
+        return ReadThreads(reader);
+      case ChunkType::kSites:
+        return ReadSites(reader);
+      case ChunkType::kEvents:
+        return ReadEvents(reader);
+      case ChunkType::kDamage:
+        return ReadDamage(reader);
+      case ChunkType::kEnd:
+        return ReadEnd(chunk.raw);
+    }
+    return true;  // of a later revision
+  }
+
+  bool ended() const { return ended_; }
+
+ private:
+  // Numbers of the file, whose definition may be lost, as indices of ours.
+  uint32_t Module(uint64_t number) {
+    const auto [found, added] =
+        modules_.emplace(number, static_cast<uint32_t>(recording_.modules.size()));
+    if (added) recording_.modules.emplace_back();
+    return found->second;
+  }
+  uint32_t ThreadIndex(uint64_t number) {
+    const auto [found, added] =
+        threads_.emplace(number, static_cast<uint32_t>(recording_.threads.size()));
+    if (added) recording_.threads.emplace_back();
+    return found->second;
+  }
+
+  // The range of numbers that a chunk of definitions holds; every entry takes a byte at least.
+  static bool ReadRange(ByteReader& reader, uint64_t& first, uint64_t& end) {
+    first = reader.Varint();
+    end = first + reader.Varint();
+    return reader.ok() && end >= first && end <= kNone;
+  }
+
+  bool ReadModules(ByteReader& reader) {
+    uint64_t first, end;
+    if (!ReadRange(reader, first, end)) return false;
+    for (uint64_t number = first; number < end; ++number) {
+      trace::Module module;
+      module.path = reader.Text();
+      module.build_id = reader.Text();
+      module.base = reader.Varint();
+      if (!reader.ok()) return false;
+      recording_.modules[Module(number)] = std::move(module);
+    }
+    return reader.empty();
+  }
+
+  bool ReadThreads(ByteReader& reader) {
+    uint64_t first, end;
+    if (!ReadRange(reader, first, end)) return false;
+    for (uint64_t number = first; number < end; ++number) {
+      const uint64_t path = reader.Varint();
+      const uint64_t parent = reader.Varint();
+      if (!reader.ok()) return false;
+      const uint32_t index = ThreadIndex(number);
+      const uint32_t parent_index = parent == 0 ? kNone : ThreadIndex(parent - 1);
+      recording_.threads[index].path = path;
+      recording_.threads[index].parent = parent_index;
+    }
+    return reader.empty();
+  }
+
+  bool ReadSites(ByteReader& reader) {
+    uint64_t first, end;
+    if (!ReadRange(reader, first, end)) return false;
+    for (uint64_t number = first; number < end; ++number) {
+      const uint64_t flags = reader.Varint();
+      const uint64_t module = reader.Varint();
+      Site site;
+      site.offset = reader.Varint();
+      site.depth = static_cast<uint32_t>(reader.Varint());
+      if (!reader.ok()) return false;
+      CallSite call;
+      call.kind = static_cast<AllocationKind>(flags & 3);
+      call.log2_alignment = static_cast<uint8_t>(flags >> 2);
+      if ((flags >> 10 & 1) != 0) {
+        if (module != 0) site.module = Module(module - 1);
+        call.site = Intern(site);
+      }
+      call_sites_[number] = call;
+    }
+    return reader.empty();
+  }
+
+  uint32_t Intern(const Site& site) {
+    const std::pair<uint64_t, uint64_t> key(uint64_t{site.module} << 32 | site.depth, site.offset);
+    const auto [found, added] = sites_.emplace(key, static_cast<uint32_t>(recording_.sites.size()));
+    if (added) recording_.sites.push_back(site);
+    return found->second;
+  }
+
+  bool ReadEvents(ByteReader& reader) {
+    const uint64_t index = reader.Varint();
+    uint64_t ordinal = reader.Varint();
+    uint32_t thread = ThreadIndex(reader.Varint());
+    if (!reader.ok() || index < file_index_) return false;
+    recording_.lost_events += index - file_index_;
+    file_index_ = index;
+    if (ordinal != next_ordinal_) gaps_.push_back({next_ordinal_, ordinal});
+    last_freed_.clear();
+    uint64_t previous = kNever;
+    bool previous_given = false;
+    while (!reader.empty()) {
+      const uint64_t token = reader.Varint();
+      if ((token & 1) != 0) {
+        Free(ordinal - (token >> 1) - 1, thread, EventKind::kFree);
+      } else if ((token & 3) == 0) {
+        const auto call = call_sites_.find(token >> 2);
+        Event block;
+        block.thread = thread;
+        if (call != call_sites_.end()) {
+          block.site = call->second.site;
+          block.allocation_kind = call->second.kind;
+          block.log2_alignment = call->second.log2_alignment;
+        }
+        block.size = reader.Varint();
+        if (!reader.ok()) return false;
+        if (block.allocation_kind == AllocationKind::kRealloc) {
+          block.previous = previous_given ? previous : LastFreed(thread);
+          LastFreed(thread) = kNever;
+        }
+        previous_given = false;
+        ledger_.Allocate(ordinal++, block);
+        next_ordinal_ = ordinal;
+        ++file_index_;
+      } else if (!ReadCode(token >> 2, reader, ordinal, thread, previous, previous_given)) {
+        return false;
+      }
+      if (!reader.ok()) return false;
+    }
+    return true;
+  }
+
+  bool ReadCode(uint64_t code, ByteReader& reader, uint64_t ordinal, uint32_t& thread,
+                uint64_t& previous, bool& previous_given) {
+    switch (static_cast<EventCode>(code)) {
+      case EventCode::kThread:
+        thread = ThreadIndex(reader.Varint());
+        return reader.ok();
+      case EventCode::kPrevious: {
+        const uint64_t distance = reader.Varint();
+        previous = distance == 0 ? kNever : OurOrdinal(ordinal - distance);
+        previous_given = true;
+        return reader.ok();
+      }
+      case EventCode::kUnmatchedFree:
+        Free(kNever, thread, EventKind::kFree);
+        return true;
+      case EventCode::kImpliedFree: {
+        const uint64_t distance = reader.Varint();
+        if (reader.ok()) Free(ordinal - distance, thread, EventKind::kImpliedFree);
+        return reader.ok();
+      }
+      case EventCode::kUsable: {
+        const uint64_t distance = reader.Varint();
+        const uint64_t answer = reader.Varint();
+        if (reader.ok()) ledger_.Usable(ordinal - distance, thread, answer);
+        return reader.ok();
+      }
+    }
+    return false;
+  }
+
+  void Free(uint64_t ordinal, uint32_t thread, EventKind kind) {
+    ++file_index_;
+    const uint64_t freed = ledger_.Free(ordinal, thread, kind);
+    if (kind == EventKind::kFree) LastFreed(thread) = freed;
+  }
+
+  // The ledger's ordinal of a block that need not live any more.
+  uint64_t OurOrdinal(uint64_t ordinal) const {
+    uint64_t lost = 0;
+    for (const Gap& gap : gaps_) {
+      if (ordinal < gap.first) break;
+      if (ordinal < gap.end) return kNever;
+      lost += gap.end - gap.first;
+    }
+    return ordinal - lost;
+  }
+
+  uint64_t& LastFreed(uint32_t thread) {
+    if (last_freed_.size() <= thread) last_freed_.resize(thread + 1, kNever);
+    return last_freed_[thread];
+  }
+
+  bool ReadDamage(ByteReader& reader) {
+    const uint64_t count = reader.Varint();
+    for (uint64_t i = 0; i < count && reader.ok(); ++i) {
+      Damage damage;
+      damage.offset = reader.Varint();
+      damage.bytes = reader.Varint();
+      damage.reason = absl::StrCat("in the original: ", reader.Text());
+      if (reader.ok()) recording_.damage.push_back(std::move(damage));
+    }
+    return reader.ok() && reader.empty();
+  }
+
+  bool ReadEnd(const std::string& raw) {
+    const std::map<uint64_t, std::string> fields = ReadFields(raw);
+    const uint64_t events = Number(fields, EndTag::kEvents);
+    recording_.lost_events += Number(fields, EndTag::kLostEvents);
+    ended_ = true;
+    if (events < file_index_) return false;
+    recording_.lost_events += events - file_index_;
+    return true;
+  }
+
+  Recording& recording_;
+  Ledger ledger_;
+  absl::flat_hash_map<uint64_t, uint32_t> modules_, threads_;
+  absl::flat_hash_map<uint64_t, CallSite> call_sites_;
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, uint32_t> sites_;
+  std::vector<uint64_t> last_freed_;
+  // Ordinals of the file whose allocations were lost: [first, end).
+  struct Gap {
+    uint64_t first, end;
+  };
+  std::vector<Gap> gaps_;
+  uint64_t next_ordinal_ = 0;
+  uint64_t file_index_ = 0;  // events of the file so far, lost ones included
+  bool ended_ = false;
+};
+
+}  // namespace
+
+absl::Status ReadCompact(const MappedFile& file, const std::string& path, Recording& recording,
+                         absl::FunctionRef<void(const Event&)> on_event) {
+  const absl::Status header = CheckHeader(file, path, recording.damage);
+  if (!header.ok()) return header;
+  Reader reader(recording, on_event);
+  ChunkScanner scanner(file.bytes(), sizeof(FileHeader), recording.damage);
+  Chunk chunk;
+  while (scanner.Next(chunk)) {
+    if (!reader.Read(chunk)) {
+      recording.damage.push_back(
+          {chunk.offset, chunk.bytes, "a chunk does not hold what it should"});
+    }
+    file.Release(chunk.offset, chunk.bytes);
+  }
+  if (!reader.ended()) {
+    recording.damage.push_back({file.bytes().size(), 0, "the end mark is missing"});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Process> ReadCompactProcess(const MappedFile& file, const std::string& path) {
+  std::vector<Damage> damage;
+  const absl::Status header = CheckHeader(file, path, damage);
+  if (!header.ok()) return header;
+  ChunkScanner scanner(file.bytes(), sizeof(FileHeader), damage);
+  Chunk chunk;
+  while (scanner.Next(chunk)) {
+    if (chunk.type == ChunkType::kProcess) return ReadProcessChunk(chunk.raw);
+  }
+  return absl::DataLossError(
+      absl::StrCat(path, ": expected a chunk that describes the process, found none"));
+}
+
+}  // namespace reprise::trace

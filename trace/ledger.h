@@ -1,0 +1,56 @@
+// The book-keeping that every reader shares: numbers events and blocks, knows which blocks live,
+// and notes when each thread was active. A reader names a block by any 64-bit key that is unique
+// among the live ones (its address, its ordinal in a file).
+#ifndef REPRISE_TRACE_LEDGER_H_
+#define REPRISE_TRACE_LEDGER_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "trace/event.h"
+#include "trace/recording.h"
+
+namespace reprise::trace {
+
+// Memory: proportional to the blocks that live. `recording` and what `on_event` refers to must
+// outlive it; it keeps recording.events, unmatched_frees, implied_frees and the threads' ranges.
+class Ledger {
+ public:
+  Ledger(Recording& recording, absl::FunctionRef<void(const Event&)> on_event)
+      : recording_(recording), on_event_(on_event) {}
+
+  // Of `block`, the reader fills thread, site, allocation_kind, log2_alignment, size and previous.
+  // A key that lives already has been freed without a record: an implied free goes first.
+  void Allocate(uint64_t key, Event block);
+
+  // Returns the ordinal of the freed block; kNever when the free matches nothing.
+  uint64_t Free(uint64_t key, uint32_t thread, EventKind kind = EventKind::kFree);
+
+  // Ignored for a block that does not live.
+  void Usable(uint64_t key, uint32_t thread, uint64_t answer);
+
+  // The ordinal of a live block, or kNever.
+  uint64_t Ordinal(uint64_t key) const;
+
+ private:
+  struct Block {
+    uint64_t ordinal;
+    uint64_t size;
+    uint64_t birth;
+    uint32_t site;
+    AllocationKind kind;
+    uint8_t log2_alignment;
+  };
+  static Event Describe(const Block& block, EventKind kind, uint32_t thread);
+  void Emit(Event& event);
+
+  Recording& recording_;
+  absl::FunctionRef<void(const Event&)> on_event_;
+  absl::flat_hash_map<uint64_t, Block> live_;
+  uint64_t allocations_ = 0;
+};
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_LEDGER_H_

@@ -1,0 +1,41 @@
+// A file as bytes in memory, read-only.
+#ifndef REPRISE_TRACE_MAPPED_FILE_H_
+#define REPRISE_TRACE_MAPPED_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace reprise::trace {
+
+// Maps a regular file, so that holes cost nothing and only touched pages are resident; reads
+// anything else (a pipe) whole.
+class MappedFile {
+ public:
+  // NotFound, PermissionDenied or Unavailable with the text of errno.
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+
+  std::span<const uint8_t> bytes() const { return bytes_; }
+
+  // Says that [offset, offset + size) is not needed for now, so that it need not stay resident.
+  void Release(uint64_t offset, uint64_t size) const;
+
+ private:
+  MappedFile() = default;
+  std::span<const uint8_t> bytes_;
+  bool mapped_ = false;
+  std::string content_;  // of what cannot be mapped
+};
+
+// The status of the errno `error` for `path`: "PATH: text".
+absl::Status FileError(int error, const std::string& path);
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_MAPPED_FILE_H_

@@ -1,0 +1,65 @@
+#include "trace/module_map.h"
+
+#include <algorithm>
+
+#include "trace/spool_format.h"
+
+namespace reprise::trace {
+
+ModuleMap::ModuleMap(Recording& recording, std::vector<LoadedModule> modules)
+    : recording_(recording), loaded_(std::move(modules)) {
+  std::stable_sort(loaded_.begin(), loaded_.end(),
+                   [](const auto& a, const auto& b) { return a.stamp < b.stamp; });
+  std::map<std::pair<std::string, std::string>, uint32_t> index;
+  for (const LoadedModule& loaded : loaded_) {
+    const auto [found, added] = index.emplace(std::pair(loaded.module.path, loaded.module.build_id),
+                                              static_cast<uint32_t>(recording_.modules.size()));
+    if (added) recording_.modules.push_back(loaded.module);
+    module_index_.push_back(found->second);
+  }
+}
+
+void ModuleMap::Activate(uint32_t loaded) {
+  const LoadedModule& module = loaded_[loaded];
+  if (module.begin >= module.end) return;
+  // Whatever lay there is gone.
+  auto other = active_.lower_bound(module.begin);
+  if (other != active_.begin() && loaded_[std::prev(other)->second].end > module.begin) --other;
+  while (other != active_.end() && other->first < module.end) other = active_.erase(other);
+  active_.emplace(module.begin, loaded);
+  known_words_.clear();
+}
+
+uint32_t ModuleMap::Find(uint64_t address) const {
+  auto found = active_.upper_bound(address);
+  if (found != active_.begin() && loaded_[(--found)->second].end > address) return found->second;
+  // A record may have been written a little after the first event that needed it.
+  for (size_t i = next_; i < loaded_.size(); ++i) {
+    if (address >= loaded_[i].begin && address < loaded_[i].end) return static_cast<uint32_t>(i);
+  }
+  return kNone;
+}
+
+uint32_t ModuleMap::Resolve(uint64_t site_word, uint64_t stamp) {
+  while (next_ < loaded_.size() && loaded_[next_].stamp <= stamp) {
+    Activate(static_cast<uint32_t>(next_++));
+  }
+  const auto known = known_words_.find(site_word);
+  if (known != known_words_.end()) return known->second;
+
+  const uint64_t address = site_word & ((uint64_t{1} << kSpoolSiteBits) - 1);
+  Site site;
+  site.depth = static_cast<uint32_t>(site_word >> kSpoolSiteBits);
+  site.offset = address;
+  if (const uint32_t loaded = Find(address); loaded != kNone) {
+    site.module = module_index_[loaded];
+    site.offset = address - loaded_[loaded].module.base;
+  }
+  const std::pair<uint64_t, uint64_t> key(uint64_t{site.module} << 32 | site.depth, site.offset);
+  const auto [found, added] = sites_.emplace(key, static_cast<uint32_t>(recording_.sites.size()));
+  if (added) recording_.sites.push_back(site);
+  known_words_.emplace(site_word, found->second);
+  return found->second;
+}
+
+}  // namespace reprise::trace

@@ -1,0 +1,43 @@
+// Reading traces of either format, spool or compact, told apart by their first bytes.
+#ifndef REPRISE_TRACE_READER_H_
+#define REPRISE_TRACE_READER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trace/event.h"
+#include "trace/recording.h"
+
+namespace reprise::trace {
+
+// Streams the trace at `path`: calls `on_event` for each event in the global order. `recording`
+// must be empty; it gets everything but the allocations and usable answers: modules, sites and
+// threads before the first event that names them, counts, ranges and damage as they are met.
+// Memory does not grow with the events. Damage is not an error: what can be read is handed out.
+// Errors (one line that begins with the path): the file cannot be opened; it is no trace
+// (InvalidArgument); it is of a newer version (Unimplemented); its header is cut short (DataLoss).
+absl::Status ReadTrace(const std::string& path, Recording& recording,
+                       absl::FunctionRef<void(const Event&)> on_event);
+
+// The whole trace in memory, about 50 bytes per allocation. Errors as ReadTrace, and
+// ResourceExhausted when there are more allocations than 32-bit indices.
+absl::StatusOr<Recording> LoadRecording(const std::string& path);
+
+// Only what is known of the process; does not read the events. Errors as ReadTrace.
+absl::StatusOr<Process> ReadProcess(const std::string& path);
+
+// The traces that `path` stands for: itself when it is a file; of a directory its *.trace and
+// *.spool files by name, a spool only when it has not been compacted to a trace yet. NotFound when
+// there is none.
+absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path);
+
+// The events of a recording in memory, in order. An event index at which nothing is born or dies
+// is an unmatched free; usable answers come right after their block's birth.
+void ForEachEvent(const Recording& recording, absl::FunctionRef<void(const Event&)> on_event);
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_READER_H_

@@ -1,0 +1,257 @@
+#include "trace/spool_index.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace reprise::trace {
+namespace {
+
+// More chunks in a row than this were never started: the count of chunks is not to be trusted.
+constexpr uint64_t kMaxEmptyChunks = 64;
+
+// A realloc whose outcome stands in another segment of the thread.
+struct OpenRealloc {
+  uint32_t thread;
+  uint64_t address;
+  uint64_t stamp;
+  uint64_t position;
+};
+
+// Zero words of a chunk still written to may become non-zero at any time; word 0 comes last.
+uint64_t LoadWord(const MappedFile& file, uint64_t position) {
+  return __atomic_load_n(reinterpret_cast<const uint64_t*>(file.bytes().data() + position),
+                         __ATOMIC_ACQUIRE);
+}
+
+class Indexer {
+ public:
+  Indexer(const MappedFile& file, const SpoolHeader& header, Recording& recording)
+      : file_(file), header_(header), recording_(recording) {}
+
+  SpoolIndex Run() {
+    const uint64_t room =
+        file_.bytes().size() > kSpoolChunksOffset ? file_.bytes().size() - kSpoolChunksOffset : 0;
+    const uint64_t whole = room / kSpoolChunkBytes + (room % kSpoolChunkBytes != 0);
+    const uint64_t chunks = std::min(header_.chunks_used, whole);
+    if (chunks < header_.chunks_used) {
+      AddDamage(file_.bytes().size(), 0,
+                absl::StrCat("the file ends before chunk ", chunks, " of ", header_.chunks_used));
+    }
+    uint64_t empty = 0;
+    for (uint64_t chunk = 0; chunk < chunks && empty <= kMaxEmptyChunks; ++chunk) {
+      empty = VisitChunk(chunk) ? 0 : empty + 1;
+      file_.Release(ChunkOffset(chunk), kSpoolChunkBytes);
+    }
+    if (empty > kMaxEmptyChunks) {
+      AddDamage(kSpoolHeaderBytes, 0, "the header counts chunks that were never started");
+    }
+    Finish();
+    return std::move(index_);
+  }
+
+ private:
+  static uint64_t ChunkOffset(uint64_t chunk) {
+    return kSpoolChunksOffset + chunk * kSpoolChunkBytes;
+  }
+
+  void AddDamage(uint64_t offset, uint64_t bytes, std::string reason) {
+    recording_.damage.push_back({offset, bytes, std::move(reason)});
+  }
+
+  // False: the chunk was never started.
+  bool VisitChunk(uint64_t number) {
+    const uint64_t offset = ChunkOffset(number);
+    const uint64_t size = std::min(kSpoolChunkBytes, file_.bytes().size() - offset);
+    if (size < sizeof(SpoolChunk)) {
+      AddDamage(offset, size, "a chunk header is cut short");
+      return true;
+    }
+    SpoolChunk chunk;
+    std::memcpy(&chunk, file_.bytes().data() + offset, sizeof(chunk));
+    if (chunk.magic == 0 && chunk.bytes == 0) return false;
+    uint64_t begin = offset + sizeof(SpoolChunk);
+    uint64_t end = offset + size;
+    std::string wrong;
+    if (chunk.magic != kSpoolChunkMagic || chunk.index != number) {
+      wrong = "not a chunk of this spool";
+    } else if (chunk.bytes > kSpoolChunkBytes - sizeof(SpoolChunk)) {
+      wrong = absl::StrCat("a chunk claims ", chunk.bytes, " bytes");
+    } else if (chunk.bytes > end - begin) {
+      AddDamage(end, 0, "the file ends within a chunk");
+    } else if (chunk.bytes != 0 &&
+               XXH3_64bits(file_.bytes().data() + begin, chunk.bytes) != chunk.checksum) {
+      wrong = "the checksum of a chunk does not match";
+    }
+    if (chunk.bytes != 0 && chunk.bytes < end - begin) end = begin + chunk.bytes;
+    // Of a chunk that cannot be trusted the events are counted, so that the loss can be told.
+    VisitEvents(begin, end, chunk.bytes != 0, wrong.empty());
+    if (!wrong.empty()) AddDamage(offset, size, wrong);
+    return true;
+  }
+
+  void VisitEvents(uint64_t begin, uint64_t end, bool sealed, bool trusted) {
+    std::vector<OpenRealloc> open;
+    SpoolEvent event;
+    bool malformed = false;
+    bool in_segment = false;
+    uint64_t stamp = 0;
+    uint64_t highest = 0;
+    uint64_t at = begin;
+    for (; DecodeSpoolEvent(file_, at, end, stamp, event, malformed);
+         at += SpoolEventBytes(event.kind)) {
+      if (!trusted) {
+        if (event.kind <= kSpoolReallocFailed) ++recording_.lost_events;
+        continue;
+      }
+      if (event.kind == kSpoolThread) {
+        CloseSegment(in_segment, at, open);
+        in_segment = true;
+        stamp = event.words[2];
+        highest = 0;
+        index_.segments.push_back({ThreadIndex(event), at + SpoolEventBytes(kSpoolThread), 0, stamp,
+                                   UINT64_MAX, index_.late.size(), 0});
+        continue;
+      }
+      if (!in_segment) {
+        malformed = true;
+        break;
+      }
+      const uint64_t base = stamp;
+      stamp = event.stamp;
+      if (event.kind == kSpoolEpoch || event.kind == kSpoolSkip) continue;
+      SpoolSegment& segment = index_.segments.back();
+      segment.first_stamp = std::min(segment.first_stamp, stamp);
+      if (stamp < highest) index_.late.push_back({stamp, base, at});
+      highest = std::max(highest, stamp);
+      FollowRealloc(event, segment.thread, open);
+    }
+    CloseSegment(in_segment, at, open);
+    if (malformed && trusted) {
+      AddDamage(at, end - at, in_segment ? "not an event" : "events of no known thread");
+    } else if (sealed && trusted && at < end) {
+      AddDamage(at, end - at, "a sealed chunk holds an event that was never written");
+    }
+  }
+
+  void CloseSegment(bool in_segment, uint64_t at, std::vector<OpenRealloc>& open) {
+    if (!in_segment) return;
+    SpoolSegment& segment = index_.segments.back();
+    segment.end = at;
+    segment.late_end = index_.late.size();
+    std::stable_sort(index_.late.begin() + segment.late_begin, index_.late.end(),
+                     [](const auto& a, const auto& b) { return a.stamp < b.stamp; });
+    if (segment.first_stamp == UINT64_MAX) index_.segments.pop_back();
+    open_.insert(open_.end(), open.begin(), open.end());
+    open.clear();
+  }
+
+  // Pairs each failed realloc with the free that it revokes: the latest of that address.
+  void FollowRealloc(const SpoolEvent& event, uint32_t thread, std::vector<OpenRealloc>& open) {
+    if (event.kind == kSpoolReallocFree) {
+      open.push_back({thread, event.address, event.stamp, event.position});
+    } else if (event.kind == kSpoolReallocAlloc) {
+      if (!open.empty()) open.pop_back();
+    } else if (event.kind == kSpoolReallocFailed) {
+      for (size_t i = open.size(); i-- > 0;) {
+        if (open[i].address == event.address) {
+          index_.revoked.insert(open[i].position);
+          open.erase(open.begin() + static_cast<ptrdiff_t>(i));
+          return;
+        }
+      }
+      failures_.push_back({thread, event.address, event.stamp, event.position});
+    }
+  }
+
+  uint32_t ThreadIndex(const SpoolEvent& event) {
+    const auto id = static_cast<uint32_t>(event.words[0]);
+    const auto [found, added] =
+        thread_of_id_.emplace(id, static_cast<uint32_t>(recording_.threads.size()));
+    if (added) {
+      recording_.threads.push_back({});
+      recording_.threads.back().path = event.words[1];
+      parent_id_.push_back(static_cast<uint32_t>(event.words[0] >> 32));
+    }
+    return found->second;
+  }
+
+  void Finish() {
+    for (const OpenRealloc& failure : failures_) {
+      const OpenRealloc* best = nullptr;
+      for (const OpenRealloc& candidate : open_) {
+        if (candidate.thread == failure.thread && candidate.address == failure.address &&
+            candidate.stamp <= failure.stamp &&
+            (best == nullptr || candidate.stamp > best->stamp)) {
+          best = &candidate;
+        }
+      }
+      if (best != nullptr) index_.revoked.insert(best->position);
+    }
+    // Threads get their numbers in the order of their ids, whatever chunks they wrote to first.
+    std::vector<uint32_t> rank(recording_.threads.size());
+    std::vector<Thread> threads(recording_.threads.size());
+    uint32_t next = 0;
+    for (const auto& [id, place] : thread_of_id_) rank[place] = next++;
+    for (const auto& [id, place] : thread_of_id_) {
+      Thread& thread = threads[rank[place]];
+      thread.path = recording_.threads[place].path;
+      const auto parent = thread_of_id_.find(parent_id_[place]);
+      if (parent != thread_of_id_.end() && parent->first != id) {
+        thread.parent = rank[parent->second];
+      }
+    }
+    recording_.threads = std::move(threads);
+    for (SpoolSegment& segment : index_.segments) segment.thread = rank[segment.thread];
+    std::stable_sort(index_.segments.begin(), index_.segments.end(),
+                     [](const auto& a, const auto& b) { return a.first_stamp < b.first_stamp; });
+  }
+
+  const MappedFile& file_;
+  const SpoolHeader& header_;
+  Recording& recording_;
+  SpoolIndex index_;
+  std::map<uint32_t, uint32_t> thread_of_id_;  // id in the spool -> index in recording_.threads
+  std::vector<uint32_t> parent_id_;
+  std::vector<OpenRealloc> open_, failures_;
+};
+
+}  // namespace
+
+uint64_t SpoolEventBytes(uint64_t kind) {
+  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 0, 0, 0, 0};
+  return kBytes[kind & 15];
+}
+
+bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t base_stamp,
+                      SpoolEvent& event, bool& malformed) {
+  if (position + 8 > end) return false;
+  const uint64_t word = LoadWord(file, position);
+  if (word == 0) return false;
+  event.kind = word & 15;
+  const uint64_t bytes = SpoolEventBytes(event.kind);
+  if (bytes == 0 || position + bytes > end) {
+    malformed = true;
+    return false;
+  }
+  event.address = word >> 20;
+  event.position = position;
+  std::memcpy(event.words, file.bytes().data() + position + 8, bytes - 8);
+  event.stamp = base_stamp + static_cast<uint64_t>(int64_t{static_cast<int16_t>(
+                                 static_cast<uint16_t>((word >> 4) - base_stamp))});
+  if (event.kind == kSpoolThread) event.stamp = event.words[2];
+  if (event.kind == kSpoolEpoch) event.stamp = event.words[0];
+  return true;
+}
+
+SpoolIndex IndexSpool(const MappedFile& file, const SpoolHeader& header, Recording& recording) {
+  return Indexer(file, header, recording).Run();
+}
+
+}  // namespace reprise::trace

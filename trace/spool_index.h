@@ -1,0 +1,63 @@
+// The first pass over a spool: where each thread's events lie, and what about them is out of the
+// ordinary. The second pass (spool_reader.cc) merges by stamp.
+#ifndef REPRISE_TRACE_SPOOL_INDEX_H_
+#define REPRISE_TRACE_SPOOL_INDEX_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "trace/mapped_file.h"
+#include "trace/recording.h"
+#include "trace/spool_format.h"
+
+namespace reprise::trace {
+
+// One event as it lies in the spool.
+struct SpoolEvent {
+  uint64_t kind = 0;
+  uint64_t address = 0;    // in units of the block alignment; names the block
+  uint64_t stamp = 0;      // in full
+  uint64_t words[3] = {};  // those after word 0
+  uint64_t position = 0;   // of word 0, bytes from the start of the file
+};
+
+// Events of one thread that lie one after another in one chunk.
+struct SpoolSegment {
+  uint32_t thread = 0;          // index into Recording::threads
+  uint64_t begin = 0, end = 0;  // bytes from the start of the file
+  uint64_t base_stamp = 0;      // what the first event's stamp is nearest to
+  uint64_t first_stamp = 0;     // the lowest of its events' stamps
+  // Range in SpoolIndex::late.
+  uint64_t late_begin = 0, late_end = 0;
+};
+
+// An event that lies after one with a higher stamp of the same thread: a signal handler came in
+// between taking the stamp and taking the slot.
+struct LateEvent {
+  uint64_t stamp = 0;
+  uint64_t base_stamp = 0;
+  uint64_t position = 0;
+};
+
+struct SpoolIndex {
+  std::vector<SpoolSegment> segments;  // by first_stamp
+  std::vector<LateEvent> late;         // by stamp within a segment
+  // Positions of kSpoolReallocFree events whose realloc failed: the block lives on.
+  absl::flat_hash_set<uint64_t> revoked;
+};
+
+// Decodes the event at `position`, which must end before `end`. False: there is none (word 0 is
+// zero), or it is malformed (`malformed` is set).
+bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t base_stamp,
+                      SpoolEvent& event, bool& malformed);
+
+// Bytes that an event of this kind takes; 0: no such kind.
+uint64_t SpoolEventBytes(uint64_t kind);
+
+// Goes through every chunk; fills in recording.threads, damage and lost_events.
+SpoolIndex IndexSpool(const MappedFile& file, const SpoolHeader& header, Recording& recording);
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_SPOOL_INDEX_H_

@@ -1,0 +1,295 @@
+#include "trace/spool_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "trace/ledger.h"
+#include "trace/module_map.h"
+#include "trace/spool_format.h"
+#include "trace/spool_index.h"
+
+namespace reprise::trace {
+namespace {
+
+absl::StatusOr<SpoolHeader> ReadHeader(const MappedFile& file, const std::string& path) {
+  SpoolHeader header;
+  const auto bytes = file.bytes();
+  if (bytes.size() < sizeof(header.magic) ||
+      std::memcmp(bytes.data(), &kSpoolMagic, sizeof(kSpoolMagic)) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": offset 0: expected a spool"));
+  }
+  if (bytes.size() < sizeof(header)) {
+    return absl::DataLossError(absl::StrCat(path, ": offset ", bytes.size(),
+                                            ": expected a header of ", kSpoolHeaderBytes,
+                                            " bytes, found the end of the file"));
+  }
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.byte_order != kSpoolByteOrder) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": offset 12: expected this machine's byte order, found another"));
+  }
+  if (header.version != kSpoolVersion) {
+    return absl::UnimplementedError(absl::StrCat(path, ": offset 8: expected spool version ",
+                                                 kSpoolVersion, ", found ", header.version));
+  }
+  return header;
+}
+
+std::vector<LoadedModule> ReadModules(const MappedFile& file, const SpoolHeader& header,
+                                      std::vector<Damage>& damage) {
+  std::vector<LoadedModule> modules;
+  const uint64_t size = file.bytes().size();
+  const uint64_t used = std::min(header.module_bytes_used, kSpoolModuleBytes);
+  const uint64_t end = std::min(kSpoolHeaderBytes + used, size);
+  for (uint64_t at = kSpoolHeaderBytes; at + sizeof(SpoolModule) <= end;) {
+    SpoolModule record;
+    std::memcpy(&record, file.bytes().data() + at, sizeof(record));
+    if (record.bytes == 0) break;
+    const uint64_t text = uint64_t{record.path_bytes} + record.build_id_bytes;
+    if (record.bytes > end - at || sizeof(SpoolModule) + text > record.bytes) {
+      damage.push_back({at, end - at, "not a module record"});
+      break;
+    }
+    const auto* name = reinterpret_cast<const char*>(file.bytes().data() + at + sizeof(record));
+    LoadedModule module;
+    module.module.path.assign(name, record.path_bytes);
+    module.module.build_id =
+        absl::BytesToHexString(absl::string_view(name + record.path_bytes, record.build_id_bytes));
+    module.module.base = record.base;
+    module.begin = record.begin;
+    module.end = record.end;
+    module.stamp = record.stamp;
+    modules.push_back(std::move(module));
+    at += (record.bytes + 7) & ~uint64_t{7};
+  }
+  return modules;
+}
+
+Process DescribeProcess(const SpoolHeader& header, const std::vector<LoadedModule>& modules) {
+  Process process;
+  process.place = header.place;
+  process.parent_place = header.parent_place;
+  process.start_order = header.start_order;
+  process.executable.assign(header.executable,
+                            strnlen(header.executable, sizeof(header.executable)));
+  for (const LoadedModule& module : modules) {
+    if (module.module.path == process.executable) process.build_id = module.module.build_id;
+  }
+  process.unpreloadable = header.unpreloadable;
+  process.complete = header.complete == 1;
+  return process;
+}
+
+// Walks one segment in the order of its stamps.
+class Cursor {
+ public:
+  Cursor(const MappedFile& file, const SpoolIndex& index, const SpoolSegment& segment)
+      : file_(&file),
+        segment_(&segment),
+        late_(index.late.data() + segment.late_begin),
+        late_end_(index.late.data() + segment.late_end),
+        at_(segment.begin),
+        base_(segment.base_stamp) {
+    Advance();
+  }
+
+  uint32_t thread() const { return segment_->thread; }
+  bool done() const { return !has_event_; }
+  const SpoolEvent& event() const { return event_; }
+  void ReleasePages() const { file_->Release(segment_->begin, segment_->end - segment_->begin); }
+
+  void Advance() {
+    if (!has_next_) FindNext();
+    if (late_ != late_end_ && (!has_next_ || late_->stamp < next_.stamp)) {
+      bool malformed = false;
+      has_event_ = DecodeSpoolEvent(*file_, late_->position, segment_->end, late_->base_stamp,
+                                    event_, malformed);
+      ++late_;
+      return;
+    }
+    has_event_ = has_next_;
+    event_ = next_;
+    has_next_ = false;
+  }
+
+ private:
+  // The next event in the order of the slots that is not late.
+  void FindNext() {
+    bool malformed = false;
+    while (DecodeSpoolEvent(*file_, at_, segment_->end, base_, next_, malformed)) {
+      at_ += SpoolEventBytes(next_.kind);
+      base_ = next_.stamp;
+      if (next_.kind == kSpoolEpoch || next_.kind == kSpoolSkip) continue;
+      if (next_.stamp < highest_) continue;
+      highest_ = next_.stamp;
+      has_next_ = true;
+      return;
+    }
+  }
+
+  const MappedFile* file_;
+  const SpoolSegment* segment_;
+  const LateEvent* late_;
+  const LateEvent* late_end_;
+  uint64_t at_;
+  uint64_t base_;
+  uint64_t highest_ = 0;
+  SpoolEvent next_, event_;
+  bool has_next_ = false;
+  bool has_event_ = false;
+};
+
+// Performs one event after another on the ledger.
+class Interpreter {
+ public:
+  Interpreter(Recording& recording, std::vector<LoadedModule> modules, const SpoolIndex& index,
+              absl::FunctionRef<void(const Event&)> on_event)
+      : index_(index),
+        modules_(recording, std::move(modules)),
+        ledger_(recording, on_event),
+        open_reallocs_(recording.threads.size()) {}
+
+  void Perform(const SpoolEvent& event, uint32_t thread) {
+    switch (event.kind) {
+      case kSpoolMalloc:
+        return Allocate(event, thread, AllocationKind::kMalloc);
+      case kSpoolCalloc:
+        return Allocate(event, thread, AllocationKind::kCalloc);
+      case kSpoolAligned:
+        return Allocate(event, thread, AllocationKind::kAligned);
+      case kSpoolReallocAlloc:
+        return Allocate(event, thread, AllocationKind::kRealloc);
+      case kSpoolFree:
+        ledger_.Free(event.address, thread);
+        return;
+      case kSpoolReallocFree: {
+        if (!index_.revoked.empty() && index_.revoked.contains(event.position)) return;
+        std::vector<uint64_t>& open = open_reallocs_[thread];
+        // Reallocs nest only where signal handlers do; a realloc to nothing stays open for ever.
+        if (open.size() >= kMaxOpenReallocs) open.erase(open.begin());
+        open.push_back(ledger_.Free(event.address, thread));
+        return;
+      }
+      case kSpoolUsable:
+        return ledger_.Usable(event.address, thread, event.words[0]);
+      default:
+        return;
+    }
+  }
+
+ private:
+  static constexpr size_t kMaxOpenReallocs = 16;
+
+  void Allocate(const SpoolEvent& event, uint32_t thread, AllocationKind kind) {
+    Event block;
+    block.thread = thread;
+    block.site = modules_.Resolve(event.words[0], event.stamp);
+    block.allocation_kind = kind;
+    block.log2_alignment = static_cast<uint8_t>(event.words[1] >> kSpoolSizeBits);
+    block.size = event.words[1] & ((uint64_t{1} << kSpoolSizeBits) - 1);
+    std::vector<uint64_t>& open = open_reallocs_[thread];
+    if (kind == AllocationKind::kRealloc && !open.empty()) {
+      block.previous = open.back();
+      open.pop_back();
+    }
+    ledger_.Allocate(event.address, block);
+  }
+
+  const SpoolIndex& index_;
+  ModuleMap modules_;
+  Ledger ledger_;
+  std::vector<std::vector<uint64_t>> open_reallocs_;  // per thread: blocks freed by reallocs
+};
+
+void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpreter) {
+  using Entry = std::pair<uint64_t, uint32_t>;  // stamp of the next event, index into `cursors`
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  std::vector<Cursor> cursors;
+  std::vector<uint32_t> unused;
+  size_t next = 0;
+  while (next < index.segments.size() || !queue.empty()) {
+    while (next < index.segments.size() &&
+           (queue.empty() || index.segments[next].first_stamp <= queue.top().first)) {
+      Cursor cursor(file, index, index.segments[next++]);
+      if (cursor.done()) continue;
+      uint32_t place = static_cast<uint32_t>(cursors.size());
+      if (unused.empty()) {
+        cursors.push_back(cursor);
+      } else {
+        place = unused.back();
+        unused.pop_back();
+        cursors[place] = cursor;
+      }
+      queue.emplace(cursor.event().stamp, place);
+    }
+    if (queue.empty()) break;
+    const uint32_t place = queue.top().second;
+    queue.pop();
+    uint64_t limit = queue.empty() ? UINT64_MAX : queue.top().first;
+    if (next < index.segments.size()) limit = std::min(limit, index.segments[next].first_stamp);
+    Cursor& cursor = cursors[place];
+    do {
+      interpreter.Perform(cursor.event(), cursor.thread());
+      cursor.Advance();
+    } while (!cursor.done() && cursor.event().stamp <= limit);
+    if (cursor.done()) {
+      cursor.ReleasePages();
+      unused.push_back(place);
+    } else {
+      queue.emplace(cursor.event().stamp, place);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recording& recording,
+                       absl::FunctionRef<void(const Event&)> on_event) {
+  absl::StatusOr<SpoolHeader> header = ReadHeader(file, path);
+  if (!header.ok()) return header.status();
+  std::vector<LoadedModule> modules = ReadModules(file, *header, recording.damage);
+  recording.process = DescribeProcess(*header, modules);
+  recording.lost_events = header->lost_events;
+  const SpoolIndex index = IndexSpool(file, *header, recording);
+  Interpreter interpreter(recording, std::move(modules), index, on_event);
+  Merge(file, index, interpreter);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Process> ReadSpoolProcess(const MappedFile& file, const std::string& path) {
+  absl::StatusOr<SpoolHeader> header = ReadHeader(file, path);
+  if (!header.ok()) return header.status();
+  std::vector<Damage> ignored;
+  return DescribeProcess(*header, ReadModules(file, *header, ignored));
+}
+
+bool SpoolHasWriter(const std::string& path) {
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return false;
+  absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);
+  if (!header.ok()) return false;
+  // The 22nd field is the start time; the second, in parentheses, may hold anything.
+  std::ifstream stat(absl::StrCat("/proc/", header->pid, "/stat"));
+  const std::string line((std::istreambuf_iterator<char>(stat)), std::istreambuf_iterator<char>());
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return false;
+  const std::vector<std::string> fields =
+      absl::StrSplit(line.substr(name_end + 1), ' ', absl::SkipEmpty());
+  constexpr size_t kState = 0;
+  constexpr size_t kStartTime = 19;
+  uint64_t start_time = 0;
+  return fields.size() > kStartTime && fields[kState] != "Z" && fields[kState] != "X" &&
+         absl::SimpleAtoi(fields[kStartTime], &start_time) && start_time == header->start_time;
+}
+
+}  // namespace reprise::trace

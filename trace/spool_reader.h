@@ -1,0 +1,33 @@
+// Reads a spool (spool_format.h), finished or not: the process may still write to it, or have been
+// killed in the middle of an event. docs/trace-format.md, section "Spool".
+#ifndef REPRISE_TRACE_SPOOL_READER_H_
+#define REPRISE_TRACE_SPOOL_READER_H_
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trace/event.h"
+#include "trace/mapped_file.h"
+#include "trace/recording.h"
+
+namespace reprise::trace {
+
+// Calls `on_event` for every event in the global order. `recording` gets everything but the
+// allocations; its modules, sites and threads stand there before the first event that names them.
+// Damage is noted in recording.damage and is not an error. Errors, which name `path`: not a spool
+// (InvalidArgument), a newer version (Unimplemented), a header cut short (DataLoss).
+// Memory: the live blocks, the sites, and 64 bytes per chunk; the pages of the file come and go.
+absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recording& recording,
+                       absl::FunctionRef<void(const Event&)> on_event);
+
+// Only what the header and the module records say of the process; same errors.
+absl::StatusOr<Process> ReadSpoolProcess(const MappedFile& file, const std::string& path);
+
+// Whether the process that writes the spool at `path` may still run. False for anything else.
+bool SpoolHasWriter(const std::string& path);
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_SPOOL_READER_H_

@@ -1,0 +1,71 @@
+// What can be said of a recording in numbers, computed from its stream of events.
+#ifndef REPRISE_TRACE_STATISTICS_H_
+#define REPRISE_TRACE_STATISTICS_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "trace/event.h"
+#include "trace/recording.h"
+
+namespace reprise::trace {
+
+// Every block of a recording counts as rounded up to this many bytes.
+inline constexpr uint64_t kBlockAlignment = 16;
+
+// `size` rounded up to kBlockAlignment; 16 for 0. Saturates rather than wraps.
+uint64_t BlockBytes(uint64_t size);
+
+// Counts by powers of two: entry 0 counts the value 0, entry n the values of [2^(n-1), 2^n).
+using Histogram = std::array<uint64_t, 65>;
+
+// What lived at one call site when the load was at its peak.
+struct SitePeak {
+  uint32_t site = kNone;
+  uint64_t bytes = 0;  // rounded as for max_load
+  uint64_t blocks = 0;
+};
+
+struct Statistics {
+  uint64_t buffers = 0;             // allocations
+  uint64_t frees = 0;               // that matched one
+  uint64_t max_load = 0;            // bytes: highest sum of live blocks, each rounded up
+  uint64_t requested_max_load = 0;  // bytes: the same of the sizes as requested
+  uint64_t sum_bytes = 0;           // requested, over all allocations
+  uint64_t peak_event = 0;          // index of the event that first reached max_load
+  uint64_t never_freed_bytes = 0;   // requested
+  Histogram sizes{};                // bytes requested
+  Histogram lifetimes{};            // in events, of blocks that were freed
+  std::vector<SitePeak> top_sites;  // at peak_event, most bytes first
+};
+
+// Takes the events of one recording in order. Memory: proportional to the sites.
+class StatisticsBuilder {
+ public:
+  void Add(const Event& event);
+
+  // At most `sites` entries in top_sites.
+  Statistics Finish(size_t sites) const;
+
+ private:
+  struct SiteLoad {
+    uint64_t bytes = 0, blocks = 0;            // now
+    uint64_t peak_bytes = 0, peak_blocks = 0;  // at peak number `peak`
+    uint64_t peak = 0;
+  };
+  SiteLoad& Load(uint32_t site);
+
+  Statistics statistics_;
+  uint64_t load_ = 0;
+  uint64_t requested_load_ = 0;
+  uint64_t peaks_ = 0;           // how often the load reached a new maximum
+  std::vector<SiteLoad> sites_;  // entry 0: without a site; entry n: site n - 1
+};
+
+// The highest load of a recording that is in memory, and where: as max_load above.
+Statistics ComputeStatistics(const Recording& recording, size_t sites);
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_STATISTICS_H_

@@ -1,0 +1,231 @@
+#include "trace/trace_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "trace/chunk.h"
+#include "trace/mapped_file.h"
+#include "trace/reader.h"
+#include "trace/varint.h"
+
+namespace reprise::trace {
+namespace {
+
+// A chunk is closed when it has grown beyond this; a token is far smaller than what is left.
+constexpr size_t kChunkTarget = 1 << 20;
+
+void AppendCode(std::string& out, EventCode code) {
+  AppendVarint(out, static_cast<uint64_t>(code) << 2 | 2);
+}
+
+template <typename Tag>
+void AppendField(std::string& out, Tag tag, const std::string& value) {
+  AppendVarint(out, static_cast<uint64_t>(tag));
+  AppendText(out, value);
+}
+
+template <typename Tag>
+void AppendField(std::string& out, Tag tag, uint64_t number) {
+  std::string value;
+  AppendVarint(value, number);
+  AppendField(out, tag, value);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
+  std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
+  if (file == nullptr) return FileError(errno, path);
+  auto writer = std::unique_ptr<TraceWriter>(new TraceWriter(path, std::move(temporary), file));
+  writer->Write(SealFileHeader());
+  return writer;
+}
+
+TraceWriter::TraceWriter(std::string path, std::string temporary, std::FILE* file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(file) {}
+
+TraceWriter::~TraceWriter() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  unlink(temporary_.c_str());
+}
+
+void TraceWriter::Write(const std::string& bytes) {
+  if (error_ != 0) return;
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) error_ = errno;
+}
+
+void TraceWriter::WriteChunk(ChunkType type, const std::string& raw) {
+  Write(SealChunk(type, chunks_++, raw));
+}
+
+void TraceWriter::WriteProcess(const Process& process) {
+  std::string raw;
+  AppendField(raw, ProcessTag::kPlace, process.place);
+  AppendField(raw, ProcessTag::kParentPlace, process.parent_place);
+  AppendField(raw, ProcessTag::kStartOrder, process.start_order);
+  AppendField(raw, ProcessTag::kExecutable, process.executable);
+  AppendField(raw, ProcessTag::kBuildId, process.build_id);
+  if (!process.command.empty()) AppendField(raw, ProcessTag::kCommand, process.command);
+  AppendField(raw, ProcessTag::kUnpreloadable, process.unpreloadable);
+  AppendField(raw, ProcessTag::kComplete, process.complete);
+  WriteChunk(ChunkType::kProcess, raw);
+  process_written_ = true;
+}
+
+void TraceWriter::WriteDefinitions(const Recording& tables) {
+  if (!process_written_) WriteProcess(tables.process);
+  // Definitions of one kind since the last time, split where a chunk would grow too large.
+  const auto write = [this](ChunkType type, size_t& written, size_t count, auto append) {
+    while (written < count) {
+      std::string body;
+      const size_t first = written;
+      for (; written < count && body.size() < kChunkTarget; ++written) append(body, written);
+      std::string raw;
+      AppendVarint(raw, first);
+      AppendVarint(raw, written - first);
+      WriteChunk(type, raw + body);
+    }
+  };
+  write(ChunkType::kModules, modules_written_, tables.modules.size(),
+        [&](std::string& out, size_t i) {
+          AppendText(out, tables.modules[i].path);
+          AppendText(out, tables.modules[i].build_id);
+          AppendVarint(out, tables.modules[i].base);
+        });
+  write(ChunkType::kThreads, threads_written_, tables.threads.size(),
+        [&](std::string& out, size_t i) {
+          AppendVarint(out, tables.threads[i].path);
+          AppendVarint(out, static_cast<uint32_t>(tables.threads[i].parent + 1));
+        });
+  write(ChunkType::kSites, sites_written_, call_sites_.size(), [&](std::string& out, size_t i) {
+    const CallSite& call = call_sites_[i];
+    const Site site = call.site == kNone ? Site{} : tables.sites[call.site];
+    AppendVarint(out, static_cast<uint64_t>(call.kind) | uint64_t{call.log2_alignment} << 2 |
+                          uint64_t{call.site != kNone} << 10);
+    AppendVarint(out, static_cast<uint32_t>(site.module + 1));
+    AppendVarint(out, site.offset);
+    AppendVarint(out, site.depth);
+  });
+}
+
+void TraceWriter::FlushEvents(const Recording& tables) {
+  WriteDefinitions(tables);
+  if (!events_.empty()) WriteChunk(ChunkType::kEvents, events_);
+  events_.clear();
+}
+
+void TraceWriter::BeginEvents(uint32_t thread) {
+  AppendVarint(events_, index_);
+  AppendVarint(events_, ordinal_);
+  AppendVarint(events_, thread);
+  thread_ = thread;
+  std::fill(last_freed_.begin(), last_freed_.end(), kNever);
+}
+
+uint64_t TraceWriter::Key(const Event& event) {
+  const uint64_t identity = uint64_t{event.site} << 16 | uint64_t{event.log2_alignment} << 8 |
+                            static_cast<uint64_t>(event.allocation_kind);
+  const auto [found, added] = key_of_.emplace(identity, static_cast<uint32_t>(call_sites_.size()));
+  if (added) call_sites_.push_back({event.site, event.allocation_kind, event.log2_alignment});
+  return found->second;
+}
+
+void TraceWriter::Add(const Event& event, const Recording& tables) {
+  if (events_.empty()) BeginEvents(event.thread);
+  if (event.thread != thread_) {
+    AppendCode(events_, EventCode::kThread);
+    AppendVarint(events_, event.thread);
+    thread_ = event.thread;
+  }
+  if (last_freed_.size() <= event.thread) last_freed_.resize(event.thread + 1, kNever);
+  uint64_t& last_freed = last_freed_[event.thread];
+  switch (event.kind) {
+    case EventKind::kAllocate:
+      if (event.allocation_kind == AllocationKind::kRealloc) {
+        if (event.previous != last_freed) {
+          AppendCode(events_, EventCode::kPrevious);
+          AppendVarint(events_, event.previous == kNever ? 0 : ordinal_ - event.previous);
+        }
+        last_freed = kNever;
+      }
+      AppendVarint(events_, Key(event) << 2);
+      AppendVarint(events_, event.size);
+      ++ordinal_;
+      break;
+    case EventKind::kFree:
+      AppendVarint(events_, (ordinal_ - event.block - 1) << 1 | 1);
+      last_freed = event.block;
+      break;
+    case EventKind::kImpliedFree:
+      AppendCode(events_, EventCode::kImpliedFree);
+      AppendVarint(events_, ordinal_ - event.block);
+      break;
+    case EventKind::kUnmatchedFree:
+      AppendCode(events_, EventCode::kUnmatchedFree);
+      last_freed = kNever;
+      break;
+    case EventKind::kUsable:
+      AppendCode(events_, EventCode::kUsable);
+      AppendVarint(events_, ordinal_ - event.block);
+      AppendVarint(events_, event.usable);
+      break;
+  }
+  if (event.kind != EventKind::kUsable) ++index_;
+  if (events_.size() >= kChunkTarget) FlushEvents(tables);
+}
+
+absl::Status TraceWriter::Finish(const Recording& tables) {
+  FlushEvents(tables);
+  if (!tables.damage.empty()) {
+    std::string raw;
+    constexpr size_t kMaxDamage = 10000;
+    const size_t count = std::min(tables.damage.size(), kMaxDamage);
+    AppendVarint(raw, count);
+    for (size_t i = 0; i < count; ++i) {
+      AppendVarint(raw, tables.damage[i].offset);
+      AppendVarint(raw, tables.damage[i].bytes);
+      AppendText(raw, tables.damage[i].reason.substr(0, 200));
+    }
+    WriteChunk(ChunkType::kDamage, raw);
+  }
+  std::string raw;
+  AppendField(raw, EndTag::kEvents, index_);
+  AppendField(raw, EndTag::kAllocations, ordinal_);
+  AppendField(raw, EndTag::kUnmatchedFrees, tables.unmatched_frees);
+  AppendField(raw, EndTag::kImpliedFrees, tables.implied_frees);
+  AppendField(raw, EndTag::kLostEvents, tables.lost_events);
+  WriteChunk(ChunkType::kEnd, raw);
+
+  if (std::fclose(std::exchange(file_, nullptr)) != 0 && error_ == 0) error_ = errno;
+  if (error_ == 0 && std::rename(temporary_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ == 0) return absl::OkStatus();
+  unlink(temporary_.c_str());
+  return FileError(error_, path_);
+}
+
+absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to) {
+  absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(to);
+  if (!writer.ok()) return writer.status();
+  Recording tables;
+  const absl::Status read =
+      ReadTrace(from, tables, [&](const Event& event) { (*writer)->Add(event, tables); });
+  if (!read.ok()) return read;
+  const absl::Status finished = (*writer)->Finish(tables);
+  if (!finished.ok()) return finished;
+  return tables;
+}
+
+absl::Status WriteRecording(const Recording& recording, const std::string& path) {
+  absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(path);
+  if (!writer.ok()) return writer.status();
+  ForEachEvent(recording, [&](const Event& event) { (*writer)->Add(event, recording); });
+  return (*writer)->Finish(recording);
+}
+
+}  // namespace reprise::trace

@@ -1,0 +1,81 @@
+// Writes a compact trace, event by event.
+#ifndef REPRISE_TRACE_TRACE_WRITER_H_
+#define REPRISE_TRACE_TRACE_WRITER_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trace/compact_format.h"
+#include "trace/event.h"
+#include "trace/recording.h"
+
+namespace reprise::trace {
+
+// The file appears under its name when Finish() succeeds, whole; until then, and if Finish() is
+// never called, only a temporary file beside it exists. Memory: a chunk, the threads and the sites.
+// Not for several threads at once.
+class TraceWriter {
+ public:
+  // Errors carry the text of errno and name the path.
+  static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path);
+  ~TraceWriter();
+
+  // Appends one event. `tables` must hold the module, site and thread that the event names, and may
+  // have grown since the last call but not changed; its process must be known by the first call.
+  // Events come in order of their index from 0, allocations in order of their ordinal from 0.
+  void Add(const Event& event, const Recording& tables);
+
+  // Writes the totals and damage of `tables` and puts the file in place.
+  absl::Status Finish(const Recording& tables);
+
+ private:
+  TraceWriter(std::string path, std::string temporary, std::FILE* file);
+  void BeginEvents(uint32_t thread);
+  void FlushEvents(const Recording& tables);
+  void WriteProcess(const Process& process);
+  void WriteDefinitions(const Recording& tables);
+  void WriteChunk(ChunkType type, const std::string& raw);
+  void Write(const std::string& bytes);
+  uint64_t Key(const Event& event);
+
+  // What a call site is in the file: the site, and how it allocates.
+  struct CallSite {
+    uint32_t site;
+    AllocationKind kind;
+    uint8_t log2_alignment;
+  };
+
+  std::string path_, temporary_;
+  std::FILE* file_;
+  int error_ = 0;  // errno of the first write that failed
+  uint32_t chunks_ = 0;
+  bool process_written_ = false;
+  size_t modules_written_ = 0, threads_written_ = 0, sites_written_ = 0;
+  std::vector<CallSite> call_sites_;
+  absl::flat_hash_map<uint64_t, uint32_t> key_of_;
+  std::string events_;    // tokens of the chunk being made
+  uint64_t index_ = 0;    // of the next event
+  uint64_t ordinal_ = 0;  // of the next allocation
+  uint32_t thread_ = 0;
+  // Per thread: the block it freed last within this chunk, which a realloc's allocation replaces
+  // unless said otherwise.
+  std::vector<uint64_t> last_freed_;
+};
+
+// Writes a recording that is in memory. Unmatched frees lose their threads.
+absl::Status WriteRecording(const Recording& recording, const std::string& path);
+
+// Turns the trace at `from` (a spool, usually) into a compact one at `to`, in one streaming pass.
+// Damage of the source is kept in the new file. Returns what the new trace holds, without the
+// allocations.
+absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to);
+
+}  // namespace reprise::trace
+
+#endif  // REPRISE_TRACE_TRACE_WRITER_H_
