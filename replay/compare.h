@@ -1,0 +1,87 @@
+// Compares allocators: each performs the same recording in a process of its own, and so does a
+// plan.
+#ifndef REPRISE_REPLAY_COMPARE_H_
+#define REPRISE_REPLAY_COMPARE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "replay/player/lower.h"
+#include "trace/recording.h"
+
+namespace reprise::replay {
+
+// An allocator that can be preloaded.
+struct Allocator {
+  std::string name;
+  // Sonames or paths to preload; the first one that the dynamic linker finds and that really serves
+  // malloc is taken. Empty: the C library's own allocator, without a preload.
+  std::vector<std::string> libraries;
+  bool nothing = false;  // no allocator at all: what the player itself costs
+};
+
+// "glibc,jemalloc,NAME=/path/to.so" to allocators. Known names: glibc, jemalloc, mimalloc,
+// tcmalloc, and nothing. InvalidArgument for an unknown name.
+absl::StatusOr<std::vector<Allocator>> ParseAllocators(std::string_view list);
+
+inline constexpr std::string_view kUsualAllocators = "glibc,jemalloc,mimalloc,tcmalloc";
+
+// What one allocator needed for a recording. Bytes and seconds.
+struct Measurement {
+  std::string allocator;
+  std::string version;   // as the library itself tells it; may be empty
+  std::string library;   // path of the object that malloc was found to come from
+  int64_t peak_rss = 0;  // the most that was resident, less what was before the first operation
+  int64_t peak_rss_absolute = 0;
+  int64_t footprint = 0;             // pages that ever held a byte of a live block
+  int64_t address_span = 0;          // highest minus lowest address ever live, whole pages
+  int64_t fragmentation = 0;         // footprint minus max load
+  double fragmentation_percent = 0;  // of the max load
+  double seconds = 0;                // summed over threads, without waiting for the recorded order
+  double cpu_seconds = 0;            // of the process, waiting included
+  double wall_seconds = 0;           // waiting included
+  double wait_seconds = 0;           // summed over threads
+  int64_t waits = 0;                 // hand-overs between threads that did not come at once
+  int64_t page_faults = 0;
+  int64_t operations = 0;       // calls to the allocator
+  int64_t failures = 0;         // allocations that were refused
+  int64_t threads = 0;          // of the player
+  int64_t threads_at_once = 0;  // the most recorded threads that are alive together
+  int64_t threads_shared = 0;   // recorded threads without a player thread of their own
+};
+
+struct CompareOptions {
+  std::string player;  // path of reprise-player; empty: FindPlayer()
+  Order order = Order::kRecorded;
+  bool touch = true;
+};
+
+// The player of this installation, looked up beside the running executable and in libexec.
+absl::StatusOr<std::string> FindPlayer();
+
+// Reduces `allocator.libraries` to the one that the dynamic linker finds here. NotFound when there
+// is none. Asked once, it need not be asked for every recording.
+absl::Status Choose(Allocator& allocator, const CompareOptions& options);
+
+// Bytes: trace::Statistics::max_load.
+int64_t MaxLoad(const trace::Recording& recording);
+
+// Performs `recording` under `allocator`. Errors: NotFound when none of its libraries can be
+// preloaded here; Aborted when the player fails under it (a crash, memory refused), and what Lower
+// returns.
+absl::StatusOr<Measurement> MeasureAllocator(const trace::Recording& recording,
+                                             const Allocator& allocator,
+                                             const CompareOptions& options);
+
+// The same for a plan: blocks lie at `offsets` (bytes, one per allocation, Placement::kUnplanned
+// where the plan has none) of an arena of `arena_bytes`; unplanned ones go to the C library.
+absl::StatusOr<Measurement> MeasurePlan(const trace::Recording& recording,
+                                        std::vector<int64_t> offsets, int64_t arena_bytes,
+                                        const CompareOptions& options);
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_COMPARE_H_

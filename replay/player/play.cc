@@ -1,0 +1,292 @@
+#include "replay/player/play.h"
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "replay/player/pages.h"
+#include "replay/player/script.h"
+
+namespace reprise::replay {
+namespace {
+
+enum class Serve { kAllocator, kPlan, kNothing };
+
+constexpr size_t kStackBytes = 256 << 10;
+constexpr int kSpins = 200;  // before a wait goes to sleep; a hand-over takes about as long
+
+// One thread of the recording. Its progress is read by others, so it has cache lines of its own.
+struct alignas(128) Thread {
+  const uint64_t* begin;
+  const uint64_t* end;
+  pthread_t handle;  // written by the thread itself
+  uint64_t lowest;   // addresses that ever were in a live block: [lowest, highest)
+  uint64_t highest;
+  uint64_t pages;  // that this thread was the first to mark
+  uint64_t operations;
+  uint64_t failures;  // allocations that the allocator refused
+  uint64_t waits;
+  int64_t wait_nanoseconds;  // starting and joining threads included
+  int64_t busy_nanoseconds;  // everything else
+  alignas(64) uint32_t progress;
+  uint32_t asleep;  // 1: somebody must wake it
+};
+
+// The one script that this process plays; written before any thread starts.
+Thread* threads;
+uint32_t thread_count;
+void** slots;
+char* arena;
+uint64_t arena_bytes;
+uint32_t flags;
+Pages pages;
+char nothing[kPageBytes];  // the block of Serve::kNothing
+
+int64_t Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void Futex(uint32_t* word, int operation, uint32_t value) {
+  syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
+// Dekker's handshake: progress is written before `asleep` is read, and the other way round below.
+void Signal(Thread& self, Thread& other, uint32_t progress) {
+  __atomic_store_n(&self.progress, progress, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&other.asleep, __ATOMIC_SEQ_CST) == 0) return;
+  if (__atomic_exchange_n(&other.asleep, 0, __ATOMIC_SEQ_CST) != 0) {
+    Futex(&other.asleep, FUTEX_WAKE, 1);
+  }
+}
+
+bool Reached(const Thread& other, uint32_t progress) {
+  return __atomic_load_n(&other.progress, __ATOMIC_SEQ_CST) >= progress;
+}
+
+void Wait(Thread& self, const Thread& other, uint32_t progress) {
+  if (Reached(other, progress)) return;
+  const int64_t start = Now();
+  for (int i = 0; i < kSpins && !Reached(other, progress); ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  while (!Reached(other, progress)) {
+    __atomic_store_n(&self.asleep, 1, __ATOMIC_SEQ_CST);
+    if (Reached(other, progress)) break;
+    Futex(&self.asleep, FUTEX_WAIT, 1);
+  }
+  __atomic_store_n(&self.asleep, 0, __ATOMIC_SEQ_CST);
+  ++self.waits;
+  self.wait_nanoseconds += Now() - start;
+}
+
+// Notes where a new block is, and writes to its pages as its owner would.
+template <Serve serve>
+void Use(Thread& self, void* block, uint64_t bytes) {
+  if (block == nullptr) {
+    ++self.failures;
+    return;
+  }
+  if (bytes == 0) return;
+  const uint64_t begin = reinterpret_cast<uint64_t>(block);
+  const uint64_t end = begin + (serve == Serve::kNothing ? 1 : bytes);
+  if (begin < self.lowest) self.lowest = begin;
+  if (end > self.highest) self.highest = end;
+  const bool touch = (flags & kScriptTouch) != 0;
+  for (uint64_t at = begin; at < end; at = (at | (kPageBytes - 1)) + 1) {
+    if (touch) *reinterpret_cast<volatile char*>(at) = 1;
+    self.pages += pages.Mark(at);
+  }
+}
+
+bool InArena(const void* block) {
+  return static_cast<uint64_t>(static_cast<const char*>(block) - arena) < arena_bytes;
+}
+
+void* CallAllocator(ScriptKind kind, void* old, uint64_t bytes, int log2_alignment) {
+  if (kind == kScriptRealloc) return realloc(old, bytes);
+  if (log2_alignment != 0) {
+    void* block = nullptr;
+    const size_t alignment = size_t{1} << log2_alignment;
+    const size_t least = sizeof(void*);
+    return posix_memalign(&block, alignment < least ? least : alignment, bytes) == 0 ? block
+                                                                                     : nullptr;
+  }
+  return kind == kScriptCalloc ? calloc(1, bytes) : malloc(bytes);
+}
+
+// Serves from the plan; `at` is moved over the words that tell where.
+void* CallPlan(const uint64_t*& at, ScriptKind kind, void* old, uint64_t bytes,
+               int log2_alignment) {
+  const auto offset = static_cast<int64_t>(*++at);
+  const uint64_t old_bytes = kind == kScriptRealloc ? *++at : 0;
+  void* block =
+      offset >= 0 ? arena + offset : CallAllocator(kScriptMalloc, nullptr, bytes, log2_alignment);
+  if (kind == kScriptRealloc && old != nullptr && block != nullptr) {
+    memmove(block, old, old_bytes < bytes ? old_bytes : bytes);
+    if (!InArena(old)) free(old);
+  }
+  if (kind == kScriptCalloc && block != nullptr) memset(block, 0, bytes);
+  return block;
+}
+
+template <Serve serve>
+void* Allocate(const uint64_t*& at, ScriptKind kind, void* old, uint64_t bytes,
+               int log2_alignment) {
+  if constexpr (serve == Serve::kPlan) return CallPlan(at, kind, old, bytes, log2_alignment);
+  if constexpr (serve == Serve::kNothing) return nothing;
+  return CallAllocator(kind, old, bytes, log2_alignment);
+}
+
+void* RunThread(void* argument);
+
+void Start(Thread& self, Thread& other) {
+  const int64_t start = Now();
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_t handle;
+  if (pthread_create(&handle, &attributes, RunThread, &other) != 0) {
+    dprintf(STDERR_FILENO, "reprise-player: cannot start a thread\n");
+    _exit(4);
+  }
+  pthread_attr_destroy(&attributes);
+  self.wait_nanoseconds += Now() - start;
+}
+
+void Join(Thread& self, Thread& other) {
+  const int64_t start = Now();
+  pthread_join(other.handle, nullptr);
+  self.wait_nanoseconds += Now() - start;
+}
+
+template <Serve serve>
+void PlayThread(Thread& self) {
+  for (const uint64_t* at = self.begin; at != self.end; ++at) {
+    const uint64_t word = *at;
+    ScriptKind kind = KindOf(word);
+    switch (kind) {
+      case kScriptMalloc:
+      case kScriptCalloc:
+      case kScriptRealloc: {
+        void*& block = slots[SlotOf(word)];
+        block = Allocate<serve>(at, kind, block, ValueOf(word), 0);
+        Use<serve>(self, block, ValueOf(word));
+        ++self.operations;
+        break;
+      }
+      case kScriptExtended: {
+        kind = static_cast<ScriptKind>(ValueOf(word) & 255);
+        const uint64_t bytes = *++at;
+        void*& block = slots[SlotOf(word)];
+        block = Allocate<serve>(at, kind, block, bytes, static_cast<int>(ValueOf(word) >> 8));
+        Use<serve>(self, block, bytes);
+        ++self.operations;
+        break;
+      }
+      case kScriptFree: {
+        void* block = slots[SlotOf(word)];
+        if (serve == Serve::kAllocator || (serve == Serve::kPlan && !InArena(block))) free(block);
+        ++self.operations;
+        break;
+      }
+      case kScriptSignal:
+        Signal(self, threads[SlotOf(word)], ValueOf(word));
+        break;
+      case kScriptWait:
+        Wait(self, threads[SlotOf(word)], ValueOf(word));
+        break;
+      case kScriptStart:
+        Start(self, threads[SlotOf(word)]);
+        break;
+      case kScriptJoin:
+        Join(self, threads[SlotOf(word)]);
+        break;
+    }
+  }
+}
+
+void Perform(Thread& self) {
+  const int64_t start = Now();
+  if ((flags & kScriptPlan) != 0) {
+    PlayThread<Serve::kPlan>(self);
+  } else if ((flags & kScriptNothing) != 0) {
+    PlayThread<Serve::kNothing>(self);
+  } else {
+    PlayThread<Serve::kAllocator>(self);
+  }
+  self.busy_nanoseconds = Now() - start - self.wait_nanoseconds;
+}
+
+void* RunThread(void* argument) {
+  auto& self = *static_cast<Thread*>(argument);
+  self.handle = pthread_self();
+  Perform(self);
+  return nullptr;
+}
+
+// Zeroed memory that is there from the start, so that using it later does not count.
+void* MapAtOnce(uint64_t bytes) {
+  void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  return mapping == MAP_FAILED ? nullptr : mapping;
+}
+
+}  // namespace
+
+const char* Prepare(const ScriptHeader* script) {
+  const auto* words = reinterpret_cast<const uint64_t*>(script);
+  const auto* table = reinterpret_cast<const ScriptThread*>(script + 1);
+  flags = script->flags;
+  thread_count = script->threads;
+  threads = static_cast<Thread*>(MapAtOnce(sizeof(Thread) * thread_count));
+  slots = static_cast<void**>(MapAtOnce(sizeof(void*) * (uint64_t{script->slots} + 1)));
+  if (threads == nullptr || slots == nullptr) return "cannot map its tables";
+  if (!pages.Map()) return "cannot reserve the page map";
+  for (uint32_t i = 0; i < thread_count; ++i) {
+    threads[i].begin = words + table[i].begin;
+    threads[i].end = words + table[i].end;
+    threads[i].lowest = UINT64_MAX;
+  }
+  if ((flags & kScriptPlan) != 0) {
+    arena_bytes = script->arena_bytes;
+    // One byte more, because a mapping cannot be empty.
+    void* mapping = mmap(nullptr, arena_bytes + 1, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) return "cannot map the arena";
+    arena = static_cast<char*>(mapping);
+  }
+  return nullptr;
+}
+
+Played Play() {
+  Perform(threads[0]);
+  Played sum = {};
+  sum.lowest = UINT64_MAX;
+  for (uint32_t i = 0; i < thread_count; ++i) {
+    const Thread& thread = threads[i];
+    sum.operations += thread.operations;
+    sum.failures += thread.failures;
+    sum.waits += thread.waits;
+    sum.pages += thread.pages;
+    sum.wait_nanoseconds += thread.wait_nanoseconds;
+    sum.busy_nanoseconds += thread.busy_nanoseconds;
+    if (thread.lowest < sum.lowest) sum.lowest = thread.lowest;
+    if (thread.highest > sum.highest) sum.highest = thread.highest;
+  }
+  return sum;
+}
+
+}  // namespace reprise::replay
