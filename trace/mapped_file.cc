@@ -66,6 +66,13 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   return file;
 }
 
+MappedFile MappedFile::FromBytes(std::string bytes) {
+  MappedFile file;
+  file.content_ = std::move(bytes);
+  file.bytes_ = {reinterpret_cast<const uint8_t*>(file.content_.data()), file.content_.size()};
+  return file;
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : bytes_(other.bytes_), mapped_(other.mapped_), content_(std::move(other.content_)) {
   if (!mapped_) {

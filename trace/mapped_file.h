@@ -17,6 +17,8 @@ class MappedFile {
  public:
   // NotFound, PermissionDenied or Unavailable with the text of errno.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
+  // As if a file held these bytes.
+  static MappedFile FromBytes(std::string bytes);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();

@@ -2,86 +2,97 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "trace/compact_format.h"
+#include "trace/android.h"
 #include "trace/compact_reader.h"
-#include "trace/mapped_file.h"
-#include "trace/spool_format.h"
+#include "trace/format.h"
 #include "trace/spool_reader.h"
 
 namespace reprise::trace {
 namespace {
 
-bool BeginsWith(const MappedFile& file, uint64_t magic) {
-  return file.bytes().size() >= sizeof(magic) &&
-         std::memcmp(file.bytes().data(), &magic, sizeof(magic)) == 0;
-}
-
 absl::Status NotATrace(const MappedFile& file, const std::string& path) {
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": offset 0: expected a trace of reprise, found ",
+      absl::StrCat(path, ": offset 0: expected a trace, found ",
                    file.bytes().empty() ? "an empty file" : "something else"));
 }
 
 }  // namespace
 
+absl::Status ReadTrace(const MappedFile& file, const std::string& path, Recording& recording,
+                       absl::FunctionRef<void(const Event&)> on_event) {
+  switch (DetectFormat(file, path)) {
+    case Format::kSpool:
+      return ReadSpool(file, path, recording, on_event);
+    case Format::kCompact:
+      return ReadCompact(file, path, recording, on_event);
+    case Format::kAndroid:
+      return ReadAndroid(file, path, recording, on_event);
+    default:
+      return NotATrace(file, path);
+  }
+}
+
 absl::Status ReadTrace(const std::string& path, Recording& recording,
                        absl::FunctionRef<void(const Event&)> on_event) {
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
-  if (BeginsWith(*file, kSpoolMagic)) return ReadSpool(*file, path, recording, on_event);
-  if (BeginsWith(*file, kCompactMagic)) return ReadCompact(*file, path, recording, on_event);
-  return NotATrace(*file, path);
+  return ReadTrace(*file, path, recording, on_event);
 }
 
 absl::StatusOr<Process> ReadProcess(const std::string& path) {
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
-  if (BeginsWith(*file, kSpoolMagic)) return ReadSpoolProcess(*file, path);
-  if (BeginsWith(*file, kCompactMagic)) return ReadCompactProcess(*file, path);
-  return NotATrace(*file, path);
+  switch (DetectFormat(*file, path)) {
+    case Format::kSpool:
+      return ReadSpoolProcess(*file, path);
+    case Format::kCompact:
+      return ReadCompactProcess(*file, path);
+    case Format::kAndroid:
+      return Process{};
+    default:
+      return NotATrace(*file, path);
+  }
+}
+
+void AppendEvent(Recording& recording, const Event& event) {
+  if (event.kind == EventKind::kUnmatchedFree || event.block >= kNone) return;
+  const auto block = static_cast<uint32_t>(event.block);
+  switch (event.kind) {
+    case EventKind::kAllocate: {
+      Allocation allocation;
+      allocation.birth = event.index;
+      allocation.size = event.size;
+      allocation.site = event.site;
+      allocation.thread = event.thread;
+      if (event.previous < block) allocation.previous = static_cast<uint32_t>(event.previous);
+      allocation.kind = event.allocation_kind;
+      allocation.log2_alignment = event.log2_alignment;
+      recording.allocations.push_back(allocation);
+      return;
+    }
+    case EventKind::kFree:
+    case EventKind::kImpliedFree:
+      recording.allocations[block].death = event.index;
+      recording.allocations[block].free_thread = event.thread;
+      return;
+    case EventKind::kUsable:
+      recording.usable_answers.emplace_back(block, event.usable);
+      return;
+    case EventKind::kUnmatchedFree:
+      return;
+  }
 }
 
 absl::StatusOr<Recording> LoadRecording(const std::string& path) {
   Recording recording;
   bool too_many = false;
   const absl::Status status = ReadTrace(path, recording, [&](const Event& event) {
-    switch (event.kind) {
-      case EventKind::kAllocate: {
-        if (event.block >= kNone) {
-          too_many = true;
-          return;
-        }
-        Allocation allocation;
-        allocation.birth = event.index;
-        allocation.size = event.size;
-        allocation.site = event.site;
-        allocation.thread = event.thread;
-        if (event.previous < event.block)
-          allocation.previous = static_cast<uint32_t>(event.previous);
-        allocation.kind = event.allocation_kind;
-        allocation.log2_alignment = event.log2_alignment;
-        recording.allocations.push_back(allocation);
-        return;
-      }
-      case EventKind::kFree:
-      case EventKind::kImpliedFree:
-        if (event.block >= kNone) return;
-        recording.allocations[event.block].death = event.index;
-        recording.allocations[event.block].free_thread = event.thread;
-        return;
-      case EventKind::kUsable:
-        if (event.block >= kNone) return;
-        recording.usable_answers.emplace_back(static_cast<uint32_t>(event.block), event.usable);
-        return;
-      case EventKind::kUnmatchedFree:
-        return;
-    }
+    too_many |= event.block >= kNone;
+    AppendEvent(recording, event);
   });
   if (!status.ok()) return status;
   if (too_many) {

@@ -1,4 +1,4 @@
-// Reading traces of either format, spool or compact, told apart by their first bytes.
+// Reading traces of any format: spool, compact or Android text, told apart by their content.
 #ifndef REPRISE_TRACE_READER_H_
 #define REPRISE_TRACE_READER_H_
 
@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trace/event.h"
+#include "trace/mapped_file.h"
 #include "trace/recording.h"
 
 namespace reprise::trace {
@@ -18,13 +19,21 @@ namespace reprise::trace {
 // threads before the first event that names them, counts, ranges and damage as they are met.
 // Memory does not grow with the events. Damage is not an error: what can be read is handed out.
 // Errors (one line that begins with the path): the file cannot be opened; it is no trace
-// (InvalidArgument); it is of a newer version (Unimplemented); its header is cut short (DataLoss).
+// (InvalidArgument); it is of a newer version (Unimplemented); its header is cut short (DataLoss);
+// a line of a text is wrong (InvalidArgument).
 absl::Status ReadTrace(const std::string& path, Recording& recording,
+                       absl::FunctionRef<void(const Event&)> on_event);
+
+// The same of bytes that are at hand; `path` is what errors call them.
+absl::Status ReadTrace(const MappedFile& file, const std::string& path, Recording& recording,
                        absl::FunctionRef<void(const Event&)> on_event);
 
 // The whole trace in memory, about 50 bytes per allocation. Errors as ReadTrace, and
 // ResourceExhausted when there are more allocations than 32-bit indices.
 absl::StatusOr<Recording> LoadRecording(const std::string& path);
+
+// Adds what an event says to recording.allocations and usable_answers. Events come in order.
+void AppendEvent(Recording& recording, const Event& event);
 
 // Only what is known of the process; does not read the events. Errors as ReadTrace.
 absl::StatusOr<Process> ReadProcess(const std::string& path);

@@ -7,10 +7,10 @@
 
 namespace reprise::trace {
 
-uint64_t BlockBytes(uint64_t size) {
-  if (size == 0) return kBlockAlignment;
-  if (size > UINT64_MAX - (kBlockAlignment - 1)) return UINT64_MAX & ~(kBlockAlignment - 1);
-  return (size + kBlockAlignment - 1) & ~(kBlockAlignment - 1);
+uint64_t BlockBytes(uint64_t size, uint64_t alignment) {
+  if (size == 0) return alignment;
+  if (size > UINT64_MAX - (alignment - 1)) return UINT64_MAX & ~(alignment - 1);
+  return (size + alignment - 1) & ~(alignment - 1);
 }
 
 // A site's load at the peak is kept only when it changes afterwards; that makes a new peak O(1).
@@ -27,7 +27,7 @@ StatisticsBuilder::SiteLoad& StatisticsBuilder::Load(uint32_t site) {
 }
 
 void StatisticsBuilder::Add(const Event& event) {
-  const uint64_t bytes = BlockBytes(event.size);
+  const uint64_t bytes = BlockBytes(event.size, alignment_);
   switch (event.kind) {
     case EventKind::kAllocate: {
       SiteLoad& site = Load(event.site);

@@ -14,8 +14,9 @@ namespace reprise::trace {
 // Every block of a recording counts as rounded up to this many bytes.
 inline constexpr uint64_t kBlockAlignment = 16;
 
-// `size` rounded up to kBlockAlignment; 16 for 0. Saturates rather than wraps.
-uint64_t BlockBytes(uint64_t size);
+// `size` rounded up to a multiple of `alignment` (a power of two), one multiple at least. Saturates
+// rather than wraps.
+uint64_t BlockBytes(uint64_t size, uint64_t alignment = kBlockAlignment);
 
 // Counts by powers of two: entry 0 counts the value 0, entry n the values of [2^(n-1), 2^n).
 using Histogram = std::array<uint64_t, 65>;
@@ -43,6 +44,9 @@ struct Statistics {
 // Takes the events of one recording in order. Memory: proportional to the sites.
 class StatisticsBuilder {
  public:
+  // Blocks count as rounded up to `alignment` bytes.
+  explicit StatisticsBuilder(uint64_t alignment = kBlockAlignment) : alignment_(alignment) {}
+
   void Add(const Event& event);
 
   // At most `sites` entries in top_sites.
@@ -56,6 +60,7 @@ class StatisticsBuilder {
   };
   SiteLoad& Load(uint32_t site);
 
+  uint64_t alignment_;
   Statistics statistics_;
   uint64_t load_ = 0;
   uint64_t requested_load_ = 0;

@@ -69,9 +69,11 @@ void TraceWriter::WriteProcess(const Process& process) {
   AppendField(raw, ProcessTag::kPlace, process.place);
   AppendField(raw, ProcessTag::kParentPlace, process.parent_place);
   AppendField(raw, ProcessTag::kStartOrder, process.start_order);
-  AppendField(raw, ProcessTag::kExecutable, process.executable);
-  AppendField(raw, ProcessTag::kBuildId, process.build_id);
-  if (!process.command.empty()) AppendField(raw, ProcessTag::kCommand, process.command);
+  if (!drop_names_) {
+    AppendField(raw, ProcessTag::kExecutable, process.executable);
+    AppendField(raw, ProcessTag::kBuildId, process.build_id);
+    if (!process.command.empty()) AppendField(raw, ProcessTag::kCommand, process.command);
+  }
   AppendField(raw, ProcessTag::kUnpreloadable, process.unpreloadable);
   AppendField(raw, ProcessTag::kComplete, process.complete);
   WriteChunk(ChunkType::kProcess, raw);
@@ -94,9 +96,10 @@ void TraceWriter::WriteDefinitions(const Recording& tables) {
   };
   write(ChunkType::kModules, modules_written_, tables.modules.size(),
         [&](std::string& out, size_t i) {
-          AppendText(out, tables.modules[i].path);
-          AppendText(out, tables.modules[i].build_id);
-          AppendVarint(out, tables.modules[i].base);
+          const Module& module = tables.modules[i];
+          AppendText(out, drop_names_ ? absl::StrCat("module ", i) : module.path);
+          AppendText(out, drop_names_ ? "" : module.build_id);
+          AppendVarint(out, module.base);
         });
   write(ChunkType::kThreads, threads_written_, tables.threads.size(),
         [&](std::string& out, size_t i) {
@@ -209,9 +212,10 @@ absl::Status TraceWriter::Finish(const Recording& tables) {
   return FileError(error_, path_);
 }
 
-absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to) {
+absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to, bool drop_names) {
   absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(to);
   if (!writer.ok()) return writer.status();
+  if (drop_names) (*writer)->DropNames();
   Recording tables;
   const absl::Status read =
       ReadTrace(from, tables, [&](const Event& event) { (*writer)->Add(event, tables); });

@@ -26,6 +26,10 @@ class TraceWriter {
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path);
   ~TraceWriter();
 
+  // Leaves out of what follows the names and build ids of modules and everything that names the
+  // program. Before the first Add().
+  void DropNames() { drop_names_ = true; }
+
   // Appends one event. `tables` must hold the module, site and thread that the event names, and may
   // have grown since the last call but not changed; its process must be known by the first call.
   // Events come in order of their index from 0, allocations in order of their ordinal from 0.
@@ -55,6 +59,7 @@ class TraceWriter {
   std::FILE* file_;
   int error_ = 0;  // errno of the first write that failed
   uint32_t chunks_ = 0;
+  bool drop_names_ = false;
   bool process_written_ = false;
   size_t modules_written_ = 0, threads_written_ = 0, sites_written_ = 0;
   std::vector<CallSite> call_sites_;
@@ -72,9 +77,10 @@ class TraceWriter {
 absl::Status WriteRecording(const Recording& recording, const std::string& path);
 
 // Turns the trace at `from` (a spool, usually) into a compact one at `to`, in one streaming pass.
-// Damage of the source is kept in the new file. Returns what the new trace holds, without the
-// allocations.
-absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to);
+// Damage of the source is kept in the new file. `drop_names` as TraceWriter::DropNames. Returns
+// what the new trace holds, without the allocations.
+absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to,
+                                  bool drop_names = false);
 
 }  // namespace reprise::trace
 
