@@ -32,9 +32,11 @@ inline constexpr std::string_view kUsualAllocators = "glibc,jemalloc,mimalloc,tc
 // What one allocator needed for a recording. Bytes and seconds.
 struct Measurement {
   std::string allocator;
-  std::string version;   // as the library itself tells it; may be empty
-  std::string library;   // path of the object that malloc was found to come from
-  int64_t peak_rss = 0;  // the most that was resident, less what was before the first operation
+  std::string version;  // as the library itself tells it; may be empty
+  std::string library;  // path of the object that malloc was found to come from
+  // The most that was resident, less what was before the first operation. The kernel counts in
+  // batches per CPU: a few hundred KiB are noise.
+  int64_t peak_rss = 0;
   int64_t peak_rss_absolute = 0;
   int64_t footprint = 0;             // pages that ever held a byte of a live block
   int64_t address_span = 0;          // highest minus lowest address ever live, whole pages
@@ -54,7 +56,7 @@ struct Measurement {
 };
 
 struct CompareOptions {
-  std::string player;  // path of reprise-player; empty: FindPlayer()
+  std::string player{};  // path of reprise-player; empty: FindPlayer()
   Order order = Order::kRecorded;
   bool touch = true;
 };

@@ -1,0 +1,5 @@
+reprise_test(compare_lower_test LABEL unit SOURCES compare_lower_test.cc
+             LIBRARIES reprise::replay)
+reprise_test(compare_player_test LABEL unit SOURCES compare_player_test.cc
+             LIBRARIES reprise::replay)
+add_dependencies(compare_player_test reprise_player)
