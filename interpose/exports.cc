@@ -86,7 +86,7 @@ REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment,
 }
 
 // Each form of operator delete, for objects and for arrays.
-#define DELETE(...)                                                                    \
+#define DELETE(...)                                                                          \
   REPRISE_EXPORT_CXX void operator delete(__VA_ARGS__) noexcept { HookFree(pointer, SITE); } \
   REPRISE_EXPORT_CXX void operator delete[](__VA_ARGS__) noexcept { HookFree(pointer, SITE); }
 DELETE(void* pointer)

@@ -1,8 +1,5 @@
 #include "interpose/recorder.h"
 
-#include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
 #include <string.h>
 #include <sys/single_threaded.h>
 
@@ -10,6 +7,7 @@
 #include <xxhash.h>
 
 #include "interpose/address_map.h"
+#include "interpose/modules.h"
 #include "interpose/process.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
@@ -228,49 +226,13 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
   }
 }
 
-// The build id among a module's notes, as the loader maps them.
-const unsigned char* FindBuildId(const link_map* map, uint64_t begin, uint64_t end,
-                                 uint16_t* bytes) {
-  // The file header lies at the first mapped address of every ordinary module.
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return nullptr;
-  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff);
-  for (int i = 0; i < header->e_phnum; ++i, ++segment) {
-    if (segment->p_type != PT_NOTE) continue;
-    uint64_t at = map->l_addr + segment->p_vaddr;
-    const uint64_t note_end = at + segment->p_memsz;
-    if (at < begin || note_end > end) continue;
-    while (at + sizeof(ElfW(Nhdr)) <= note_end) {
-      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
-      const uint64_t name = at + sizeof(*note);
-      const uint64_t descriptor = name + ((note->n_namesz + 3) & ~3u);
-      if (descriptor + note->n_descsz > note_end) break;
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
-          memcmp(reinterpret_cast<const void*>(name), "GNU", 4) == 0) {
-        *bytes = static_cast<uint16_t>(note->n_descsz < 64 ? note->n_descsz : 64);
-        return reinterpret_cast<const unsigned char*>(descriptor);
-      }
-      at = descriptor + ((note->n_descsz + 3) & ~3u);
-    }
-  }
-  return nullptr;
-}
-
 // Appends the record of the module that holds `address`. Under the lock, signals blocked.
 void WriteModule(uint64_t address) {
-  dl_find_object found;
-  if (spool.modules >= kMaxModules ||
-      _dl_find_object(reinterpret_cast<void*>(address), &found) != 0) {
-    return;
-  }
-  const link_map* map = found.dlfo_link_map;
-  const auto begin = reinterpret_cast<uint64_t>(found.dlfo_map_start);
-  const auto end = reinterpret_cast<uint64_t>(found.dlfo_map_end);
-  const char* path = map->l_name[0] != 0 ? map->l_name : process.executable;
-  const size_t path_bytes = strnlen(path, 4096);
-  uint16_t id_bytes = 0;
-  const unsigned char* id = FindBuildId(map, begin, end, &id_bytes);
-  const uint64_t bytes = (sizeof(SpoolModule) + path_bytes + id_bytes + 7) & ~uint64_t{7};
+  LoadedModule module;
+  if (spool.modules >= kMaxModules || !FindModule(address, &module)) return;
+  const size_t path_bytes = strnlen(module.path, 4096);
+  const uint64_t bytes =
+      (sizeof(SpoolModule) + path_bytes + module.build_id_bytes + 7) & ~uint64_t{7};
   SpoolHeader* header = spool.header;
   const uint64_t at = header->module_bytes_used;
   if (at + bytes > trace::kSpoolModuleBytes) return;
@@ -278,18 +240,19 @@ void WriteModule(uint64_t address) {
   if (!Populate(base, bytes)) return;
   auto* record = reinterpret_cast<SpoolModule*>(base);
   record->path_bytes = static_cast<uint16_t>(path_bytes);
-  record->build_id_bytes = id_bytes;
-  record->base = map->l_addr;
-  record->begin = begin;
-  record->end = end;
+  record->build_id_bytes = static_cast<uint16_t>(module.build_id_bytes);
+  record->base = module.base;
+  record->begin = module.begin;
+  record->end = module.end;
   record->stamp = __atomic_load_n(&header->next_stamp, __ATOMIC_RELAXED);
-  memcpy(record + 1, path, path_bytes);
-  if (id != nullptr) memcpy(reinterpret_cast<char*>(record + 1) + path_bytes, id, id_bytes);
+  char* text = reinterpret_cast<char*>(record + 1);
+  memcpy(text, module.path, path_bytes);
+  memcpy(text + path_bytes, module.build_id, module.build_id_bytes);
   __atomic_store_n(&record->bytes, static_cast<uint32_t>(bytes), __ATOMIC_RELEASE);
   __atomic_store_n(&header->module_bytes_used, at + bytes, __ATOMIC_RELEASE);
   const uint32_t count = spool.modules;
-  spool.module_begin[count] = begin;
-  spool.module_end[count] = end;
+  spool.module_begin[count] = module.begin;
+  spool.module_end[count] = module.end;
   __atomic_store_n(&spool.modules, count + 1, __ATOMIC_RELEASE);
 }
 
@@ -447,10 +410,8 @@ void ForgetModules() {
   spool.lock.Lock();
   // Only what may have gone matters, but a look-up afresh costs little and is rare.
   for (uint32_t i = 0; i < spool.modules; ++i) {
-    dl_find_object found;
-    auto* address = reinterpret_cast<void*>(spool.module_begin[i]);
-    if (_dl_find_object(address, &found) != 0 ||
-        reinterpret_cast<uint64_t>(found.dlfo_map_start) != spool.module_begin[i]) {
+    LoadedModule module;
+    if (!FindModule(spool.module_begin[i], &module) || module.begin != spool.module_begin[i]) {
       spool.module_begin[i] = spool.module_end[i] = 0;
     }
   }

@@ -1,14 +1,461 @@
 #include "interpose/replayer.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/address_map.h"
+#include "interpose/fallback.h"
+#include "interpose/modules.h"
+#include "interpose/process.h"
+#include "interpose/real.h"
+#include "interpose/side_heap.h"
+#include "interpose/system_call.h"
+#include "interpose/thread_state.h"
+#include "replay/arena/arena.h"
+
 namespace reprise::interpose {
-bool StartReplay() { return false; }
-void StopReplayAfterFork() {}
-void BeginReplayThread() {}
-void EndReplayThread() {}
-void* ReplayMalloc(size_t, uint64_t) { return nullptr; }
-void* ReplayCalloc(size_t, uint64_t) { return nullptr; }
-void* ReplayAllocate(size_t, size_t, uint64_t) { return nullptr; }
-void* ReplayRealloc(void*, size_t, uint64_t) { return nullptr; }
-void ReplayFree(void*, uint64_t) {}
-size_t ReplayUsable(void*) { return 0; }
+
+using replay::Arena;
+using replay::Lane;
+using replay::LaneCounters;
+using replay::LiveKey;
+using replay::MixAddress;
+using replay::PlanHeader;
+using replay::PlanKey;
+using replay::PlanModule;
+using replay::Shape;
+
+namespace {
+
+// Blocks of at least this many bytes are zeroed by giving their pages back, so that a large calloc
+// that is used sparsely stays sparse.
+constexpr uint64_t kZeroByPages = 128 << 10;
+// Lanes that must move get at most this many times the arena.
+constexpr uint64_t kSpareFactor = 4;
+constexpr uint64_t kMostSpare = 64 * kGiB;
+
+struct Replay {
+  const PlanHeader* plan;
+  LiveKey* keys;
+  Arena arena;
+  LaneCounters* counters;
+  SpinLock learn_lock;
+  uint8_t* module_known;  // per module of the plan: its keys have their addresses
+};
+
+Replay replay_state;
+
+// Keeps a signal handler that allocates out of the thread's lane and heap while they change.
+class Busy {
+ public:
+  Busy() {
+    self.busy = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
+  ~Busy() {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self.busy = 0;
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+};
+
+template <typename T>
+const T* Table(const replay::PlanTable& table) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(replay_state.plan) +
+                                    table.offset);
+}
+
+const char* String(uint32_t offset) { return Table<char>(replay_state.plan->strings) + offset; }
+
+bool SameBuildId(const LoadedModule& module, const char* hexadecimal, uint32_t digits) {
+  if (module.build_id_bytes * 2 != digits) return false;
+  for (size_t i = 0; i < module.build_id_bytes; ++i) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    if (hexadecimal[2 * i] != kDigits[module.build_id[i] >> 4] ||
+        hexadecimal[2 * i + 1] != kDigits[module.build_id[i] & 15]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Gives the keys of the plan's modules that are this one their addresses. True when there were any
+// that had none.
+bool LearnModule(const LoadedModule& module) {
+  const PlanHeader& plan = *replay_state.plan;
+  const auto* modules = Table<PlanModule>(plan.modules);
+  const auto* keys = Table<PlanKey>(plan.keys);
+  const size_t path_bytes = strnlen(module.path, 4096);
+  bool learned = false;
+  for (uint32_t index = 0; index < plan.modules.count; ++index) {
+    const PlanModule& known = modules[index];
+    if (replay_state.module_known[index] != 0) continue;
+    const bool same = known.build_id_bytes > 0
+                          ? SameBuildId(module, String(known.build_id_offset), known.build_id_bytes)
+                          : known.path_bytes == path_bytes &&
+                                memcmp(String(known.path_offset), module.path, path_bytes) == 0;
+    if (!same) continue;
+    for (uint64_t key = 0; key < plan.keys.count; ++key) {
+      if (keys[key].module != index) continue;
+      const uint64_t address = module.base + keys[key].site_offset;
+      const uint64_t word =
+          (address & ((uint64_t{1} << 47) - 1)) | static_cast<uint64_t>(keys[key].depth) << 47;
+      __atomic_store_n(&replay_state.keys[key].site, word, __ATOMIC_RELEASE);
+    }
+    replay_state.module_known[index] = 1;
+    learned = true;
+  }
+  return learned;
+}
+
+// LiveKeys::learn.
+bool LearnSite(uint64_t site) {
+  LoadedModule module;
+  if (!FindModule(site & ((uint64_t{1} << 47) - 1), &module)) return false;
+  const SignalBlock block;
+  replay_state.learn_lock.Lock();
+  const bool learned = LearnModule(module);
+  replay_state.learn_lock.Unlock();
+  return learned;
+}
+
+// The plan for this image, or null.
+const PlanEntry* FindPlan() {
+  auto* entries = reinterpret_cast<PlanEntry*>(process.session + 1);
+  const uint32_t count = process.session->plans;
+  uint32_t first = 0;
+  while (first < count && entries[first].place != process.image->place) ++first;
+  if (first == count) {
+    for (uint32_t i = 0; i < count && process.image_number == 0; ++i) {
+      if (entries[i].root != 0) return &entries[i];
+    }
+    return nullptr;
+  }
+  // Images of the same place are told apart by the order in which they come, no more.
+  uint32_t same = 1;
+  while (first + same < count && entries[first + same].place == process.image->place) ++same;
+  const uint32_t number = __atomic_fetch_add(&entries[first].taken, 1, __ATOMIC_RELAXED);
+  return &entries[first + number % same];
+}
+
+// Maps the plan file; false with a message when it is not what it should be. The launcher has
+// verified the checksum; what is looked at here is what a mapping needs.
+bool MapPlan(const char* path) {
+  const int fd = OpenFile(path, O_RDONLY);
+  if (fd < 0) {
+    Say("not replayed: its plan cannot be opened");
+    return false;
+  }
+  const long bytes = SystemCall(SYS_lseek, fd, 0, SEEK_END);
+  void* mapped = nullptr;
+  if (bytes >= static_cast<long>(sizeof(PlanHeader)) &&
+      static_cast<uint64_t>(bytes) <= kPlanMap.bytes) {
+    mapped = MapAt(kPlanMap.begin, bytes, PROT_READ, MAP_PRIVATE, fd);
+  }
+  CloseFile(fd);
+  const auto* plan = static_cast<const PlanHeader*>(mapped);
+  if (plan == nullptr || plan->magic != replay::kPlanMagic ||
+      plan->version != replay::kPlanVersion || plan->byte_order != replay::kPlanByteOrder ||
+      plan->file_bytes != static_cast<uint64_t>(bytes)) {
+    Say("not replayed: its plan is not a plan file of this version");
+    return false;
+  }
+  replay_state.plan = plan;
+  return true;
+}
+
+// The counters lie in a file, so that nothing is lost however the program ends; where no file can
+// be made they are only memory, and the launcher sees none.
+LaneCounters* MapCounters(uint64_t bytes) {
+  char path[kPathBytes + 32];
+  snprintf(path, sizeof(path), "%s/counters.%u", process.session->directory, process.image_number);
+  const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
+  void* mapped = nullptr;
+  if (fd >= 0) {
+    if (!Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) {
+      mapped = MapAt(kCountersMap.begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    }
+    CloseFile(fd);
+    if (mapped != nullptr && Advise(mapped, bytes, MADV_POPULATE_WRITE) != 0) mapped = nullptr;
+  }
+  if (mapped == nullptr) mapped = MapMemory(kCountersMap.begin, bytes);
+  return static_cast<LaneCounters*>(mapped);
+}
+
+bool SetUpArena() {
+  const PlanHeader& plan = *replay_state.plan;
+  const uint64_t spare =
+      plan.arena_bytes < kMostSpare / kSpareFactor ? plan.arena_bytes * kSpareFactor : kMostSpare;
+  uint64_t block_bytes = (plan.arena_bytes + spare + (8 << 20)) & ~uint64_t{4095};
+  if (plan.lanes.count == 1) block_bytes = plan.arena_bytes;  // the main thread's never moves
+  if (plan.arena_bytes > kArena.bytes / 2) return false;
+  replay::ArenaMemory memory{};
+  memory.block_bytes = block_bytes;
+  memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));
+  memory.counters = replay_state.counters;
+  const uint64_t key_bytes = (plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
+  const uint64_t module_bytes = (plan.modules.count + 4095) & ~uint64_t{4095};
+  const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
+  const uint64_t all = key_bytes + module_bytes + state_bytes;
+  if (memory.blocks == nullptr || all > kArenaState.bytes) return false;
+  char* state = static_cast<char*>(MapMemory(kArenaState.begin, all));
+  if (state == nullptr) return false;
+  replay_state.keys = reinterpret_cast<LiveKey*>(state);
+  replay_state.module_known = reinterpret_cast<uint8_t*>(state + key_bytes);
+  memory.state = state + key_bytes + module_bytes;
+  const auto* keys = Table<PlanKey>(plan.keys);
+  for (uint64_t key = 0; key < plan.keys.count; ++key) {
+    replay_state.keys[key].shape = keys[key].shape;
+    if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
+      replay_state.keys[key].site = (keys[key].site_offset & ((uint64_t{1} << 47) - 1)) |
+                                    static_cast<uint64_t>(keys[key].depth) << 47;
+    }
+  }
+  ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
+  replay_state.arena.Start(&plan, {replay_state.keys, LearnSite}, memory);
+  return true;
+}
+
+void WarnOfAnotherBuild() {
+  struct Search {
+    bool first = true;
+    bool differs = false;
+  } search;
+  ForEachModule(
+      [](const LoadedModule& module, void* context) {
+        auto* found = static_cast<Search*>(context);
+        if (!found->first) return;  // the loader lists the program itself first
+        found->first = false;
+        const PlanHeader& plan = *replay_state.plan;
+        found->differs = plan.build_id_bytes > 0 &&
+                         !SameBuildId(module, String(plan.build_id_offset), plan.build_id_bytes);
+      },
+      &search);
+  if (search.differs) {
+    Say("another build than the recorded one (its build id differs): expect few allocations to "
+        "match the plan");
+  }
+}
+
+LaneCounters* CountersOf(Lane* lane) {
+  return lane != nullptr ? lane->counters() : replay_state.arena.other_counters();
+}
+
+void CountFallback(void* pointer) {
+  LaneCounters* counters = CountersOf(self.lane);
+  if (self.lane != nullptr && self.busy == 0) {
+    ++counters->fallback;
+    counters->fallback_hash =
+        MixAddress(counters->fallback_hash, reinterpret_cast<uint64_t>(pointer));
+    return;
+  }
+  // Several threads share these.
+  __atomic_fetch_add(&counters->fallback, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_xor(&counters->fallback_hash, MixAddress(0, reinterpret_cast<uint64_t>(pointer)),
+                     __ATOMIC_RELAXED);
+}
+
+void TakeLane() {
+  if (self.lane_tried != 0 || self.ended != 0 || process.mode == Mode::kReplayChild) return;
+  self.lane_tried = 1;
+  const SignalBlock block;
+  self.lane = replay_state.arena.Take(self.path);
+}
+
+__attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment, bool zero) {
+  void* pointer;
+  if (self.busy != 0 || self.ended != 0) {
+    pointer = SideAllocate(size, alignment);
+    if (pointer == nullptr) errno = ENOMEM;
+  } else {
+    const Busy busy;
+    pointer = FallbackAllocate(size, alignment, zero);
+  }
+  if (pointer != nullptr && process.mode != Mode::kReplayChild) CountFallback(pointer);
+  return pointer;
+}
+
+// The planned place for a request, or null.
+inline void* AllocatePlanned(size_t size, unsigned log2_alignment, uint64_t site) {
+  if (__builtin_expect(self.lane == nullptr, 0)) {
+    if (self.busy != 0) return nullptr;
+    TakeLane();
+    if (self.lane == nullptr) return nullptr;
+  }
+  if (__builtin_expect(self.busy != 0, 0)) return nullptr;
+  const Busy busy;
+  return self.lane->Allocate(Shape(size, log2_alignment), site);
+}
+
+void ZeroBlock(void* pointer, size_t bytes) {
+  if (bytes < kZeroByPages) {
+    memset(pointer, 0, bytes);
+    return;
+  }
+  const uint64_t begin = reinterpret_cast<uint64_t>(pointer);
+  const uint64_t first = (begin + 4095) & ~uint64_t{4095};
+  const uint64_t last = (begin + bytes) & ~uint64_t{4095};
+  memset(pointer, 0, first - begin);
+  if (Advise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+    memset(reinterpret_cast<void*>(first), 0, last - first);
+  }
+  memset(reinterpret_cast<void*>(last), 0, begin + bytes - last);
+}
+
+// A block that is not in the calling thread's lane, or while a hook is active.
+__attribute__((noinline)) void FreeElsewhere(void* pointer) {
+  if (replay_state.arena.Contains(pointer)) {
+    // In a forked child the arena is the past.
+    if (process.mode == Mode::kReplayChild) return;
+    if (Lane* lane = replay_state.arena.LaneOf(pointer)) {
+      lane->FreeRemotely(pointer);
+    } else {
+      __atomic_fetch_add(&replay_state.arena.other_counters()->invalid_frees, 1, __ATOMIC_RELAXED);
+    }
+  } else if (IsFallback(pointer)) {
+    if (self.busy != 0) return FallbackFreeLater(pointer);
+    const Busy busy;
+    FallbackFree(pointer);
+  } else if (IsSide(pointer)) {
+    SideFree(pointer);
+  } else if (!IsOurs(pointer)) {
+    real.free(pointer);
+  }
+}
+
+size_t UsableAnywhere(void* pointer) {
+  if (replay_state.arena.Contains(pointer)) {
+    const Lane* lane = replay_state.arena.LaneOf(pointer);
+    return lane != nullptr ? lane->Usable(pointer) : 0;
+  }
+  if (IsFallback(pointer)) return FallbackUsable(pointer);
+  if (IsSide(pointer)) return SideUsable(pointer);
+  return IsOurs(pointer) ? 0 : real.malloc_usable_size(pointer);
+}
+
+}  // namespace
+
+bool StartReplay() {
+  static const char* const kForeign[] = {
+      "mallocx",   "rallocx", "xallocx",   "sallocx",    "dallocx",   "sdallocx",     "nallocx",
+      "tc_malloc", "tc_free", "tc_calloc", "tc_realloc", "tc_delete", "tc_free_sized"};
+  const PlanEntry* entry = FindPlan();
+  if (entry == nullptr) {
+    if (process.image_number == 0) Say("not replayed: no plan was made for it");
+    return false;
+  }
+  if (!process.reserved) {
+    Say("not replayed: the arena's addresses are taken or may not be reserved (RLIMIT_AS)");
+    return false;
+  }
+  if (AnyModuleCalls(kForeign, sizeof(kForeign) / sizeof(kForeign[0]))) {
+    Say("not replayed: it calls its own allocator's entry points (mallocx, tc_malloc and others), "
+        "which cannot take blocks of the arena");
+    return false;
+  }
+  if (!MapPlan(entry->path)) return false;
+  const uint64_t counters = replay_state.plan->lanes.count + 1;
+  replay_state.counters = MapCounters(counters * sizeof(LaneCounters));
+  if (replay_state.counters == nullptr || !SetUpArena()) {
+    Say("not replayed: no room for the arena");
+    return false;
+  }
+  process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);
+  WarnOfAnotherBuild();
+  return true;
+}
+
+void StopReplayAfterFork() {
+  self.lane = nullptr;
+  self.lane_tried = 1;
+  self.busy = 0;
+  replay_state.learn_lock.Reset();
+  FallbackRenewAfterFork();
+}
+
+void EndReplayThread() {
+  if (process.mode != Mode::kReplay && process.mode != Mode::kReplayRecord &&
+      process.mode != Mode::kReplayChild) {
+    return;
+  }
+  const SignalBlock block;
+  if (self.lane != nullptr) {
+    Lane* lane = self.lane;
+    self.lane = nullptr;
+    replay_state.arena.Leave(lane);
+  }
+  self.lane_tried = 1;
+  FallbackLeave();
+}
+
+void* ReplayMalloc(size_t size, uint64_t site) {
+  void* pointer = AllocatePlanned(size, 4, site);
+  if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+  return AllocateElsewhere(size, 16, /*zero=*/false);
+}
+
+void* ReplayCalloc(size_t bytes, uint64_t site) {
+  void* pointer = AllocatePlanned(bytes, 4, site);
+  if (__builtin_expect(pointer == nullptr, 0)) return AllocateElsewhere(bytes, 16, /*zero=*/true);
+  ZeroBlock(pointer, bytes);
+  return pointer;
+}
+
+void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
+  void* pointer = AllocatePlanned(size, 63 - __builtin_clzll(alignment | 1), site);
+  return pointer != nullptr ? pointer : AllocateElsewhere(size, alignment, /*zero=*/false);
+}
+
+void ReplayFree(void* pointer, uint64_t) {
+  if (__builtin_expect(self.lane != nullptr && self.busy == 0 && self.lane->Contains(pointer), 1)) {
+    const Busy busy;
+    self.lane->Free(pointer);
+    return;
+  }
+  if (pointer != nullptr) FreeElsewhere(pointer);
+}
+
+void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
+  if (size == 0) {
+    ReplayFree(pointer, site);
+    return nullptr;
+  }
+  const size_t before = UsableAnywhere(pointer);
+  if (before == 0) {
+    // Not a live block. glibc would abort; the program gets a fresh one and the free is counted.
+    ReplayFree(pointer, site);
+    return ReplayMalloc(size, site);
+  }
+  const size_t kept = before < size ? before : size;
+  if (self.lane != nullptr && self.busy == 0 && self.lane->Contains(pointer)) {
+    // The plan lets the new block overlap the old one: its bytes are moved, not copied. They are
+    // intact until then, because nobody else places anything in this lane.
+    void* fresh;
+    {
+      const Busy busy;
+      self.lane->Free(pointer);
+      fresh = self.lane->Allocate(Shape(size, 4), site);
+    }
+    if (fresh == nullptr) {
+      fresh = AllocateElsewhere(size, 16, /*zero=*/false);
+      if (fresh == nullptr) {
+        const Busy busy;
+        self.lane->Revive(pointer, before);
+        return nullptr;
+      }
+    }
+    memmove(fresh, pointer, kept);
+    return fresh;
+  }
+  void* fresh = ReplayMalloc(size, site);
+  if (fresh == nullptr) return nullptr;
+  memcpy(fresh, pointer, kept);
+  FreeElsewhere(pointer);
+  return fresh;
+}
+
+size_t ReplayUsable(void* pointer) { return UsableAnywhere(pointer); }
+
 }  // namespace reprise::interpose

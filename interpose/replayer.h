@@ -15,8 +15,7 @@ bool StartReplay();
 // A forked child goes on without a plan: what it allocates comes from the fallback.
 void StopReplayAfterFork();
 
-// The calling thread starts and ends: it takes and leaves its lane.
-void BeginReplayThread();
+// The calling thread ends: it leaves its lane, which it took with its first allocation.
 void EndReplayThread();
 
 void* ReplayMalloc(size_t size, uint64_t site);

@@ -69,7 +69,6 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
   self.stack_base = ThreadPointer();
   self.stack_bytes = stack_bytes;
   if (exit_key_made) pthread_setspecific(exit_key, &self);
-  if (process.mode == Mode::kReplay || process.mode == Mode::kReplayRecord) BeginReplayThread();
 }
 
 void* ThreadMain(void* pointer) {

@@ -1,0 +1,33 @@
+// The fallback: mimalloc in a fixed address range of ours, for every block that the plan does not
+// serve. Each thread has a heap of its own; blocks may be freed by any thread.
+#ifndef REPRISE_INTERPOSE_FALLBACK_H_
+#define REPRISE_INTERPOSE_FALLBACK_H_
+
+#include <stddef.h>
+
+namespace reprise::interpose {
+
+// A block aligned to `alignment` (a power of two, 16 or more), zeroed when `zero`; null with errno
+// ENOMEM when there is none. Not from a signal handler that interrupted another of these calls.
+void* FallbackAllocate(size_t size, size_t alignment, bool zero);
+
+// Whether the block came from here.
+bool IsFallback(const void* pointer);
+
+void FallbackFree(void* pointer);
+
+// The same from a signal handler that may have interrupted one of these calls: the block is freed
+// by a later call of any thread.
+void FallbackFreeLater(void* pointer);
+
+size_t FallbackUsable(const void* pointer);
+
+// The calling thread ends: it must not use its heap any more.
+void FallbackLeave();
+
+// In a forked child: no other thread can hold the lock.
+void FallbackRenewAfterFork();
+
+}  // namespace reprise::interpose
+
+#endif  // REPRISE_INTERPOSE_FALLBACK_H_

@@ -1,0 +1,110 @@
+#include "replay/arena/arena.h"
+
+#include <sched.h>
+
+namespace reprise::replay {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+uint64_t Pages(uint64_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
+
+const PlanLane* PlanLanes(const PlanHeader& plan) {
+  return reinterpret_cast<const PlanLane*>(reinterpret_cast<const char*>(&plan) +
+                                           plan.lanes.offset);
+}
+
+// Boxes whose blocks are more strictly aligned than pages are themselves aligned to this.
+constexpr uint64_t kSpareAlignment = 2 << 20;
+
+}  // namespace
+
+uint64_t Arena::StateBytes(const PlanHeader& plan, uint64_t block_bytes) {
+  uint64_t bytes = Pages(plan.lanes.count * sizeof(Lane)) +
+                   Pages(block_bytes / kBoxAlignment * sizeof(uint32_t));
+  const PlanLane* lanes = PlanLanes(plan);
+  for (uint64_t i = 0; i < plan.lanes.count; ++i) bytes += Pages(Lane::StateBytes(lanes[i]));
+  return bytes;
+}
+
+void Arena::Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemory& memory) {
+  plan_ = plan;
+  plan_lanes_ = PlanLanes(*plan);
+  keys_ = keys;
+  memory_ = memory;
+  lanes_ = reinterpret_cast<Lane*>(memory.state);
+  owner_ = reinterpret_cast<uint32_t*>(memory.state + Pages(plan->lanes.count * sizeof(Lane)));
+  lane_state_ = reinterpret_cast<char*>(owner_) +
+                Pages(memory.block_bytes / kBoxAlignment * sizeof(uint32_t));
+}
+
+void Arena::Lock() {
+  while (__atomic_exchange_n(&lock_, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+}
+
+void Arena::Unlock() { __atomic_store_n(&lock_, 0, __ATOMIC_RELEASE); }
+
+void Arena::SetOwner(char* box, uint64_t bytes, uint32_t owner) {
+  uint32_t* entry = &owner_[(box - memory_.blocks) / kBoxAlignment];
+  for (uint64_t page = 0; page < bytes / kBoxAlignment; ++page) {
+    __atomic_store_n(&entry[page], owner, __ATOMIC_RELEASE);
+  }
+}
+
+// Whether no other lane has a live block in the range. Lanes there whose threads have ended and
+// whose blocks are all free are released.
+bool Arena::Clear(char* box, uint64_t bytes) {
+  const uint32_t* entry = &owner_[(box - memory_.blocks) / kBoxAlignment];
+  for (uint64_t page = 0; page < bytes / kBoxAlignment; ++page) {
+    if (entry[page] == 0) continue;
+    Lane& other = lanes_[entry[page] - 1];
+    if (other.state == kHeld || !other.Empty()) return false;
+    SetOwner(other.box(), other.box_bytes(), 0);
+    other.state = kReleased;
+  }
+  return true;
+}
+
+// Where the lane can run; null when nowhere.
+char* Arena::BoxFor(const PlanLane& plan_lane, bool* moved) {
+  *moved = false;
+  char* box = memory_.blocks + plan_lane.box_offset;
+  if (Clear(box, plan_lane.box_bytes)) return box;
+  *moved = true;
+  const uint64_t begin =
+      (plan_->arena_bytes + spare_used_ + kSpareAlignment - 1) & ~(kSpareAlignment - 1);
+  if (begin + plan_lane.box_bytes > memory_.block_bytes) return nullptr;
+  spare_used_ = begin + plan_lane.box_bytes - plan_->arena_bytes;
+  return memory_.blocks + begin;
+}
+
+Lane* Arena::Take(uint64_t path) {
+  uint64_t index = 0;
+  while (index < plan_->lanes.count && plan_lanes_[index].path != path) ++index;
+  if (index == plan_->lanes.count) return nullptr;
+  const PlanLane& plan_lane = plan_lanes_[index];
+  Lane* lane = &lanes_[index];
+  Lock();
+  Lane* taken = nullptr;
+  bool moved = false;
+  if (lane->state == kUnused) {
+    if (char* box = BoxFor(plan_lane, &moved)) {
+      lane->Start(plan_, &plan_lane, keys_, box, lane_state_, &memory_.counters[index]);
+      lane_state_ += Pages(Lane::StateBytes(plan_lane));
+      lane->counters()->moved = moved ? 1 : 0;
+      lane->state = kHeld;
+      SetOwner(box, plan_lane.box_bytes, static_cast<uint32_t>(index + 1));
+      taken = lane;
+    }
+  }
+  Unlock();
+  return taken;
+}
+
+void Arena::Leave(Lane* lane) {
+  Lock();
+  lane->state = kLeft;
+  Unlock();
+}
+
+}  // namespace reprise::replay

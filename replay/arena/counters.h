@@ -1,0 +1,35 @@
+// What replay counts, in a file that the launcher reads after the program has ended, however it
+// ended: one entry per lane, in the order of the plan, and one more for everything else.
+#ifndef REPRISE_REPLAY_ARENA_COUNTERS_H_
+#define REPRISE_REPLAY_ARENA_COUNTERS_H_
+
+#include <stdint.h>
+
+namespace reprise::replay {
+
+struct alignas(64) LaneCounters {
+  uint64_t served;        // allocations that got their planned place
+  uint64_t address_hash;  // of their addresses, in order
+  uint64_t fallback;      // allocations that did not; `blocked` and `unmatched` are parts of it
+  uint64_t fallback_hash;
+  uint64_t blocked;        // the planned place was still taken
+  uint64_t unmatched;      // the plan expected something else
+  uint64_t invalid_frees;  // double frees and pointers that are no block's start: ignored
+  uint64_t moved;          // 1: the lane ran in a spare range
+  // The first divergence: where in the stream, and what was expected and seen.
+  uint64_t diverged_at;  // 1 + index of the word; 0: the run followed the plan
+  uint64_t expected_shape;
+  uint64_t expected_site;
+  uint64_t seen_shape;
+  uint64_t seen_site;
+  uint64_t padding[3];
+};
+static_assert(sizeof(LaneCounters) == 128);
+
+inline uint64_t MixAddress(uint64_t hash, uint64_t address) {
+  return (hash ^ address) * 0x9e3779b97f4a7c15 + 1;
+}
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_COUNTERS_H_

@@ -1,0 +1,372 @@
+#include "replay/arena/lane.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+namespace reprise::replay {
+
+// One step of the stream.
+struct Lane::Word {
+  enum Kind { kAllocation, kFree, kDrained, kTurned, kEnded };
+  Kind kind;
+  uint32_t length;   // words
+  uint32_t granule;  // offset / 16; of kAllocation, kFree and kDrained
+  uint32_t key;      // of kAllocation
+};
+
+namespace {
+
+// What a remotely freed block's first word is set to once it has been taken in, so that a block
+// that was freed twice ends the walk instead of closing a circle.
+void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
+
+uint64_t BlockGranules(const PlanKey& key) { return (key.usable + kGranule - 1) / kGranule; }
+
+}  // namespace
+
+uint64_t Lane::StateBytes(const PlanLane& lane) {
+  return 3 * GranuleSet::MemoryFor(lane.box_bytes / kGranule);
+}
+
+void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, char* box,
+                 void* lane_state, LaneCounters* counters) {
+  const char* file = reinterpret_cast<const char*>(plan);
+  cursor_ = first_word_ =
+      reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
+  end_word_ = first_word_ + lane->words - 1;
+  placements_ =
+      reinterpret_cast<const Placement*>(file + plan->placements.offset) + lane->first_placement;
+  plan_keys_ = reinterpret_cast<const PlanKey*>(file + plan->keys.offset);
+  keys_ = keys.keys;
+  learn_ = keys.learn;
+  box_ = box;
+  box_bytes_ = lane->box_bytes;
+  counters_ = counters;
+  offset_bits_ = lane->offset_bits;
+  offset_mask_ = (1u << lane->offset_bits) - 1;
+  late_count_ = early_count_ = 0;
+  plan_ = plan;
+  lane_ = lane;
+  const uint64_t bytes = GranuleSet::MemoryFor(box_bytes_ / kGranule);
+  char* memory = static_cast<char*>(lane_state);
+  early_.Attach(memory);
+  late_.Attach(memory + bytes);
+  late_cover_.Attach(memory + 2 * bytes);
+  unmatched_ = 0;
+  next_look_ = kConfirm;
+  remote_ = nullptr;
+}
+
+Lane::Word Lane::Decode(const uint32_t* at) const {
+  const uint32_t word = *at;
+  if ((word & kFreeBit) == 0) {
+    const uint32_t code = word >> offset_bits_;
+    if (code != (kFreeBit - 1) >> offset_bits_) {
+      return {Word::kAllocation, 1, word & offset_mask_, code};
+    }
+    return {Word::kAllocation, 3, at[2], at[1]};
+  }
+  if (word < kSpecial) return {Word::kFree, 1, word & ~kFreeBit, 0};
+  if (word == kDrain) return {Word::kDrained, 2, at[1], 0};
+  if (word == kTurn) return {Word::kTurned, 1, 0, 0};
+  return {Word::kEnded, 0, 0, 0};
+}
+
+void Lane::AddEarly(uint64_t granule) {
+  early_.Add(granule);
+  ++early_count_;
+}
+
+bool Lane::RemoveEarly(uint64_t granule) {
+  if (early_count_ == 0 || !early_.Has(granule)) return false;
+  early_.Remove(granule);
+  --early_count_;
+  return true;
+}
+
+// The start is set before the cover and cleared after it, so that another thread that asks for the
+// size of a neighbouring block never sees the two as one.
+void Lane::AddLate(uint64_t granule, uint64_t granules) {
+  late_.Add(granule);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  late_cover_.AddRange(granule, granule + granules);
+  ++late_count_;
+}
+
+void Lane::RemoveLate(uint64_t granule) {
+  late_cover_.RemoveRange(granule, granule + LateGranules(granule));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  late_.Remove(granule);
+  --late_count_;
+}
+
+uint64_t Lane::LateGranules(uint64_t granule) const {
+  const uint64_t all = box_bytes_ / kGranule;
+  uint64_t end = granule + 1;
+  while (end < all && late_cover_.Has(end) && !late_.Has(end)) ++end;
+  return end - granule;
+}
+
+// The block that the plan placed last at `granule`, alive or not.
+const Placement* Lane::PlannedAt(uint64_t granule) const {
+  const auto now = static_cast<uint32_t>(__atomic_load_n(&cursor_, __ATOMIC_RELAXED) - first_word_);
+  uint64_t low = 0;
+  uint64_t high = lane_->placements;  // the answer lies before the first that is not less
+  while (low < high) {
+    const uint64_t middle = (low + high) / 2;
+    const Placement& placement = placements_[middle];
+    if (placement.offset < granule || (placement.offset == granule && placement.birth < now)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == 0 || placements_[low - 1].offset != granule) return nullptr;
+  return &placements_[low - 1];
+}
+
+void Lane::PassTurn() {
+  // The words behind are not read again; the ones ahead will be.
+  constexpr uint64_t kPage = 4096;
+  const uint64_t here = reinterpret_cast<uint64_t>(cursor_) & ~(kPage - 1);
+  const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
+  constexpr uint64_t kStretch = kTurnWords * sizeof(uint32_t) + 2 * kPage;
+  const uint64_t from = here - first > kStretch ? here - kStretch : first;
+  if (here > first) madvise(reinterpret_cast<void*>(from), here - from, MADV_DONTNEED);
+  ++cursor_;
+}
+
+// Passes a step of the stream that the program did not take.
+void Lane::Pass(const Word& word) {
+  switch (word.kind) {
+    case Word::kAllocation:
+      AddEarly(word.granule);
+      break;
+    case Word::kFree:
+    case Word::kDrained:
+      if (!RemoveEarly(word.granule)) {
+        AddLate(word.granule, BlockGranules(plan_keys_[PlannedAt(word.granule)->key]));
+      }
+      break;
+    case Word::kTurned:
+      PassTurn();
+      return;
+    case Word::kEnded:
+      return;
+  }
+  cursor_ += word.length;
+}
+
+void Lane::PassUntil(const uint32_t* target) {
+  while (cursor_ < target) Pass(Decode(cursor_));
+}
+
+// Passes what the cursor need not wait at: planned frees of blocks that are not live, turns, and
+// frees by other threads, which may come at any time.
+void Lane::Settle() {
+  for (;;) {
+    const Word word = Decode(cursor_);
+    if (word.kind == Word::kFree) {
+      if (!RemoveEarly(word.granule)) return;
+      ++cursor_;
+    } else if (word.kind == Word::kDrained) {
+      const uint32_t* before = cursor_;
+      if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
+      if (cursor_ == before) Pass(word);
+    } else if (word.kind == Word::kTurned) {
+      PassTurn();
+    } else {
+      return;
+    }
+  }
+}
+
+const uint32_t* Lane::NextAllocation(const uint32_t* from, const uint32_t* limit) const {
+  while (from < limit) {
+    const Word word = Decode(from);
+    if (word.kind == Word::kAllocation) return from;
+    if (word.kind == Word::kEnded) return nullptr;
+    from += word.length;
+  }
+  return nullptr;
+}
+
+bool Lane::Matches(const Word& word, const Request& request) const {
+  return keys_[word.key].shape == request.shape && keys_[word.key].site == request.site;
+}
+
+// Where the latest requests, which the stream did not expect, stand in a row further on; the last
+// of them. Null: nowhere near.
+const uint32_t* Lane::FindAgain() const {
+  uint64_t window = kLookAhead;
+  if (unmatched_ >= 64 && (unmatched_ & (unmatched_ - 1)) == 0) window = unmatched_ * 64;
+  if (window > kMostLookAhead) window = kMostLookAhead;
+  const uint64_t left = end_word_ - cursor_;
+  const uint32_t* limit = cursor_ + (window < left ? window : left);
+  const auto request = [this](uint64_t age) -> const Request& {
+    return history_[(unmatched_ - age) % kConfirm];
+  };
+  for (const uint32_t* start = NextAllocation(cursor_, limit); start != nullptr;) {
+    const Word first = Decode(start);
+    const uint32_t* at = start;
+    if (Matches(first, request(kConfirm - 1))) {
+      uint64_t age = kConfirm - 1;
+      while (age > 0) {
+        at = NextAllocation(at + Decode(at).length, limit);
+        if (at == nullptr) return nullptr;
+        if (!Matches(Decode(at), request(age - 1))) break;
+        --age;
+      }
+      if (age == 0) return at;
+    }
+    start = NextAllocation(start + first.length, limit);
+  }
+  return nullptr;
+}
+
+void Lane::NoteDivergence(uint64_t shape, uint64_t site) {
+  if (counters_->diverged_at != 0) return;
+  counters_->diverged_at = 1 + (cursor_ - first_word_);
+  counters_->seen_shape = shape;
+  counters_->seen_site = site;
+  const uint32_t* next = NextAllocation(cursor_, end_word_);
+  if (next == nullptr) return;
+  counters_->expected_shape = keys_[Decode(next).key].shape;
+  counters_->expected_site = keys_[Decode(next).key].site;
+}
+
+// Places the allocation that the cursor stands at, unless a late block lies there.
+void* Lane::Place(const Word& word) {
+  cursor_ += word.length;
+  unmatched_ = 0;
+  next_look_ = kConfirm;
+  if (late_count_ == 0) return Serve(word.granule);
+  const uint64_t end = word.granule + BlockGranules(plan_keys_[word.key]);
+  if (!late_cover_.HasAny(word.granule, end)) return Serve(word.granule);
+  // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
+  AddEarly(word.granule);
+  if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) {
+    Drain();
+    if (!late_cover_.HasAny(word.granule, end) && RemoveEarly(word.granule)) {
+      return Serve(word.granule);
+    }
+  }
+  ++counters_->blocked;
+  return nullptr;
+}
+
+void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
+  Settle();
+  const Request request = {shape, site};
+  const uint64_t left = end_word_ - cursor_;
+  const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < kLookAhead ? left : kLookAhead));
+  if (next != nullptr) {
+    const Word word = Decode(next);
+    if (Matches(word, request) || (keys_[word.key].site == 0 && keys_[word.key].shape == shape &&
+                                   learn_(site) && Matches(word, request))) {
+      PassUntil(next);
+      return Place(word);
+    }
+  }
+  NoteDivergence(shape, site);
+  ++counters_->unmatched;
+  history_[++unmatched_ % kConfirm] = request;
+  if (unmatched_ < next_look_ || left == 0) return nullptr;
+  next_look_ = unmatched_ + (unmatched_ < 64 ? 1 : 16);
+  const uint32_t* found = FindAgain();
+  if (found == nullptr) return nullptr;
+  PassUntil(found);
+  --counters_->unmatched;
+  return Place(Decode(found));
+}
+
+void Lane::FreeSlowly(uint64_t granule) {
+  if (granule >= box_bytes_ / kGranule) {
+    ++counters_->invalid_frees;
+    return;
+  }
+  if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
+    Settle();
+    // A late block is looked for first: then what is planned live at its place is early.
+    if (late_count_ != 0 && late_.Has(granule)) return RemoveLate(granule);
+  }
+  const bool early = early_.Has(granule);
+  if (!early && *cursor_ == (granule | kFreeBit)) {
+    ++cursor_;
+    return;
+  }
+  if (!early && *cursor_ == kDrain && cursor_[1] == granule) {
+    cursor_ += 2;
+    return;
+  }
+  const Placement* placement = PlannedAt(granule);
+  if (early || placement == nullptr || placement->death < cursor_ - first_word_) {
+    ++counters_->invalid_frees;
+    return;
+  }
+  AddEarly(granule);
+}
+
+void Lane::FreeRemotely(void* pointer) {
+  if ((static_cast<char*>(pointer) - box_) % kGranule != 0) {
+    __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  void* head = __atomic_load_n(&remote_, __ATOMIC_RELAXED);
+  do {
+    *static_cast<void**>(pointer) = head;
+  } while (!__atomic_compare_exchange_n(&remote_, &head, pointer, /*weak=*/true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+}
+
+void Lane::Drain() {
+  void* at = __atomic_exchange_n(&remote_, nullptr, __ATOMIC_ACQUIRE);
+  while (at != nullptr) {
+    void* next = *static_cast<void**>(at);
+    if (next == kTaken) return;
+    *static_cast<void**>(at) = kTaken;
+    const uint64_t granule = static_cast<uint64_t>(static_cast<char*>(at) - box_) / kGranule;
+    if (late_count_ != 0 && late_.Has(granule)) {
+      RemoveLate(granule);
+    } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
+      cursor_ += 2;
+    } else {
+      const Placement* placement = PlannedAt(granule);
+      if (placement == nullptr || placement->death < cursor_ - first_word_ || early_.Has(granule)) {
+        ++counters_->invalid_frees;
+      } else {
+        AddEarly(granule);
+      }
+    }
+    at = next;
+  }
+}
+
+uint64_t Lane::Usable(const void* pointer) const {
+  const uint64_t distance = static_cast<const char*>(pointer) - box_;
+  const uint64_t granule = distance / kGranule;
+  if (distance % kGranule != 0 || granule >= box_bytes_ / kGranule) return 0;
+  const auto now = static_cast<uint64_t>(__atomic_load_n(&cursor_, __ATOMIC_ACQUIRE) - first_word_);
+  if (late_.Has(granule)) return LateGranules(granule) * kGranule;
+  const Placement* placement = PlannedAt(granule);
+  if (placement == nullptr || placement->death < now || early_.Has(granule)) return 0;
+  return plan_keys_[placement->key].usable;
+}
+
+void Lane::Revive(void* pointer, uint64_t bytes) {
+  const uint64_t granule = static_cast<uint64_t>(static_cast<char*>(pointer) - box_) / kGranule;
+  if (RemoveEarly(granule)) return;
+  AddLate(granule, (bytes + kGranule - 1) / kGranule);
+}
+
+bool Lane::Empty() {
+  Drain();
+  uint64_t live = 0;
+  const uint64_t now = cursor_ - first_word_;
+  for (uint64_t i = 0; i < lane_->placements; ++i) {
+    live += placements_[i].birth < now && placements_[i].death >= now ? 1 : 0;
+  }
+  return live + late_count_ == early_count_;
+}
+
+}  // namespace reprise::replay

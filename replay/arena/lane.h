@@ -1,0 +1,185 @@
+// A lane in replay: serves one thread's allocations from the thread's part of the plan.
+//
+// The lane follows its stream (plan_format.h) with a cursor. While the thread does what the
+// recording did, nothing is kept per block and nothing is tested, because the plan was checked
+// beforehand. What makes it exact when the run deviates is one invariant, true between any two
+// calls:
+//
+//     live = (planned live at the cursor - early) + late
+//
+//   early: planned live, but not live: its allocation was skipped or went to the fallback, or the
+//          program freed it sooner than planned. Named by its offset, which is unambiguous, because
+//          blocks that are planned live at one time are disjoint.
+//   late:  live, but its planned free has been passed.
+//
+// A planned block may be placed iff no late block overlaps it: that is the guard, and it is always
+// on. Passing a planned free of b: when b is early it stops being early, otherwise it becomes late.
+// Passing a planned allocation: it becomes early. free(b): when the stream expects just that, pass
+// it; else when b is late it stops being late; else it becomes early.
+//
+// When a request is not the one that the stream expects, it goes to the fallback, and after four
+// such requests the lane looks ahead for four allocations in a row that match them: two or three
+// match by chance too often, and a wrong jump costs more than it gains.
+//
+// Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
+// Hook-safe. Nothing here allocates, locks or fails.
+#ifndef REPRISE_REPLAY_ARENA_LANE_H_
+#define REPRISE_REPLAY_ARENA_LANE_H_
+
+#include <stdint.h>
+
+#include "replay/arena/counters.h"
+#include "replay/arena/granule_set.h"
+#include "replay/plan_format.h"
+
+namespace reprise::replay {
+
+// A key as replay compares it: PlanKey with the call site at its address in this process.
+struct LiveKey {
+  uint64_t shape;
+  uint64_t site;  // return address and depth (trace/spool_format.h, site word); 0: its module is
+                  // not loaded, nothing matches
+};
+
+// The keys of a plan in this process.
+struct LiveKeys {
+  const LiveKey* keys;
+  // Called when a request's shape is the expected one, but the module of the expected call site is
+  // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
+  // keys now have their addresses.
+  bool (*learn)(uint64_t site);
+};
+
+class Lane {
+ public:
+  // Everything must outlive the lane. `box` is where the lane's blocks go: lane.box_bytes, at least
+  // as aligned as the plan's box. `state` is StateBytes(lane) of zeroed memory.
+  void Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, char* box,
+             void* state, LaneCounters* counters);
+  static uint64_t StateBytes(const PlanLane& lane);
+
+  // The planned place for a request, or null: the request goes to the fallback.
+  void* Allocate(uint64_t shape, uint64_t site) {
+    const uint32_t word = *cursor_;
+    if (__builtin_expect(static_cast<int32_t>(word) >= 0 && late_count_ == 0, 1)) {
+      const LiveKey& key = keys_[word >> offset_bits_];
+      if (__builtin_expect(key.shape == shape && key.site == site, 1)) {
+        ++cursor_;
+        return Serve(word & offset_mask_);
+      }
+    }
+    return AllocateSlowly(shape, site);
+  }
+
+  // Whether an address lies in the lane's box.
+  bool Contains(const void* pointer) const {
+    return static_cast<uint64_t>(static_cast<const char*>(pointer) - box_) < box_bytes_;
+  }
+
+  // Frees a block, by its owner. A pointer in the box that is no live block's start is counted and
+  // ignored.
+  void Free(void* pointer) {
+    const uint64_t distance = static_cast<char*>(pointer) - box_;
+    // A pointer into a granule has low bits; rotated, they make a number that no word holds.
+    const uint64_t granule = distance >> 4 | distance << 60;
+    if (__builtin_expect(*cursor_ == (granule | kFreeBit) && early_count_ == 0, 1)) {
+      ++cursor_;
+      return;
+    }
+    FreeSlowly(granule);
+  }
+
+  // Frees a block, by any other thread. Lock-free. The block is free once its owner has noticed.
+  void FreeRemotely(void* pointer);
+
+  // Takes in what other threads freed.
+  void Drain();
+
+  // Bytes usable in a live block, or 0 when `pointer` is not a live block's start. The owner, or
+  // any thread that has the block's lifetime under control.
+  uint64_t Usable(const void* pointer) const;
+
+  // Undoes the Free of a block, immediately after it: for a realloc that failed.
+  void Revive(void* pointer, uint64_t bytes);
+
+  // Whether no block is live. By the owner, or when there is none any more.
+  bool Empty();
+
+  char* box() const { return box_; }
+  uint64_t box_bytes() const { return box_bytes_; }
+  LaneCounters* counters() const { return counters_; }
+  const PlanLane* plan() const { return lane_; }
+
+  // Who holds the lane; managed by Arena.
+  int32_t state = 0;
+
+ private:
+  struct Request {
+    uint64_t shape;
+    uint64_t site;
+  };
+  struct Word;  // a decoded word
+
+  static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
+  static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
+  static constexpr uint64_t kMostLookAhead = 1 << 20;
+
+  void* Serve(uint64_t granule) {
+    char* pointer = box_ + granule * kGranule;
+    counters_->address_hash =
+        MixAddress(counters_->address_hash, reinterpret_cast<uint64_t>(pointer));
+    ++counters_->served;
+    return pointer;
+  }
+  void* AllocateSlowly(uint64_t shape, uint64_t site);
+  void FreeSlowly(uint64_t granule);
+  void Settle();
+  void PassTurn();
+  Word Decode(const uint32_t* at) const;
+  const uint32_t* NextAllocation(const uint32_t* from, const uint32_t* limit) const;
+  void PassUntil(const uint32_t* target);
+  void Pass(const Word& word);
+  void* Place(const Word& word);
+  const uint32_t* FindAgain() const;
+  bool Matches(const Word& word, const Request& request) const;
+  const Placement* PlannedAt(uint64_t granule) const;
+  void AddEarly(uint64_t granule);
+  bool RemoveEarly(uint64_t granule);
+  void AddLate(uint64_t granule, uint64_t granules);
+  void RemoveLate(uint64_t granule);
+  uint64_t LateGranules(uint64_t granule) const;
+  void NoteDivergence(uint64_t shape, uint64_t site);
+
+  // Hot.
+  const uint32_t* cursor_;
+  const LiveKey* keys_;
+  char* box_;
+  uint64_t box_bytes_;
+  LaneCounters* counters_;
+  uint32_t offset_bits_;
+  uint32_t offset_mask_;
+  uint32_t late_count_;
+  uint32_t early_count_;
+
+  // Cold.
+  const PlanHeader* plan_;
+  const PlanLane* lane_;
+  const uint32_t* first_word_;
+  const uint32_t* end_word_;  // the kEnd
+  const Placement* placements_;
+  const PlanKey* plan_keys_;
+  bool (*learn_)(uint64_t site);
+  GranuleSet early_;           // starts of early blocks
+  GranuleSet late_;            // starts of late blocks
+  GranuleSet late_cover_;      // every granule of late blocks
+  Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
+  uint64_t unmatched_;         // in a row
+  uint64_t next_look_;         // value of unmatched_ at which the next look ahead is due
+
+  // Touched by other threads.
+  alignas(64) void* remote_;  // atomic: list of blocks freed by others, linked through the blocks
+};
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_LANE_H_

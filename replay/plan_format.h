@@ -1,0 +1,113 @@
+// The plan file: what replay needs, laid out so that a process maps it and follows it.
+// Plain data only: this header is used inside the replayed process. Byte order: the machine's.
+//
+// A lane is a thread's part of the plan: one stream of 32-bit words, in the order in which the
+// thread's allocations and frees happened in the recording.
+//
+//   allocation  bit 31 = 0 | code (31 - offset_bits bits) | offset / 16 (offset_bits bits)
+//               the code is an index into the keys; all ones: far, two more words follow, the index
+//               of the key and offset / 16
+//   free        bit 31 = 1 | offset / 16, of the block that dies
+//   special     bit 31 = 1 | a value from kSpecial on:
+//               kDrain  another thread frees a block of this lane; one more word, offset / 16
+//               kTurn   the words before this one are not read again
+//               kEnd    the lane ends
+//
+// Offsets are relative to the lane's box, which is a part of the arena.
+#ifndef REPRISE_REPLAY_PLAN_FORMAT_H_
+#define REPRISE_REPLAY_PLAN_FORMAT_H_
+
+#include <stdint.h>
+
+namespace reprise::replay {
+
+inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
+inline constexpr uint32_t kPlanVersion = 1;
+inline constexpr uint32_t kPlanByteOrder = 0x01020304;
+inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
+inline constexpr uint64_t kBoxAlignment = 4096;
+inline constexpr uint32_t kFreeBit = 1u << 31;
+inline constexpr uint32_t kSpecial = 0xfffffff0;
+inline constexpr uint32_t kDrain = 0xfffffffd;
+inline constexpr uint32_t kTurn = 0xfffffffe;
+inline constexpr uint32_t kEnd = 0xffffffff;
+inline constexpr uint32_t kTurnWords = 1 << 16;                        // at most this far apart
+inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 32 GiB
+inline constexpr uint32_t kNeverDies = UINT32_MAX;
+inline constexpr uint32_t kNoModule = UINT32_MAX;
+
+// What identifies an allocation within its lane: its shape and its call site.
+// Shape: granules in bits 0..55 (at least 1), log2 of the alignment in bits 56..63 (4 or more).
+constexpr uint64_t Shape(uint64_t size, unsigned log2_alignment) {
+  const uint64_t granules = size > kGranule ? (size >> 4) + ((size & 15) != 0) : 1;
+  return granules | static_cast<uint64_t>(log2_alignment < 4 ? 4 : log2_alignment) << 56;
+}
+
+struct PlanKey {
+  uint64_t shape;
+  uint64_t site_offset;  // of the return address, from the module's load address
+  uint32_t module;       // index into the modules; kNoModule: site_offset is absolute
+  uint32_t depth;        // trace/recording.h, Site
+  uint64_t usable;       // bytes that malloc_usable_size answers; the block has at least as many
+};
+
+// A block of the plan: where it lies and between which words of its lane it lives.
+struct Placement {
+  uint32_t offset;  // / 16, relative to the box
+  uint32_t birth;   // index of its allocation word in the lane
+  uint32_t death;   // index of its free or drain word; kNeverDies
+  uint32_t key;
+};
+
+struct PlanLane {
+  uint64_t path;             // of the thread; 0: the whole recording as one lane, not for replay
+  uint64_t box_offset;       // bytes from the arena's start; a multiple of kBoxAlignment or more
+  uint64_t box_bytes;        // a multiple of kBoxAlignment
+  uint64_t first_word;       // index into the words of the file
+  uint64_t words;            // kEnd included
+  uint64_t first_placement;  // index into the placements, sorted by offset, then birth
+  uint64_t placements;
+  uint32_t offset_bits;
+  uint32_t padding;
+};
+
+struct PlanModule {
+  uint32_t path_offset;  // into the strings
+  uint32_t path_bytes;
+  uint32_t build_id_offset;
+  uint32_t build_id_bytes;  // hexadecimal
+};
+
+// A table of the file: `count` entries from byte `offset` on; a multiple of 64.
+struct PlanTable {
+  uint64_t offset;
+  uint64_t count;
+};
+
+struct PlanHeader {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t byte_order;
+  uint64_t checksum;  // XXH3 (64 bits) of the whole file with this field zero
+  uint64_t file_bytes;
+  uint64_t place;        // of the recorded image in the process tree
+  uint64_t root;         // 1: it was the program that was started
+  uint64_t arena_bytes;  // all boxes lie in [0, arena_bytes)
+  uint64_t max_load;     // of the recording, bytes, sizes rounded up to 16
+  uint64_t events;       // of the recording
+  PlanTable modules;
+  PlanTable keys;   // the most frequent first; entries whose index is all ones in some number
+                    // of bits stay unused
+  PlanTable lanes;  // in the order of their threads
+  PlanTable words;
+  PlanTable placements;
+  PlanTable strings;           // bytes
+  uint32_t executable_offset;  // into the strings
+  uint32_t executable_bytes;
+  uint32_t build_id_offset;
+  uint32_t build_id_bytes;
+};
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_PLAN_FORMAT_H_
