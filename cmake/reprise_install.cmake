@@ -1,1 +1,23 @@
+# What `cmake --install` puts where: the command, the preload library and the player, so that they
+# find each other; and the trace and planner libraries for find_package(reprise).
+include(CMakePackageConfigHelpers)
 
+set(reprise_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
+
+install(TARGETS reprise_trace reprise_planner EXPORT reprise_targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/trace ${PROJECT_SOURCE_DIR}/planner
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise FILES_MATCHING PATTERN "*.h")
+install(EXPORT reprise_targets NAMESPACE reprise:: DESTINATION ${reprise_package_dir})
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/reprise-config.cmake.in
+  ${PROJECT_BINARY_DIR}/reprise-config.cmake INSTALL_DESTINATION ${reprise_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/reprise-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/reprise-config.cmake
+              ${PROJECT_BINARY_DIR}/reprise-config-version.cmake
+        DESTINATION ${reprise_package_dir})
+
+# The command installs itself (cli/CMakeLists.txt) and looks for these two beside it.
+install(TARGETS reprise_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS reprise_player RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reprise)

@@ -130,7 +130,7 @@ absl::StatusOr<std::string> FindPlayer() {
   if (error) return absl::UnavailableError(absl::StrCat("/proc/self/exe: ", error.message()));
   const std::filesystem::path here = self.parent_path();
   for (const std::filesystem::path& path :
-       {here / "../libexec/reprise/reprise-player", here / "reprise-player"}) {
+       {here / "../" REPRISE_LIBEXECDIR "/reprise/reprise-player", here / "reprise-player"}) {
     if (std::filesystem::exists(path, error)) return path.lexically_normal().string();
   }
   return absl::NotFoundError(absl::StrCat("reprise-player is not beside ", self.string()));

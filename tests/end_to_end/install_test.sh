@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs a build into a prefix of its own, moves that, and uses it as a stranger would: a program
+# built with find_package(reprise), and the command, which must find its library and its player.
+#   install_test.sh BUILD-DIRECTORY
+set -euo pipefail
+
+build=$(cd "$1" && pwd)
+consumer=$(cd "$(dirname "${BASH_SOURCE[0]}")/install_consumer" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+cmake --install "$build" --prefix "$scratch/first" > /dev/null
+mv "$scratch/first" "$scratch/prefix"
+
+cmake -S "$consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$scratch/prefix" > /dev/null
+cmake --build "$scratch/consumer"
+[[ $("$scratch/consumer/consumer") == 'makespan 96 of 96' ]]
+
+reprise=$scratch/prefix/bin/reprise
+"$reprise" --version
+"$reprise" record -o "$scratch/recording" -- /bin/ls / > "$scratch/recorded"
+/bin/ls / > "$scratch/plain"
+cmp "$scratch/plain" "$scratch/recorded"
+"$reprise" compare "$scratch/recording" --allocators glibc --json > "$scratch/compare.json"
+python3 -c '
+import json, sys
+result = json.load(open(sys.argv[1]))["results"][0]
+assert result["allocator"] == "glibc" and result["operations"] > 0, result
+' "$scratch/compare.json"
