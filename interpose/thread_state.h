@@ -25,9 +25,10 @@ struct ThreadState {
   uint32_t starved;  // no room was found: events to lose before it is looked for again
 
   // Replay.
-  replay::Lane* lane;  // null: this thread has none, everything comes from the fallback
-  mi_heap_s* heap;     // the thread's fallback heap; null until needed
-  uint32_t busy;       // a hook is changing this thread's state: a signal handler must not
+  replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
+  mi_heap_s* heap;      // the thread's fallback heap; null until needed
+  uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
+  uint32_t busy;        // a hook is changing this thread's state: a signal handler must not
 
   // Identity.
   uint32_t created;      // threads this one created so far
