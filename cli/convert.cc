@@ -1,10 +1,239 @@
+// `reprise convert`: from one format to another. A format is one row of the table below.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "trace/android.h"
+#include "trace/csv.h"
+#include "trace/format.h"
+#include "trace/reader.h"
+#include "trace/statistics.h"
+#include "trace/trace_writer.h"
 
 namespace reprise::cli {
+namespace {
+
+struct ConvertOptions {
+  std::string input, output;
+  std::string from, to;  // names of formats; empty: told from the content, from the file name
+  bool anonymize = false;
+};
+
+using OnEvent = absl::FunctionRef<void(const trace::Event&)>;
+
+// Streams the file at `path` as trace::ReadTrace does.
+using ReadFunction = absl::Status (*)(const std::string& path, trace::Recording& tables,
+                                      OnEvent on_event);
+// Reads the input with `read`, more than once if it must, and writes the output. `tables` gets what
+// the input holds beside its events.
+using WriteFunction = absl::Status (*)(const ConvertOptions& options, ReadFunction read,
+                                       trace::Recording& tables);
+
+absl::Status ReadCsvEvents(const std::string& path, trace::Recording& tables, OnEvent on_event) {
+  absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path);
+  if (!instance.ok()) return instance.status();
+  tables = trace::ToRecording(*instance);
+  trace::ForEachEvent(tables, on_event);
+  return absl::OkStatus();
+}
+
+absl::Status ReadTraceEvents(const std::string& path, trace::Recording& tables, OnEvent on_event) {
+  return trace::ReadTrace(path, tables, on_event);
+}
+
+absl::Status WriteTrace(const ConvertOptions& options, ReadFunction read,
+                        trace::Recording& tables) {
+  absl::StatusOr<std::unique_ptr<trace::TraceWriter>> writer =
+      trace::TraceWriter::Create(options.output);
+  if (!writer.ok()) return writer.status();
+  if (options.anonymize) (*writer)->DropNames();
+  const absl::Status status = read(
+      options.input, tables, [&](const trace::Event& event) { (*writer)->Add(event, tables); });
+  return status.ok() ? (*writer)->Finish(tables) : status;
+}
+
+// A text file that disappears unless it was written to the end.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& path)
+      : path_(path), file_(std::fopen(path.c_str(), "we")), error_(file_ == nullptr ? errno : 0) {}
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  ~TextFile() {
+    if (file_ == nullptr) return;
+    std::fclose(file_);
+    std::remove(path_.c_str());
+  }
+
+  bool ok() const { return error_ == 0; }
+  void Write(const std::string& text) {
+    if (ok() && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) error_ = errno;
+  }
+  absl::Status Finish() {
+    if (ok() && std::fclose(std::exchange(file_, nullptr)) != 0) {
+      error_ = errno;
+      std::remove(path_.c_str());
+    }
+    return ok() ? absl::OkStatus() : SystemError(error_, path_);
+  }
+
+ private:
+  std::string path_;
+  std::FILE* file_;
+  int error_;
+};
+
+absl::Status WriteAndroid(const ConvertOptions& options, ReadFunction read,
+                          trace::Recording& tables) {
+  TextFile file(options.output);
+  if (!file.ok()) return file.Finish();
+  const auto write = [&](const std::string& line) { file.Write(line); };
+  trace::AndroidWriter writer(write);
+  const absl::Status status =
+      read(options.input, tables, [&](const trace::Event& event) { writer.Add(event); });
+  if (!status.ok()) return status;
+  writer.Finish();
+  return file.Finish();
+}
+
+// An instance as the planner would see the recording: times are event indices, sizes are rounded up
+// to 16 bytes, stricter alignments have a column if there are any. Rows come as the buffers die.
+absl::Status WriteCsv(const ConvertOptions& options, ReadFunction read, trace::Recording& tables) {
+  constexpr int kUsualAlignment = 4;  // log2
+  bool alignments = false;
+  trace::Recording ignored;
+  absl::Status status = read(options.input, ignored, [&](const trace::Event& event) {
+    alignments |= event.log2_alignment > kUsualAlignment;
+  });
+  if (!status.ok()) return status;
+  TextFile file(options.output);
+  if (!file.ok()) return file.Finish();
+  file.Write(alignments ? "id,lower,upper,size,alignment\n" : "id,lower,upper,size\n");
+  absl::flat_hash_map<uint64_t, trace::Event> live;
+  const auto write = [&](const trace::Event& event, uint64_t upper) {
+    std::string row =
+        absl::StrCat(event.block, ",", event.birth, ",", upper, ",", trace::BlockBytes(event.size));
+    if (alignments) {
+      const int log2 = event.log2_alignment > kUsualAlignment ? event.log2_alignment : 0;
+      absl::StrAppend(&row, ",", uint64_t{1} << (log2 & 63));
+    }
+    file.Write(row + "\n");
+  };
+  status = read(options.input, tables, [&](const trace::Event& event) {
+    if (event.kind == trace::EventKind::kAllocate) live.emplace(event.block, event);
+    if (event.kind != trace::EventKind::kFree && event.kind != trace::EventKind::kImpliedFree) {
+      return;
+    }
+    write(event, event.index);
+    live.erase(event.block);
+  });
+  if (!status.ok()) return status;
+  std::vector<trace::Event> rest;
+  for (const auto& [block, event] : live) rest.push_back(event);
+  std::sort(rest.begin(), rest.end(),
+            [](const trace::Event& a, const trace::Event& b) { return a.block < b.block; });
+  for (const trace::Event& event : rest) write(event, tables.events);
+  return file.Finish();
+}
+
+struct FormatRow {
+  const char* name;
+  const char* extension;  // of an output that is to have this format
+  ReadFunction read;      // null: cannot be read
+  WriteFunction write;    // null: cannot be written
+  bool (*detect)(trace::Format format);
+};
+
+constexpr FormatRow kFormats[] = {
+    {"native", ".trace", ReadTraceEvents, WriteTrace,
+     [](trace::Format format) {
+       return format == trace::Format::kSpool || format == trace::Format::kCompact;
+     }},
+    {"android", ".txt", ReadTraceEvents, WriteAndroid,
+     [](trace::Format format) { return format == trace::Format::kAndroid; }},
+    {"csv", ".csv", ReadCsvEvents, WriteCsv,
+     [](trace::Format format) { return format == trace::Format::kCsv; }},
+};
+
+std::string FormatNames() {
+  std::string names;
+  for (const FormatRow& row : kFormats)
+    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
+absl::StatusOr<const FormatRow*> FindFormat(const std::string& name) {
+  for (const FormatRow& row : kFormats) {
+    if (name == row.name) return &row;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("no format is called '", name, "'; there are ", FormatNames()));
+}
+
+absl::StatusOr<const FormatRow*> InputFormat(const ConvertOptions& options) {
+  if (!options.from.empty()) return FindFormat(options.from);
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
+  if (!format.ok()) return format.status();
+  for (const FormatRow& row : kFormats) {
+    if (row.detect(*format)) return &row;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.input, ": offset 0: expected one of the formats ", FormatNames(), ", found neither"));
+}
+
+absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
+  if (!options.to.empty()) return FindFormat(options.to);
+  for (const FormatRow& row : kFormats) {
+    if (absl::EndsWith(options.output, row.extension)) return &row;
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      options.output, ": the name does not tell the format; say --to with one of ", FormatNames()));
+}
+
+int RunConvert(ConvertOptions options) {
+  const absl::StatusOr<std::vector<std::string>> inputs = trace::FindTraces(options.input);
+  if (!inputs.ok()) return Fail(inputs.status());
+  if (inputs->size() != 1) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        options.input, ": holds ", inputs->size(), " traces; convert them one by one")));
+  }
+  options.input = inputs->front();
+  const absl::StatusOr<const FormatRow*> from = InputFormat(options);
+  if (!from.ok()) return Fail(from.status());
+  const absl::StatusOr<const FormatRow*> to = OutputFormat(options);
+  if (!to.ok()) return Fail(to.status());
+  trace::Recording tables;
+  const absl::Status status = (*to)->write(options, (*from)->read, tables);
+  if (!status.ok()) return Fail(status);
+  for (const trace::Damage& damage : tables.damage) {
+    std::fprintf(stderr, "reprise: %s: damaged at offset %llu, %llu bytes skipped: %s\n",
+                 options.input.c_str(), static_cast<unsigned long long>(damage.offset),
+                 static_cast<unsigned long long>(damage.bytes), damage.reason.c_str());
+  }
+  return tables.damage.empty() ? kDone : kBadInput;
+}
+
+}  // namespace
 
 void AddConvert(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("convert", "not built yet");
-  command->callback([&run] { run = [] { return static_cast<int>(kUsage); }; });
+  CLI::App* command = app.add_subcommand("convert", "Turn one format into another");
+  auto options = std::make_shared<ConvertOptions>();
+  command->add_option("input", options->input, "what to convert")->required();
+  command->add_option("output", options->output, "the file to write")->required();
+  command->add_option("--from", options->from,
+                      "its format, when the content does not tell: " + FormatNames());
+  command->add_option("--to", options->to, "the format to write, when the name does not tell");
+  command->add_flag("--anonymize", options->anonymize,
+                    "leave out the names of modules and program");
+  command->callback([&run, options] { run = [options] { return RunConvert(*options); }; });
 }
 
 }  // namespace reprise::cli

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "trace/csv.h"
+#include "trace/format.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
 
@@ -22,6 +24,7 @@ struct Image {
   std::string path;
   trace::Recording recording;  // without its allocations
   trace::Statistics statistics;
+  bool instance = false;
 };
 
 struct InfoOptions {
@@ -29,7 +32,26 @@ struct InfoOptions {
   bool json = false;
 };
 
+// An instance: its times are instants of its own, its sizes count as they are given.
+absl::StatusOr<Image> ExamineInstance(const std::string& path) {
+  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path);
+  if (!instance.ok()) return instance.status();
+  Image image;
+  image.path = path;
+  image.instance = true;
+  trace::StatisticsBuilder builder(1);
+  image.recording = trace::ToRecording(*instance);
+  trace::ForEachEvent(image.recording, [&](const trace::Event& event) { builder.Add(event); });
+  image.statistics = builder.Finish(0);
+  image.statistics.max_load = static_cast<uint64_t>(trace::MaxLoad(*instance));
+  image.statistics.requested_max_load = image.statistics.max_load;
+  return image;
+}
+
 absl::StatusOr<Image> Examine(const std::string& path) {
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
+  if (!format.ok()) return format.status();
+  if (*format == trace::Format::kCsv) return ExamineInstance(path);
   Image image;
   image.path = path;
   trace::StatisticsBuilder builder;
@@ -118,7 +140,7 @@ void PrintLine(const char* name, const std::string& value) {
 void Print(const Image& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
-  PrintLine("trace", image.path);
+  PrintLine(image.instance ? "instance" : "trace", image.path);
   if (!recording.process.executable.empty()) {
     PrintLine("program", recording.process.executable);
   }

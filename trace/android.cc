@@ -62,7 +62,9 @@ class Reader {
  public:
   Reader(const std::string& path, Recording& recording,
          absl::FunctionRef<void(const Event&)> on_event)
-      : path_(path), recording_(recording), ledger_(recording, on_event) {}
+      : path_(path), recording_(recording), ledger_(recording, on_event) {
+    recording.process.complete = true;
+  }
 
   absl::Status Line(std::string_view line) {
     ++line_;
@@ -96,7 +98,6 @@ class Reader {
       line_ = std::max<int64_t>(line_, 1);
       return Expected("TID: CALL ...", "no line at all");
     }
-    recording_.process.complete = true;
     return absl::OkStatus();
   }
 
@@ -160,8 +161,7 @@ class Reader {
       case Call::kFree:
         if (values[0] != 0) ledger_.Free(values[0], block.thread);
         return absl::OkStatus();
-      case Call::kThreadDone:
-        threads_.erase(tid);
+      case Call::kThreadDone:  // its last frees may still follow
         return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -170,7 +170,7 @@ class Reader {
   const std::string& path_;
   Recording& recording_;
   Ledger ledger_;
-  absl::flat_hash_map<uint64_t, uint32_t> threads_;  // by TID, while they run
+  absl::flat_hash_map<uint64_t, uint32_t> threads_;  // by TID
   int64_t line_ = 0;
 };
 

@@ -16,10 +16,10 @@
 
 namespace reprise::trace {
 
-// Streams the events of the text, whose file is called `path`, as ReadTrace does. A thread is a TID
-// until its thread_done; the first one counts as the main thread, the parent of all others. There
-// are no sites. A call that returned null did nothing; freeing null is no event; realloc of null
-// allocates, to size 0 frees. Errors: InvalidArgument "FILE:LINE: expected ..., found ...".
+// Streams the events of the text, whose file is called `path`, as ReadTrace does. Every TID is one
+// thread; the first one counts as the main thread, the parent of all others. There are no sites. A
+// call that returned null did nothing; freeing null is no event; realloc of null allocates, to size
+// 0 frees. Errors: InvalidArgument "FILE:LINE: expected ..., found ...".
 absl::Status ReadAndroid(const MappedFile& file, const std::string& path, Recording& recording,
                          absl::FunctionRef<void(const Event&)> on_event);
 
