@@ -18,7 +18,8 @@ say() { printf '\n== %s\n' "$*"; }
 
 say 'Build'
 cmake --preset release > /dev/null
-cmake --build build/release -j "$(nproc)" --target demo
+cmake --build build/release -j "$(nproc)" \
+  --target reprise_command reprise_preload reprise_player leveldb_bench
 
 reprise=build/release/bin/reprise
 workload=(build/release/bin/leveldb_bench "$@")

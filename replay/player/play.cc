@@ -35,7 +35,7 @@ struct alignas(128) Thread {
   uint64_t operations;
   uint64_t failures;  // allocations that the allocator refused
   uint64_t waits;
-  int64_t wait_nanoseconds;  // starting and joining threads included
+  int64_t wait_nanoseconds;  // waking, starting and joining threads included
   int64_t busy_nanoseconds;  // everything else
   alignas(64) uint32_t progress;
   uint32_t asleep;  // 1: somebody must wake it
@@ -65,9 +65,11 @@ void Futex(uint32_t* word, int operation, uint32_t value) {
 void Signal(Thread& self, Thread& other, uint32_t progress) {
   __atomic_store_n(&self.progress, progress, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&other.asleep, __ATOMIC_SEQ_CST) == 0) return;
+  const int64_t start = Now();
   if (__atomic_exchange_n(&other.asleep, 0, __ATOMIC_SEQ_CST) != 0) {
     Futex(&other.asleep, FUTEX_WAKE, 1);
   }
+  self.wait_nanoseconds += Now() - start;
 }
 
 bool Reached(const Thread& other, uint32_t progress) {

@@ -16,7 +16,7 @@ struct Played {
   uint64_t pages;       // that ever held a byte of a live block
   uint64_t lowest;  // every live block was in [lowest, highest); UINT64_MAX and 0: there was none
   uint64_t highest;
-  int64_t wait_nanoseconds;  // summed over threads: waiting, starting and joining
+  int64_t wait_nanoseconds;  // summed over threads: waiting for and waking, starting and joining
   int64_t busy_nanoseconds;  // summed over threads: everything else
 };
 

@@ -24,6 +24,8 @@ cmp "$scratch/plain" "$scratch/recorded"
 "$reprise" compare "$scratch/recording" --allocators glibc --json > "$scratch/compare.json"
 python3 -c '
 import json, sys
-result = json.load(open(sys.argv[1]))["results"][0]
+comparison = json.load(open(sys.argv[1]))
+assert comparison["max_load"] > 0 and len(comparison["images"]) == 1, comparison
+result = comparison["results"][0]
 assert result["allocator"] == "glibc" and result["operations"] > 0, result
 ' "$scratch/compare.json"
