@@ -1,36 +1,45 @@
-#include <array>
-#include <string>
-
-#include "planner/fit.h"
-#include "planner/order.h"
+#include "planner/portfolio.h"
 #include "planner/strategy.h"
 
 namespace reprise::planner {
-namespace {
 
-constexpr std::array kOrders = {"max_load",          "size",     "max_load_area", "area",
-                                "max_load_lifespan", "lifespan", "birth"};
+using Kind = Portfolio::Kind;
 
-}  // namespace
-
-void RunAuto(Search& search, std::string_view) {
-  if (search.problem.plain) RunSweepBestFit(search, "sweep_best_fit");
-  const auto stop = [&] { return search.OutOfTime(); };
-  Occupancy occupancy(search.problem);
-  int64_t rank = 1;
-  for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
-    for (const std::string_view by : kOrders) {
-      if (search.Done() || search.OutOfTime()) return;
-      const std::vector<uint32_t> order = OrderByName(search.problem, by);
-      Addresses addresses =
-          PlaceInOrder(search.problem, occupancy, order, fit, search.record.makespan(), stop);
-      if (addresses.empty()) continue;
-      const int64_t makespan = Makespan(search.problem, addresses);
-      search.record.Offer(std::move(addresses), makespan,
-                          (fit == Fit::kFirst ? "first_fit_by_" : "best_fit_by_") + std::string(by),
-                          rank++);
-    }
+void RunAuto(Search& search, const std::string&) {
+  if (search.problem.plain) {
+    RunSweepBestFit(search, "sweep_best_fit");
+    if (search.Done()) return;
   }
+  Portfolio portfolio(search);
+  portfolio.TryOrders({{Fit::kFirst, "max_load"},
+                       {Fit::kFirst, "size"},
+                       {Fit::kFirst, "area"},
+                       {Fit::kFirst, "max_load_latest"},
+                       {Fit::kFirst, "max_load_earliest"},
+                       {Fit::kFirst, "max_load_area"},
+                       {Fit::kFirst, "lifespan"},
+                       {Fit::kBest, "max_load"},
+                       {Fit::kBest, "size"},
+                       {Fit::kBest, "area"}});
+  if (Portfolio::SuitsValleySearch(search.problem)) {
+    portfolio.Improve({Kind::kValley, Kind::kValleyRelaxed, Kind::kValley, Kind::kSampleFirstFit,
+                       Kind::kValley, Kind::kValleyRelaxed, Kind::kValley, Kind::kSampleBestFit});
+  } else {
+    portfolio.Improve({Kind::kSampleFirstFit, Kind::kSampleBestFit, Kind::kSampleFirstFit});
+  }
+}
+
+void RunSampledOrders(Search& search, const std::string&) {
+  Portfolio portfolio(search);
+  portfolio.TryOrders({{Fit::kFirst, "size"}});
+  portfolio.Improve({Kind::kSampleFirstFit, Kind::kSampleBestFit});
+}
+
+void RunValleySearch(Search& search, const std::string&) {
+  Portfolio portfolio(search);
+  portfolio.TryOrders({{Fit::kFirst, "size"}});
+  if (!Portfolio::SuitsValleySearch(search.problem)) return;
+  portfolio.Improve({Kind::kValley, Kind::kValleyRelaxed});
 }
 
 }  // namespace reprise::planner

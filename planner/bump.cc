@@ -5,7 +5,7 @@
 namespace reprise::planner {
 
 // Nothing is shared, so gaps and lifetimes do not matter; free jobs start above the fixed ones.
-void RunBump(Search& search, std::string_view name) {
+void RunBump(Search& search, const std::string& name) {
   const Problem& problem = search.problem;
   Addresses addresses(problem.size(), -1);
   int64_t top = 0;

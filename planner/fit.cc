@@ -6,10 +6,10 @@
 namespace reprise::planner {
 namespace {
 
-void Run(Search& search, std::string_view name, Fit fit) {
+void Run(Search& search, const std::string& name, Fit fit) {
   const size_t by = name.find("_by_");
   const std::vector<uint32_t> order =
-      OrderByName(search.problem, by == std::string_view::npos ? "size" : name.substr(by + 4));
+      OrderByName(search.problem, by == std::string::npos ? "size" : name.substr(by + 4));
   Occupancy occupancy(search.problem);
   Addresses addresses = PlaceInOrder(search.problem, occupancy, order, fit, INT64_MAX,
                                      [&] { return search.Cancelled(); });
@@ -20,7 +20,7 @@ void Run(Search& search, std::string_view name, Fit fit) {
 
 }  // namespace
 
-void RunFirstFitInOrder(Search& search, std::string_view name) { Run(search, name, Fit::kFirst); }
-void RunBestFitInOrder(Search& search, std::string_view name) { Run(search, name, Fit::kBest); }
+void RunFirstFitInOrder(Search& search, const std::string& name) { Run(search, name, Fit::kFirst); }
+void RunBestFitInOrder(Search& search, const std::string& name) { Run(search, name, Fit::kBest); }
 
 }  // namespace reprise::planner

@@ -15,7 +15,9 @@ namespace reprise::planner {
 //   area               size x lifespan, size, descending
 //   lifespan           lifespan, size, descending
 //   birth              birth ascending, size descending
-//   max_load           the max load within the span, size, descending
+//   max_load           the max load within the span, size, death, descending
+//   max_load_latest    the max load within the span, size, birth, descending
+//   max_load_earliest  the max load within the span, size, descending, birth ascending
 //   max_load_area      the max load within the span, area, descending
 //   max_load_lifespan  the max load within the span, lifespan, descending
 // Empty when there is no such order.

@@ -1,16 +1,22 @@
 #include "planner/search.h"
 
+#include <algorithm>
+
 namespace reprise::planner {
 
-bool Record::Beats(int64_t makespan, int64_t rank) const {
+int64_t Record::Limit(int64_t rank) const {
   const std::lock_guard lock(mutex_);
-  return makespan < makespan_ || (makespan == makespan_ && rank < rank_);
+  const int64_t makespan = std::max(makespan_.load(), target_);
+  return rank < rank_ && makespan < INT64_MAX ? makespan + 1 : makespan;
 }
 
-void Record::Offer(Addresses&& addresses, int64_t makespan, std::string_view finder, int64_t rank) {
+void Record::Offer(Addresses&& addresses, int64_t makespan, const std::string& finder,
+                   int64_t rank) {
   const std::lock_guard lock(mutex_);
+  const int64_t old_worth = std::max(makespan_.load(), target_);
+  const int64_t worth = std::max(makespan, target_);
+  if (worth > old_worth || (worth == old_worth && rank >= rank_)) return;
   const bool better = makespan < makespan_;
-  if (!better && (makespan > makespan_ || rank >= rank_)) return;
   makespan_ = makespan;
   rank_ = rank;
   addresses_ = std::move(addresses);
@@ -29,5 +35,17 @@ bool Search::Cancelled() const {
 }
 
 bool Search::OutOfTime() const { return Cancelled() || seconds() >= options.budget_seconds; }
+
+bool Search::Stop(int64_t rank) const {
+  // With a number of iterations given, attempts of lower rank than the winner's finish, so that the
+  // same one wins always.
+  return OutOfTime() || (options.iterations > 0 ? record.Settled(rank) : record.reached_target());
+}
+
+void Search::RaiseBound(int64_t bound) {
+  lower_bound = std::max(lower_bound, bound);
+  record.set_target(lower_bound +
+                    std::max<int64_t>(options.worst_case_fragmentation, 0) / problem.unit);
+}
 
 }  // namespace reprise::planner

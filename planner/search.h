@@ -18,29 +18,36 @@ namespace reprise::planner {
 // One address per job, in units; see Problem.
 using Addresses = std::vector<int64_t>;
 
-// The best packing so far. Thread-safe. Of two packings with the same makespan that of the lower
-// rank wins, so that the outcome does not depend on which thread came first.
+// The best packing so far. Thread-safe. Makespans at or below the target count as equal, and of
+// equal packings that of the lowest rank wins, so that the outcome does not depend on which thread
+// was first: give every attempt a rank of its own, and start them in rising order.
 class Record {
  public:
-  explicit Record(const Options& options, const Problem& problem)
-      : options_(options), problem_(problem) {}
+  Record(const Options& options, const Problem& problem, int64_t target)
+      : options_(options), problem_(problem), target_(target) {}
 
   // The makespan to beat, in units. INT64_MAX: there is none yet.
   int64_t makespan() const { return makespan_.load(std::memory_order_relaxed); }
+  bool reached_target() const { return makespan() <= target_; }
 
-  // Whether a packing of this makespan and rank would be kept.
-  bool Beats(int64_t makespan, int64_t rank) const;
+  // An attempt of this rank may give up when its makespan reaches the limit.
+  int64_t Limit(int64_t rank) const;
+
+  // No attempt of this rank can be kept any more.
+  bool Settled(int64_t rank) const { return reached_target() && rank_.load() < rank; }
 
   // Keeps the packing if it is better.
-  void Offer(Addresses&& addresses, int64_t makespan, std::string_view finder, int64_t rank);
+  void Offer(Addresses&& addresses, int64_t makespan, const std::string& finder, int64_t rank);
 
-  // After all threads have ended.
+  // When no other thread is at work.
+  void set_target(int64_t target) { target_ = target; }
   Addresses& addresses() { return addresses_; }
   const std::string& finder() const { return finder_; }
 
  private:
   const Options& options_;
   const Problem& problem_;
+  int64_t target_;
   mutable std::mutex mutex_;
   std::atomic<int64_t> makespan_{INT64_MAX};
   std::atomic<int64_t> rank_{INT64_MAX};
@@ -48,25 +55,28 @@ class Record {
   std::string finder_;
 };
 
-// One call to Solve. Strategies read it from any thread; only `record` changes.
+// One call to Solve.
 struct Search {
   const Problem& problem;
   const Options& options;
   Record& record;
   std::chrono::steady_clock::time_point start;
-  // Raised by a proof that nothing better exists than the record.
-  std::atomic<bool> exhausted{false};
-  // A makespan that is as good as any: the lower bound plus the fragmentation the caller allows.
-  int64_t target = 0;
   int threads = 1;
 
+  // Units: no packing ends lower. Strategies raise it through RaiseBound.
+  int64_t lower_bound = 0;
+
   double seconds() const;
-  // The caller cancelled, or the budget is spent. Without `iterations` an improving strategy also
-  // stops at a fixed number of rounds of its own, if it has one.
-  bool OutOfTime() const;
   bool Cancelled() const;
+  // The caller cancelled, or the budget is spent.
+  bool OutOfTime() const;
+  // For attempts: out of time, or of no use any more.
+  bool Stop(int64_t rank) const;
   // The record needs no improvement.
-  bool Done() const { return record.makespan() <= target || exhausted.load(); }
+  bool Done() const { return record.reached_target(); }
+
+  // When no other thread is at work: no packing ends below `bound`.
+  void RaiseBound(int64_t bound);
 };
 
 }  // namespace reprise::planner

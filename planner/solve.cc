@@ -76,15 +76,14 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
     return DoesNotFit(*instance.capacity, plan);
   }
 
-  Record record(options, problem);
+  Record record(options, problem, problem.lower_bound);
   Search search{problem, options, record, start};
-  search.target =
-      problem.lower_bound + std::max<int64_t>(options.worst_case_fragmentation, 0) / problem.unit;
+  search.RaiseBound(problem.lower_bound);
   search.threads = options.threads > 0
                        ? options.threads
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (strategy->plain_only && !problem.plain) strategy = Find("best_fit_by_birth");
-  strategy->run(search, strategy->info.name);
+  strategy->run(search, std::string(strategy->info.name));
   if (record.makespan() == INT64_MAX) {
     // Cancelled before there was anything: what is quickest.
     if (problem.plain) {
@@ -99,8 +98,8 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
   plan.makespan = problem.ToBytes(record.makespan());
   plan.strategy =
       options.strategy == "auto" ? absl::StrCat("auto:", record.finder()) : record.finder();
-  plan.proven_optimal = plan.makespan == plan.lower_bound || search.exhausted;
-  if (plan.proven_optimal) plan.lower_bound = plan.makespan;
+  plan.lower_bound = problem.ToBytes(search.lower_bound);
+  plan.proven_optimal = plan.makespan == plan.lower_bound;
 
   const CheckResult check = Check(instance, plan.offsets, 1);
   if (!check.valid || check.makespan != plan.makespan || check.max_load != plan.max_load) {

@@ -18,6 +18,10 @@ const std::vector<Strategy>& AllStrategies() {
       {{"first_fit_by_birth", "first fit in time order"}, RunFirstFitInOrder},
       {{"first_fit_by_max_load", "first fit, those that live at the peak first, then by size"},
        RunFirstFitInOrder},
+      {{"first_fit_by_max_load_latest", "the same, the latest born first among equals"},
+       RunFirstFitInOrder},
+      {{"first_fit_by_max_load_earliest", "the same, the earliest born first among equals"},
+       RunFirstFitInOrder},
       {{"first_fit_by_max_load_area", "first fit, those that live at the peak first, then by area"},
        RunFirstFitInOrder},
       {{"first_fit_by_max_load_lifespan", "first fit, the peak first, then the longest-lived"},
@@ -31,6 +35,11 @@ const std::vector<Strategy>& AllStrategies() {
       {{"best_fit_by_max_load_area", "best fit, the peak first, then by area"}, RunBestFitInOrder},
       {{"best_fit_by_max_load_lifespan", "best fit, the peak first, then the longest-lived"},
        RunBestFitInOrder},
+      {{"sampled_orders", "random weights of max load, size and lifespan, first and best fit"},
+       RunSampledOrders},
+      {{"valley_search",
+        "depth-first over the skyline's lowest valley, with proofs (small problems)"},
+       RunValleySearch},
   };
   return *all;
 }

@@ -2,7 +2,7 @@
 #ifndef REPRISE_PLANNER_STRATEGY_H_
 #define REPRISE_PLANNER_STRATEGY_H_
 
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "planner/search.h"
@@ -14,18 +14,20 @@ namespace reprise::planner {
 // Cancelled(), then perhaps without having offered anything.
 struct Strategy {
   StrategyInfo info;
-  void (*run)(Search& search, std::string_view name);
+  void (*run)(Search& search, const std::string& name);
   bool plain_only = false;  // cannot keep gaps, fixed offsets or stricter alignments
 };
 
 // To add a strategy: write its file, declare its function here, add its line to strategy.cc.
 const std::vector<Strategy>& AllStrategies();
 
-void RunAuto(Search& search, std::string_view name);
-void RunBump(Search& search, std::string_view name);
-void RunSweepBestFit(Search& search, std::string_view name);
-void RunFirstFitInOrder(Search& search, std::string_view name);
-void RunBestFitInOrder(Search& search, std::string_view name);
+void RunAuto(Search& search, const std::string& name);
+void RunBump(Search& search, const std::string& name);
+void RunSweepBestFit(Search& search, const std::string& name);
+void RunFirstFitInOrder(Search& search, const std::string& name);
+void RunBestFitInOrder(Search& search, const std::string& name);
+void RunSampledOrders(Search& search, const std::string& name);
+void RunValleySearch(Search& search, const std::string& name);
 
 }  // namespace reprise::planner
 

@@ -9,7 +9,7 @@ namespace reprise::planner {
 
 // Buffers born in the same section are all live together, so their order is ours: the largest
 // first.
-void RunSweepBestFit(Search& search, std::string_view name) {
+void RunSweepBestFit(Search& search, const std::string& name) {
   const Problem& problem = search.problem;
   const Groups deaths = Deaths(problem);
   Groups births = Births(problem);

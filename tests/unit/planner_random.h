@@ -116,13 +116,14 @@ class OptimumByBrute {
   explicit OptimumByBrute(const Instance& instance) : instance_(instance) {
     offsets_.assign(instance.buffers.size(), -1);
     best_ = INT64_MAX;
+    least_ = MaxLoadByBrute(instance);
     Descend(0);
   }
   int64_t makespan() const { return best_; }
 
  private:
   void Descend(int64_t makespan) {
-    if (makespan >= best_) return;
+    if (makespan >= best_ || best_ == least_) return;
     bool complete = true;
     for (uint32_t i = 0; i < offsets_.size(); ++i) {
       if (offsets_[i] >= 0) continue;
@@ -161,6 +162,7 @@ class OptimumByBrute {
   const Instance& instance_;
   std::vector<int64_t> offsets_;
   int64_t best_;
+  int64_t least_;  // no makespan is below the max load
 };
 
 }  // namespace reprise::planner

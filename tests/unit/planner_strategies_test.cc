@@ -111,6 +111,21 @@ TEST_P(StrategyTest, CancelledBeforeItStartsStillHasAPlan) {
   EXPECT_GE(plan->makespan, plan->max_load);
 }
 
+// The one instance in half a million random ones of eight buffers whose optimum is not its max
+// load.
+TEST(BoundTest, AnOptimumAboveTheMaxLoadIsProven) {
+  Instance instance;
+  instance.buffers = {{3, 4, 7},  {4, 10, 4},  {2, 6, 5},  {0, 3, 3},
+                      {9, 14, 7}, {10, 12, 8}, {6, 10, 2}, {4, 8, 5}};
+  ASSERT_EQ(OptimumByBrute(instance).makespan(), 16);
+  const auto plan = Solve(instance, {});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->max_load, 15);
+  EXPECT_EQ(plan->lower_bound, 16);
+  EXPECT_EQ(plan->makespan, 16);
+  EXPECT_TRUE(plan->proven_optimal);
+}
+
 // What is true of the optimum is true of every bound and of what a full search finds.
 TEST(MetamorphicTest, ShiftingTimeAndPermutingBuffersKeepLoadAndOptimum) {
   for (uint64_t seed = 0; seed < 60; ++seed) {

@@ -1,0 +1,35 @@
+// The one way in which strategies use threads.
+#ifndef REPRISE_PLANNER_PARALLEL_H_
+#define REPRISE_PLANNER_PARALLEL_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace reprise::planner {
+
+// Calls task(index, worker) for each index below `count`, in rising order, on up to `threads`
+// workers; the calling thread is worker 0. `task` returns false when no later index need start.
+// Returns when all started ones have ended.
+template <typename Task>
+void ParallelFor(int threads, int64_t count, Task task) {
+  std::atomic<int64_t> next{0};
+  std::atomic<bool> go_on{true};
+  const auto work = [&](int worker) {
+    while (go_on) {
+      const int64_t index = next++;
+      if (index >= count) return;
+      if (!task(index, worker)) go_on = false;
+    }
+  };
+  std::vector<std::jthread> others;
+  const int workers = static_cast<int>(std::min<int64_t>(threads, count));
+  for (int worker = 1; worker < workers; ++worker) others.emplace_back(work, worker);
+  work(0);
+}
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_PARALLEL_H_

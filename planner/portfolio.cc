@@ -1,0 +1,127 @@
+#include "planner/portfolio.h"
+
+#include <algorithm>
+
+#include "planner/order.h"
+#include "planner/parallel.h"
+#include "planner/strategy.h"
+
+namespace reprise::planner {
+namespace {
+
+// Attempts in a round; more than any machine has threads, or cores would idle at its end.
+constexpr int64_t kRound = 32;
+
+// Decisions of the shortest valley search. The n-th may take Luby(n) times as many: run times have
+// heavy tails, so most searches are cut short and a few run long (Luby, Sinclair, Zuckerman 1993).
+constexpr int64_t kNodes = 2000;
+
+int64_t Luby(int64_t n) {
+  for (int64_t k = 1;; k = 2 * k + 1) {
+    if (n == k) return (k + 1) / 2;
+    if (n < 2 * k + 1) return Luby(n - k);
+  }
+}
+
+}  // namespace
+
+Portfolio::Portfolio(Search& search) : search_(search), workers_(search.threads) {}
+
+bool Portfolio::SuitsValleySearch(const Problem& problem) {
+  return problem.plain && problem.size() <= 20'000 && problem.sections <= 4'000;
+}
+
+Occupancy& Portfolio::OccupancyOf(Worker& worker) {
+  if (!worker.occupancy) worker.occupancy = std::make_unique<Occupancy>(search_.problem);
+  return *worker.occupancy;
+}
+
+void Portfolio::TryOrders(const std::vector<NamedOrder>& orders) {
+  const int64_t first_rank = next_rank_;
+  next_rank_ += static_cast<int64_t>(orders.size());
+  ParallelFor(search_.threads, static_cast<int64_t>(orders.size()), [&](int64_t i, int w) {
+    const int64_t rank = first_rank + i;
+    if (search_.Stop(rank)) return false;
+    const auto& [fit, by] = orders[i];
+    Addresses addresses =
+        PlaceInOrder(search_.problem, OccupancyOf(workers_[w]), OrderByName(search_.problem, by),
+                     fit, search_.record.Limit(rank), [&] { return search_.Stop(rank); });
+    if (addresses.empty()) return true;
+    const int64_t makespan = Makespan(search_.problem, addresses);
+    search_.record.Offer(std::move(addresses), makespan,
+                         (fit == Fit::kFirst ? "first_fit_by_" : "best_fit_by_") + by, rank);
+    return true;
+  });
+}
+
+void Portfolio::SampleOrder(Fit fit, int64_t rank, Worker& worker) {
+  Random random(search_.options.seed, rank);
+  const std::vector<uint32_t> order = sampler_->Draw(random);
+  Addresses addresses =
+      PlaceInOrder(search_.problem, OccupancyOf(worker), order, fit, search_.record.Limit(rank),
+                   [&] { return search_.Stop(rank); });
+  if (addresses.empty()) return;
+  const int64_t makespan = Makespan(search_.problem, addresses);
+  search_.record.Offer(std::move(addresses), makespan, "sampled_orders", rank);
+}
+
+void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker) {
+  if (!worker.valley) worker.valley = std::make_unique<ValleySearch>(search_.problem);
+  Random random(search_.options.seed, rank);
+  const ValleySearch::Outcome outcome = worker.valley->Run(
+      capacity, random, kNodes * Luby(attempt + 1), [&] { return search_.Stop(rank); });
+  if (outcome == ValleySearch::Outcome::kFound) {
+    Addresses addresses = worker.valley->addresses();
+    const int64_t makespan = Makespan(search_.problem, addresses);
+    search_.record.Offer(std::move(addresses), makespan, "valley_search", rank);
+  } else if (outcome == ValleySearch::Outcome::kImpossible) {
+    int64_t known = impossible_;
+    while (known < capacity && !impossible_.compare_exchange_weak(known, capacity)) {
+    }
+  }
+}
+
+void Portfolio::Improve(const std::vector<Kind>& kinds) {
+  const int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
+  if (!sampler_) sampler_ = std::make_unique<OrderSampler>(search_.problem);
+  for (int64_t done = 0; done < most && !search_.Done() && !search_.OutOfTime();) {
+    const int64_t first_rank = next_rank_;
+    const int64_t count = std::min(kRound, most - done);
+    const int64_t bound = search_.lower_bound;
+    const int64_t room = search_.record.makespan() - 1 - bound;
+    // Numbered before they start, so that their node limits do not depend on threads.
+    std::vector<int64_t> attempts(count);
+    for (int64_t i = 0; i < count; ++i) {
+      const Kind kind = kinds[(done + i) % kinds.size()];
+      if (kind == Kind::kValley || kind == Kind::kValleyRelaxed) attempts[i] = valley_attempts_++;
+    }
+    impossible_ = -1;
+    ParallelFor(search_.threads, count, [&](int64_t i, int w) {
+      const int64_t rank = first_rank + i;
+      if (search_.Stop(rank)) return false;
+      Worker& worker = workers_[w];
+      switch (kinds[(done + i) % kinds.size()]) {
+        case Kind::kSampleFirstFit:
+          SampleOrder(Fit::kFirst, rank, worker);
+          break;
+        case Kind::kSampleBestFit:
+          SampleOrder(Fit::kBest, rank, worker);
+          break;
+        case Kind::kValley:
+          Valley(bound, attempts[i], rank, worker);
+          break;
+        case Kind::kValleyRelaxed:
+          // Halfway to the record, a quarter, an eighth ...; the last just beats it.
+          Valley(bound + (attempts[i] % 5 == 4 ? room : room >> (1 + attempts[i] % 5)), attempts[i],
+                 rank, worker);
+          break;
+      }
+      return true;
+    });
+    next_rank_ += count;
+    done += count;
+    if (impossible_ >= 0) search_.RaiseBound(impossible_ + 1);
+  }
+}
+
+}  // namespace reprise::planner

@@ -1,0 +1,60 @@
+// Many attempts at one problem, run in parallel, with an outcome that does not depend on threads.
+#ifndef REPRISE_PLANNER_PORTFOLIO_H_
+#define REPRISE_PLANNER_PORTFOLIO_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "planner/fit.h"
+#include "planner/sampled_order.h"
+#include "planner/search.h"
+#include "planner/valley_search.h"
+
+namespace reprise::planner {
+
+// Attempts run in rounds. One depends on nothing but its number, the seed and the record as it was
+// when its round began; between rounds a single thread looks at what was learned.
+class Portfolio {
+ public:
+  explicit Portfolio(Search& search);
+
+  // First fit and best fit in the named orders, each once.
+  struct NamedOrder {
+    Fit fit;
+    std::string by;
+  };
+  void TryOrders(const std::vector<NamedOrder>& orders);
+
+  enum class Kind { kSampleFirstFit, kSampleBestFit, kValley, kValleyRelaxed };
+
+  // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
+  // up or options.iterations attempts were made.
+  void Improve(const std::vector<Kind>& kinds);
+
+  // Whether the problem is small enough for valley search.
+  static bool SuitsValleySearch(const Problem& problem);
+
+ private:
+  struct Worker {
+    std::unique_ptr<Occupancy> occupancy;
+    std::unique_ptr<ValleySearch> valley;
+  };
+
+  void SampleOrder(Fit fit, int64_t rank, Worker& worker);
+  void Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
+  Occupancy& OccupancyOf(Worker& worker);
+
+  Search& search_;
+  std::unique_ptr<OrderSampler> sampler_;
+  std::vector<Worker> workers_;
+  int64_t next_rank_ = 1;
+  int64_t valley_attempts_ = 0;
+  std::atomic<int64_t> impossible_{-1};  // the largest capacity shown to be too small this round
+};
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_PORTFOLIO_H_

@@ -1,0 +1,84 @@
+// Depth-first search for a packing within a capacity; for small, hard problems.
+#ifndef REPRISE_PLANNER_VALLEY_SEARCH_H_
+#define REPRISE_PLANNER_VALLEY_SEARCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "planner/problem.h"
+#include "planner/random.h"
+
+namespace reprise::planner {
+
+// The packing grows from below. Its skyline is the height reached in each section; its lowest
+// valley is a run of sections between two higher ones. Whatever rests on the valley's floor lies
+// within it, so the sections of the floor are decided from left to right: a job that starts there,
+// or none. Where none is put, space is wasted, and every section can waste no more than the
+// capacity exceeds its load by. That prunes hard where the load is near the capacity. A dead end is
+// blamed on a range of sections, and decisions that did not touch it are undone without trying
+// their other options (conflict-directed backjumping). Complete: when the search ends without a
+// packing there is none.
+class ValleySearch {
+ public:
+  enum class Outcome { kFound, kImpossible, kGaveUp };
+
+  // Plain problems only.
+  explicit ValleySearch(const Problem& problem);
+
+  // Searches for a packing that ends at or below `capacity`, in units, at least the max load.
+  // Starts anew, trying jobs in an order that `random` picks; gives up after `nodes` decisions or
+  // when `stop` says so.
+  Outcome Run(int64_t capacity, Random& random, int64_t nodes, const std::function<bool()>& stop);
+
+  // After kFound.
+  const std::vector<int64_t>& addresses() const { return addresses_; }
+
+ private:
+  struct Valley {
+    uint32_t lower;
+    uint32_t upper;
+    int64_t floor;
+    int64_t rim;  // the lower of its neighbours
+  };
+  // Sections [lower, upper).
+  struct Range {
+    uint32_t lower;
+    uint32_t upper;
+  };
+  struct Step {
+    enum class Kind : uint8_t { kJob, kClose, kRaise } kind;
+    uint32_t lower;   // of the valley for kRaise, else the section decided
+    uint32_t upper;   // of the valley
+    uint32_t choice;  // kJob: index into by_start_
+    int64_t floor;    // before
+    Range blame;      // what made the options before this one fail
+  };
+
+  void Start(int64_t capacity, Random& random);
+  Valley LowestValley() const;
+  bool Advance();
+  bool Backtrack();
+  bool TryFrom(uint32_t section, uint32_t upper, uint32_t choice, int64_t floor, Range blame);
+  Range Around(uint32_t lower, uint32_t upper) const;
+  void SetHeight(uint32_t lower, uint32_t upper, int64_t height);
+
+  uint32_t sections_;
+  uint32_t count_;
+  std::vector<Job> jobs_;  // perhaps mirrored in time
+  const Problem& problem_;
+  std::vector<int64_t> height_;  // of section s at s + 1, with two sentinels
+  std::vector<int64_t> slack_;   // what a section may still waste
+  std::vector<uint8_t> closed_;
+  std::vector<uint8_t> placed_;
+  uint32_t left_ = 0;  // jobs to place
+  std::vector<uint32_t> first_start_;
+  std::vector<uint32_t> by_start_;  // jobs by first section, in the order to try
+  std::vector<Step> steps_;
+  Range conflict_{};  // of the last dead end
+  std::vector<int64_t> addresses_;
+};
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_VALLEY_SEARCH_H_
