@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -162,13 +163,17 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
     comparison.results.push_back(*std::move(result));
     return true;
   };
+  std::optional<replay::Placement> placement;
+  if (!settings.plan.empty()) {
+    absl::StatusOr<replay::Placement> loaded = LoadPlacement(settings.plan, *recording);
+    if (!loaded.ok()) return loaded.status();
+    placement = *std::move(loaded);
+  }
   for (const replay::Allocator& allocator : allocators) {
     absl::StatusOr<Measurement> result = replay::MeasureAllocator(*recording, allocator, options);
     if (!take(allocator.name, result)) return result.status();
   }
-  if (settings.plan.empty()) return comparison;
-  absl::StatusOr<replay::Placement> placement = LoadPlacement(settings.plan, *recording);
-  if (!placement.ok()) return placement.status();
+  if (!placement.has_value()) return comparison;
   absl::StatusOr<Measurement> result = replay::MeasurePlan(
       *recording, std::move(placement->offsets), placement->arena_bytes, options);
   if (!take("plan", result)) return result.status();
