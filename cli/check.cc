@@ -11,8 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/csv_instance.h"
+#include "replay/plan_builder.h"
+#include "replay/plan_file.h"
 #include "trace/csv.h"
 #include "trace/format.h"
+#include "trace/reader.h"
 
 namespace reprise::cli {
 namespace {
@@ -67,8 +70,19 @@ absl::StatusOr<Subject> LoadCsv(const Arguments& arguments) {
 
 // A recording and its plan file.
 absl::StatusOr<Subject> LoadRecordingAndPlan(const Arguments& arguments) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(arguments.instance, ": expected a CSV instance, found something else"));
+  const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(arguments.instance);
+  if (!recording.ok()) return recording.status();
+  const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(arguments.plan);
+  if (!plan.ok()) return plan.status();
+  absl::StatusOr<std::vector<int64_t>> offsets = replay::PlanOffsets(*plan, *recording);
+  if (!offsets.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(arguments.plan, ": ", offsets.status().message()));
+  }
+  Subject subject;
+  subject.instance = replay::WholeInstance(*recording);
+  subject.offsets = *std::move(offsets);
+  return subject;
 }
 
 int RunCheck(const Arguments& arguments) {

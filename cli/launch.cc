@@ -68,11 +68,10 @@ absl::StatusOr<std::string> MakeSession(const LaunchRequest& request) {
   }
   Registry registry{};
   registry.magic = interpose::kSessionMagic;
-  absl::Status status =
-      WriteFile(directory + "/session", bytes.data(), bytes.size(), bytes.size());
+  absl::Status status = WriteFile(directory + "/session", bytes.data(), bytes.size(), bytes.size());
   if (status.ok()) {
-    status = WriteFile(directory + "/registry", &registry, sizeof(registry),
-                       interpose::kRegistryBytes);
+    status =
+        WriteFile(directory + "/registry", &registry, sizeof(registry), interpose::kRegistryBytes);
   }
   if (!status.ok()) {
     std::error_code ignored;
@@ -84,8 +83,8 @@ absl::StatusOr<std::string> MakeSession(const LaunchRequest& request) {
 
 volatile sig_atomic_t child_process = 0;
 
-// A key press reaches the whole terminal group, the program included; only what was sent to us alone
-// is passed on.
+// A key press reaches the whole terminal group, the program included; only what was sent to us
+// alone is passed on.
 void PassOn(int signal, siginfo_t* info, void*) {
   const int before = errno;
   if (info->si_code != SI_KERNEL && child_process > 0) kill(child_process, signal);

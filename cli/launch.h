@@ -16,14 +16,14 @@ struct LaunchRequest {
   uint32_t flags = 0;                // interpose::SessionFlags
   std::string output;                // directory for spools, absolute; empty when not recording
   std::vector<interpose::PlanEntry> plans;  // sorted by place
-  bool keep_aslr = false;            // leave address randomisation and PYTHONHASHSEED alone
+  bool keep_aslr = false;                   // leave address randomisation and PYTHONHASHSEED alone
 };
 
 struct LaunchResult {
-  int exit_code = 0;                           // the program's: its status, or 128 + signal
-  std::vector<interpose::ImageEntry> images;   // in the order in which they started
-  std::vector<std::string> counters;           // per image, the bytes of its counters file; empty
-                                               // when it has none
+  int exit_code = 0;                          // the program's: its status, or 128 + signal
+  std::vector<interpose::ImageEntry> images;  // in the order in which they started
+  std::vector<std::string> counters;          // per image, the bytes of its counters file; empty
+                                              // when it has none
 };
 
 // Finds, checks, starts and waits for the program. SIGINT, SIGTERM and SIGHUP are passed on to it.

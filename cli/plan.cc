@@ -1,10 +1,276 @@
+// `reprise plan`: offsets for every buffer of an instance, plan files for recordings.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/csv_instance.h"
+#include "planner/check.h"
+#include "planner/solve.h"
+#include "replay/plan_builder.h"
+#include "replay/plan_file.h"
+#include "trace/csv.h"
+#include "trace/format.h"
+#include "trace/reader.h"
 
 namespace reprise::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+struct PlanOptions {
+  std::string input;
+  std::string output;
+  planner::Options solve;
+  std::string lanes = "thread";
+  bool json = false;
+};
+
+// Ctrl-C ends the search, not the command: the best plan so far is written.
+std::atomic<bool> cancelled = false;
+void Cancel(int) { cancelled = true; }
+
+void ShowProgress(planner::Options& options) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  options.on_improvement = [](int64_t makespan, std::string_view finder) {
+    absl::FPrintF(stderr, "\r\033[K%s: makespan %s", std::string(finder),
+                  HumanBytes(static_cast<double>(makespan)));
+    std::fflush(stderr);
+  };
+}
+
+void EndProgress() {
+  if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
+}
+
+double Percent(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+// The fields that every plan has.
+ordered_json Summary(int64_t buffers, int64_t max_load, int64_t lower_bound, int64_t makespan,
+                     const std::string& strategy, bool proven, double seconds, uint64_t seed) {
+  return {{"buffers", buffers},
+          {"max_load", max_load},
+          {"lower_bound", lower_bound},
+          {"makespan", makespan},
+          {"fragmentation", makespan - max_load},
+          {"fragmentation_percent", Percent(makespan - max_load, max_load)},
+          {"strategy", strategy},
+          {"proven_optimal", proven},
+          {"seconds", seconds},
+          {"seed", seed}};
+}
+
+void Print(const ordered_json& plan, const std::string& output) {
+  absl::PrintF("%s\n", output);
+  absl::PrintF("  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
+               plan["buffers"].get<int64_t>(), HumanBytes(plan["max_load"].get<double>()),
+               HumanBytes(plan["makespan"].get<double>()),
+               plan["fragmentation_percent"].get<double>(),
+               plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
+  if (plan.contains("lanes")) {
+    absl::PrintF("  arena     %s in %d lanes\n", HumanBytes(plan["arena_bytes"].get<double>()),
+                 plan["lanes"].get<int64_t>());
+  }
+  absl::PrintF("  found by  %s in %.3f s\n", plan["strategy"].get<std::string>(),
+               plan["seconds"].get<double>());
+}
+
+absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::string& output) {
+  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(options.input);
+  if (!csv.ok()) return csv.status();
+  const absl::StatusOr<planner::Plan> plan =
+      planner::Solve(ToInstance(*csv, /*keep_offsets=*/true), options.solve);
+  if (!plan.ok()) return plan.status();
+  std::ofstream file(output, std::ios::binary);
+  file << trace::FormatCsv(*csv, plan->offsets);
+  file.close();
+  if (!file) return SystemError(errno, output);
+  return Summary(static_cast<int64_t>(plan->offsets.size()), plan->max_load, plan->lower_bound,
+                 plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
+}
+
+absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, const std::string& input,
+                                           const std::string& output) {
+  const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(input);
+  if (!recording.ok()) return recording.status();
+  if (!recording->damage.empty()) {
+    absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", input);
+  }
+  const auto mode = options.lanes == "none" ? replay::LaneMode::kNone : replay::LaneMode::kThread;
+  absl::StatusOr<replay::BuiltPlan> built = replay::BuildPlan(*recording, options.solve, mode);
+  if (!built.ok()) return built.status();
+  const planner::CheckResult check =
+      planner::Check(replay::WholeInstance(*recording), built->offsets);
+  if (!check.valid) return absl::InternalError(input + ": the plan failed its check");
+  if (absl::Status status = replay::WritePlanFile(output, built->bytes); !status.ok()) {
+    return status;
+  }
+  ordered_json json =
+      Summary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
+              built->lower_bound, built->makespan, built->strategy,
+              built->makespan == built->lower_bound, built->seconds, options.solve.seed);
+  json["arena_bytes"] = built->arena_bytes;
+  json["lanes"] = built->lanes;
+  json["lane_overhead_percent"] = built->lane_overhead_percent;
+  return json;
+}
+
+// Sums over images; the images run at different times, so sums of loads are an upper bound of what
+// they need together.
+ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
+  int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0;
+  double seconds = 0;
+  bool proven = true;
+  double overhead = 0;
+  for (const ordered_json& image : images) {
+    buffers += image["buffers"].get<int64_t>();
+    max_load += image["max_load"].get<int64_t>();
+    lower_bound += image["lower_bound"].get<int64_t>();
+    makespan += image["makespan"].get<int64_t>();
+    arena += image["arena_bytes"].get<int64_t>();
+    lanes += image["lanes"].get<int64_t>();
+    overhead += image["lane_overhead_percent"].get<double>() * image["max_load"].get<double>();
+    seconds += image["seconds"].get<double>();
+    proven = proven && image["proven_optimal"].get<bool>();
+  }
+  ordered_json json = Summary(buffers, max_load, lower_bound, makespan,
+                              images.empty() ? "" : images[0]["strategy"].get<std::string>(),
+                              proven, seconds, seed);
+  json["arena_bytes"] = arena;
+  json["lanes"] = lanes;
+  json["lane_overhead_percent"] = max_load > 0 ? overhead / static_cast<double>(max_load) : 0.0;
+  json["images"] = images;
+  return json;
+}
+
+int PlanDirectory(PlanOptions options) {
+  const absl::StatusOr<std::vector<std::string>> traces = trace::FindTraces(options.input);
+  if (!traces.ok()) return Fail(absl::InvalidArgumentError(traces.status().message()));
+  if (options.output.empty()) {
+    options.output = fs::path(options.input).lexically_normal().string();
+    while (options.output.size() > 1 && options.output.back() == '/') options.output.pop_back();
+    options.output += ".plan";
+  }
+  std::error_code error;
+  fs::create_directories(options.output, error);
+  if (error) return Fail(SystemError(error.value(), options.output));
+  // Plans of an earlier recording would be taken for images of this one.
+  for (const auto& entry : fs::directory_iterator(options.output, error)) {
+    if (entry.path().extension() == ".plan") fs::remove(entry.path(), error);
+  }
+  const double budget = options.solve.budget_seconds;
+  std::vector<ordered_json> images;
+  double spent = 0;
+  for (size_t i = 0; i < traces->size(); ++i) {
+    options.solve.budget_seconds =
+        std::max(0.02, (budget - spent) / static_cast<double>(traces->size() - i));
+    const fs::path output =
+        fs::path(options.output) / (fs::path((*traces)[i]).stem().string() + ".plan");
+    absl::StatusOr<ordered_json> image = PlanRecording(options, (*traces)[i], output.string());
+    if (!image.ok()) return Fail(image.status());
+    spent += (*image)["seconds"].get<double>();
+    ordered_json named = {{"trace", (*traces)[i]}, {"plan", output.string()}};
+    named.update(*image);
+    images.push_back(std::move(named));
+  }
+  EndProgress();
+  const ordered_json sums = SumImages(images, options.solve.seed);
+  if (options.json) {
+    PrintJson(sums);
+  } else {
+    for (const ordered_json& image : images) Print(image, image["plan"].get<std::string>());
+    if (images.size() > 1) Print(sums, absl::StrCat(images.size(), " images in all"));
+  }
+  return kDone;
+}
+
+int RunPlan(PlanOptions options) {
+  if (options.solve.strategy == "list") {
+    for (const planner::StrategyInfo& strategy : planner::Strategies()) {
+      absl::PrintF("%-28s %s\n", std::string(strategy.name), std::string(strategy.summary));
+    }
+    return kDone;
+  }
+  if (options.input.empty()) {
+    return Fail(absl::FailedPreconditionError("plan: an input is required (see `reprise --help`)"));
+  }
+  const auto& strategies = planner::Strategies();
+  if (std::none_of(strategies.begin(), strategies.end(), [&](const planner::StrategyInfo& info) {
+        return info.name == options.solve.strategy;
+      })) {
+    return Fail(absl::FailedPreconditionError(
+        absl::StrCat("--strategy: no strategy is called '", options.solve.strategy,
+                     "' (see `reprise plan --strategy list`)")));
+  }
+  std::signal(SIGINT, Cancel);
+  options.solve.cancel = &cancelled;
+  ShowProgress(options.solve);
+  std::error_code error;
+  if (fs::is_directory(options.input, error)) return PlanDirectory(options);
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
+  if (!format.ok()) return Fail(format.status());
+  const bool csv = *format == trace::Format::kCsv;
+  if (options.output.empty()) {
+    options.output =
+        fs::path(options.input).replace_extension(csv ? ".plan.csv" : ".plan").string();
+  }
+  const absl::StatusOr<ordered_json> plan =
+      csv ? PlanCsv(options, options.output)
+          : PlanRecording(options, options.input, options.output);
+  EndProgress();
+  if (!plan.ok()) return Fail(plan.status());
+  if (options.json) {
+    PrintJson(*plan);
+  } else {
+    Print(*plan, options.output);
+  }
+  return kDone;
+}
+
+}  // namespace
 
 void AddPlan(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("plan", "not built yet");
-  command->callback([&run] { run = [] { return static_cast<int>(kUsage); }; });
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", "Find an offset for every buffer");
+  command->add_option("input", options->input, "a trace, a folder of traces, or a CSV instance");
+  command->add_option("-o,--output", options->output,
+                      "the plan: a file, or a folder when the input is one");
+  command->add_option("--strategy", options->solve.strategy, "its name, or `list`")
+      ->capture_default_str();
+  command->add_option("--budget", options->solve.budget_seconds, "seconds to spend at most")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--lanes", options->lanes,
+                   "thread: a lane per thread, for replay; none: the recording as one instance")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"thread", "none"}));
+  command
+      ->add_option("--iterations", options->solve.iterations,
+                   "of iterative strategies; 0: as many as the budget allows")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", options->solve.seed)->capture_default_str();
+  command->add_option("--threads", options->solve.threads, "0: as many as the machine has")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", options->json, "print one JSON object");
+  command->callback([options, &run] { run = [options] { return RunPlan(*options); }; });
 }
 
 }  // namespace reprise::cli

@@ -63,7 +63,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   }
   const char* path = std::getenv("PATH");
   bool found = false;
-  for (absl::string_view directory : absl::StrSplit(path != nullptr ? path : "/usr/bin:/bin", ':')) {
+  for (absl::string_view directory :
+       absl::StrSplit(path != nullptr ? path : "/usr/bin:/bin", ':')) {
     const std::string candidate = absl::StrCat(directory.empty() ? "." : directory, "/", name);
     if (IsExecutableFile(candidate)) return candidate;
     found = found || access(candidate.c_str(), F_OK) == 0;

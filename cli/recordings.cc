@@ -2,12 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "trace/spool_reader.h"
+#include "trace/trace_writer.h"
 
 namespace reprise::cli {
 namespace {
@@ -52,8 +58,33 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
 }
 
 void FinishRecordings(const std::string& directory, const LaunchResult& result) {
-  (void)directory;
-  (void)result;
+  std::error_code error;
+  std::vector<fs::path> spools = TracesIn(directory, error);
+  std::sort(spools.begin(), spools.end());
+  uint64_t events = 0;
+  uint64_t lost = 0;
+  for (const fs::path& spool : spools) {
+    if (trace::SpoolHasWriter(spool.string())) {
+      absl::FPrintF(stderr, "reprise: %s: its process still runs; left as a spool\n",
+                    spool.string());
+      continue;
+    }
+    fs::path compact = spool;
+    compact.replace_extension(".trace");
+    const absl::StatusOr<trace::Recording> written =
+        trace::Compact(spool.string(), compact.string());
+    if (!written.ok()) {
+      absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", spool.string(),
+                    std::string(written.status().message()));
+      continue;
+    }
+    events += written->events;
+    lost += written->lost_events;
+    fs::remove(spool, error);
+  }
+  absl::FPrintF(stderr, "reprise: recorded %d events of %d process images into %s\n", events,
+                result.images.size(), directory);
+  if (lost > 0) absl::FPrintF(stderr, "reprise: %d events were lost\n", lost);
 }
 
 }  // namespace reprise::cli

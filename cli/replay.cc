@@ -1,10 +1,218 @@
+// `reprise replay`: runs a program from the arena that a plan describes.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/recordings.h"
+#include "replay/arena/counters.h"
+#include "replay/plan_file.h"
 
 namespace reprise::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using interpose::ImageEntry;
+using nlohmann::ordered_json;
+using replay::LaneCounters;
+
+struct ReplayOptions {
+  std::string plan;
+  std::string stats;
+  std::string record;
+  std::vector<std::string> program;
+  bool keep_aslr = false;
+};
+
+// What the launcher knows of the plans it offers.
+struct Offer {
+  std::vector<interpose::PlanEntry> entries;       // sorted by place, then by name
+  std::map<uint64_t, replay::PlanHeader> headers;  // by place: for the sizes in the statistics
+};
+
+absl::StatusOr<Offer> ReadPlans(const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
+  if (!paths.ok()) return paths.status();
+  Offer offer;
+  for (const std::string& name : *paths) {
+    const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(name);
+    if (!plan.ok()) return plan.status();
+    const replay::PlanHeader& header = plan->header();
+    const auto* lanes = plan->table<replay::PlanLane>(header.lanes);
+    for (uint64_t i = 0; i < header.lanes.count; ++i) {
+      if (lanes[i].path == 0) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            name,
+            ": a plan of a program with threads that was made with --lanes none cannot be "
+            "replayed; plan it with --lanes thread"));
+      }
+    }
+    std::error_code error;
+    const std::string absolute = fs::absolute(name, error).string();
+    interpose::PlanEntry entry{};
+    if (error || absolute.size() >= sizeof(entry.path)) return SystemError(ENAMETOOLONG, name);
+    entry.place = header.place;
+    entry.root = static_cast<uint32_t>(header.root);
+    std::strncpy(entry.path, absolute.c_str(), sizeof(entry.path) - 1);
+    offer.entries.push_back(entry);
+    offer.headers.emplace(header.place, header);
+  }
+  std::stable_sort(offer.entries.begin(), offer.entries.end(),
+                   [](const auto& a, const auto& b) { return a.place < b.place; });
+  return offer;
+}
+
+// The sums of one image, or of several.
+struct Totals {
+  uint64_t served = 0, fallback = 0, blocked = 0, unmatched = 0, invalid_frees = 0, moved = 0;
+  uint64_t arena_bytes = 0, table_bytes = 0, peak_rss = 0;
+  uint64_t address_hash = 0, fallback_hash = 0;
+
+  void Add(const Totals& other) {
+    served += other.served;
+    fallback += other.fallback;
+    blocked += other.blocked;
+    unmatched += other.unmatched;
+    invalid_frees += other.invalid_frees;
+    moved += other.moved;
+    arena_bytes += other.arena_bytes;
+    table_bytes += other.table_bytes;
+    peak_rss = std::max(peak_rss, other.peak_rss);
+    address_hash = replay::MixAddress(address_hash, other.address_hash);
+    fallback_hash = replay::MixAddress(fallback_hash, other.fallback_hash);
+  }
+
+  uint64_t allocations() const { return served + fallback; }
+  double served_percent() const {
+    return allocations() > 0 ? 100.0 * static_cast<double>(served) / allocations() : 100.0;
+  }
+
+  ordered_json Json() const {
+    return {{"allocations", allocations()},
+            {"served", served},
+            {"served_percent", served_percent()},
+            {"fallback", fallback},
+            {"blocked", blocked},
+            {"unmatched", unmatched},
+            {"invalid_frees", invalid_frees},
+            {"lanes_moved", moved},
+            {"arena_bytes", arena_bytes},
+            {"table_bytes", table_bytes},
+            {"peak_rss", peak_rss},
+            {"address_hash", absl::StrFormat("%016x", address_hash)},
+            {"fallback_hash", absl::StrFormat("%016x", fallback_hash)}};
+  }
+};
+
+Totals TotalsOf(const ImageEntry& image, const std::string& counters,
+                const replay::PlanHeader* plan) {
+  Totals totals;
+  for (size_t at = 0; at + sizeof(LaneCounters) <= counters.size(); at += sizeof(LaneCounters)) {
+    LaneCounters lane;
+    std::memcpy(&lane, counters.data() + at, sizeof(lane));
+    totals.served += lane.served;
+    totals.fallback += lane.fallback;
+    totals.blocked += lane.blocked;
+    totals.unmatched += lane.unmatched;
+    totals.invalid_frees += lane.invalid_frees;
+    totals.moved += lane.moved;
+    totals.address_hash = replay::MixAddress(totals.address_hash, lane.address_hash);
+    totals.fallback_hash = replay::MixAddress(totals.fallback_hash, lane.fallback_hash);
+  }
+  totals.peak_rss = image.peak_rss;
+  if (plan != nullptr) {
+    totals.arena_bytes = plan->arena_bytes;
+    totals.table_bytes = plan->file_bytes;
+  }
+  return totals;
+}
+
+int RunReplay(const ReplayOptions& options) {
+  const absl::StatusOr<Offer> offer = ReadPlans(options.plan);
+  if (!offer.ok()) {
+    Fail(offer.status());
+    return kLauncher;
+  }
+  LaunchRequest request;
+  request.program = options.program;
+  request.flags = interpose::kSessionReplay;
+  request.plans = offer->entries;
+  request.keep_aslr = options.keep_aslr;
+  if (!options.record.empty()) {
+    const absl::StatusOr<std::string> directory = PrepareOutput(options.record);
+    if (!directory.ok()) {
+      Fail(directory.status());
+      return kLauncher;
+    }
+    request.flags |= interpose::kSessionRecord;
+    request.output = *directory;
+  }
+  // Found out now rather than after the program has run.
+  std::ofstream stats;
+  if (!options.stats.empty()) {
+    stats.open(options.stats, std::ios::binary);
+    if (!stats) {
+      Fail(SystemError(errno, options.stats));
+      return kLauncher;
+    }
+  }
+  const absl::StatusOr<LaunchResult> result = Launch(request);
+  if (!result.ok()) return FailLaunch(result.status());
+  PrintMessages(*result);
+  if (!options.record.empty()) FinishRecordings(request.output, *result);
+  if (options.stats.empty()) return result->exit_code;
+
+  Totals sums;
+  std::vector<ordered_json> images;
+  for (size_t i = 0; i < result->images.size(); ++i) {
+    const ImageEntry& image = result->images[i];
+    if (image.state != interpose::kImageReplayed) continue;
+    auto plan = offer->headers.find(image.place);
+    if (plan == offer->headers.end()) {
+      plan = std::find_if(offer->headers.begin(), offer->headers.end(),
+                          [](const auto& entry) { return entry.second.root != 0; });
+    }
+    const Totals totals = TotalsOf(image, result->counters[i],
+                                   plan != offer->headers.end() ? &plan->second : nullptr);
+    sums.Add(totals);
+    ordered_json entry = {{"executable", image.executable}};
+    entry.update(totals.Json());
+    images.push_back(std::move(entry));
+  }
+  ordered_json json = sums.Json();
+  json["images"] = images;
+  stats << json.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+  stats.close();
+  if (!stats) {
+    Fail(SystemError(errno, options.stats));
+    return kLauncher;
+  }
+  return result->exit_code;
+}
+
+}  // namespace
 
 void AddReplay(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("replay", "not built yet");
-  command->callback([&run] { run = [] { return static_cast<int>(kUsage); }; });
+  auto options = std::make_shared<ReplayOptions>();
+  CLI::App* command = app.add_subcommand("replay", "Run a program from the arena of a plan");
+  command->add_option("plan", options->plan, "a plan file, or a folder of them")->required();
+  command->add_option("--stats", options->stats, "write what was counted to this file, as JSON");
+  command->add_option("--record", options->record, "record the run into this directory, too");
+  command->add_flag("--keep-aslr", options->keep_aslr,
+                    "leave address randomisation and PYTHONHASHSEED as they are");
+  command->add_option("program", options->program, "the program and its arguments, after --")
+      ->required();
+  command->callback([options, &run] { run = [options] { return RunReplay(*options); }; });
 }
 
 }  // namespace reprise::cli

@@ -1,0 +1,171 @@
+#include "replay/plan_builder.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "replay/plan_encoder.h"
+#include "replay/plan_format.h"
+
+namespace reprise::replay {
+namespace {
+
+using planner::Buffer;
+using planner::Instance;
+using trace::Allocation;
+using trace::Recording;
+
+constexpr double kLeastBudget = 0.02;  // seconds, of a lane however small
+
+// The part of a recording that one lane holds, as a planning problem of its own.
+Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& block_bytes,
+                      const std::vector<uint32_t>& members) {
+  Instance instance;
+  instance.alignment = kGranule;
+  instance.buffers.reserve(members.size());
+  bool aligned = false;
+  for (const uint32_t member : members) {
+    const Allocation& allocation = recording.allocations[member];
+    const uint64_t upper = allocation.death == trace::kNever ? recording.events : allocation.death;
+    instance.buffers.push_back({static_cast<int64_t>(allocation.birth), static_cast<int64_t>(upper),
+                                static_cast<int64_t>(block_bytes[member])});
+    aligned = aligned || allocation.log2_alignment > 4;
+  }
+  if (aligned) {
+    for (const uint32_t member : members) {
+      const int log2 = std::max<int>(4, recording.allocations[member].log2_alignment);
+      instance.alignments.push_back(int64_t{1} << log2);
+    }
+  }
+  return instance;
+}
+
+struct LaneWork {
+  std::vector<uint32_t> members;  // allocations
+  planner::Plan plan;
+  int64_t alignment = kBoxAlignment;
+  Buffer box;  // when the lane holds memory, and how much
+};
+
+// Splits the recording into lanes. Without lanes there is one that holds everything.
+std::vector<LaneWork> Split(const Recording& recording, LaneMode mode) {
+  std::vector<LaneWork> lanes(mode == LaneMode::kNone ? 1 : recording.threads.size());
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    const uint32_t lane = mode == LaneMode::kNone ? 0 : recording.allocations[i].thread;
+    lanes[lane].members.push_back(i);
+  }
+  return lanes;
+}
+
+}  // namespace
+
+Instance WholeInstance(const Recording& recording) {
+  std::vector<uint32_t> all(recording.allocations.size());
+  for (uint32_t i = 0; i < all.size(); ++i) all[i] = i;
+  return LaneInstance(recording, BlockBytes(recording), all);
+}
+
+absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::Options& options,
+                                    LaneMode mode) {
+  const absl::Time start = absl::Now();
+  const std::vector<uint64_t> block_bytes = BlockBytes(recording);
+  std::vector<LaneWork> lanes = Split(recording, mode);
+  BuiltPlan built;
+  size_t largest = 0;
+  size_t members_left = recording.allocations.size();
+  double budget_left = options.budget_seconds;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    LaneWork& lane = lanes[i];
+    if (lane.members.empty()) continue;
+    if (lane.members.size() > lanes[largest].members.size()) largest = i;
+    const Instance instance = LaneInstance(recording, block_bytes, lane.members);
+    planner::Options lane_options = options;
+    lane_options.budget_seconds = std::max(
+        kLeastBudget, budget_left * static_cast<double>(lane.members.size()) / members_left);
+    members_left -= lane.members.size();
+    const absl::Time lane_start = absl::Now();
+    absl::StatusOr<planner::Plan> plan = planner::Solve(instance, lane_options);
+    if (!plan.ok()) return plan.status();
+    budget_left = std::max(0.0, budget_left - absl::ToDoubleSeconds(absl::Now() - lane_start));
+    lane.plan = *std::move(plan);
+    if (static_cast<uint64_t>(lane.plan.makespan) / kGranule >= kMostLaneGranules) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("a lane needs ", lane.plan.makespan, " bytes; replay serves up to 32 GiB"));
+    }
+    for (const int64_t alignment : instance.alignments) {
+      lane.alignment = std::max(lane.alignment, alignment);
+    }
+    lane.box = instance.buffers.front();
+    for (const Buffer& buffer : instance.buffers)
+      lane.box.upper = std::max(lane.box.upper, buffer.upper);
+    lane.box.size = planner::RoundUp(lane.plan.makespan, kBoxAlignment);
+  }
+
+  // The boxes are buffers themselves: lanes of threads that do not coexist share memory.
+  Instance boxes;
+  boxes.alignment = kBoxAlignment;
+  std::vector<size_t> box_lane;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i].members.empty()) continue;
+    boxes.buffers.push_back(lanes[i].box);
+    boxes.alignments.push_back(lanes[i].alignment);
+    box_lane.push_back(i);
+  }
+  planner::Plan box_plan;
+  if (!boxes.buffers.empty()) {
+    planner::Options box_options = options;
+    box_options.budget_seconds = std::min(1.0, std::max(kLeastBudget, options.budget_seconds / 4));
+    box_options.strategy = "auto";
+    box_options.on_improvement = nullptr;
+    absl::StatusOr<planner::Plan> plan = planner::Solve(boxes, box_options);
+    if (!plan.ok()) return plan.status();
+    box_plan = *std::move(plan);
+  }
+
+  built.offsets.resize(recording.allocations.size());
+  std::vector<EncodedLane> encoded;
+  for (size_t box = 0; box < box_lane.size(); ++box) {
+    const LaneWork& lane = lanes[box_lane[box]];
+    const int64_t base = box_plan.offsets[box];
+    for (size_t k = 0; k < lane.members.size(); ++k) {
+      built.offsets[lane.members[k]] = base + lane.plan.offsets[k];
+    }
+    built.makespan = std::max(built.makespan, base + lane.plan.makespan);
+    built.arena_bytes = std::max(built.arena_bytes, base + boxes.buffers[box].size);
+    EncodedLane entry;
+    // One lane for several threads is a plan to look at, not to replay.
+    const bool replayable = mode == LaneMode::kThread || recording.threads.size() == 1;
+    entry.path = replayable ? recording.threads[box_lane[box]].path : 0;
+    entry.thread = mode == LaneMode::kThread ? static_cast<uint32_t>(box_lane[box]) : trace::kNone;
+    entry.box_offset = static_cast<uint64_t>(base);
+    entry.box_bytes = static_cast<uint64_t>(boxes.buffers[box].size);
+    encoded.push_back(entry);
+  }
+  const Instance whole = WholeInstance(recording);
+  built.max_load = whole.buffers.empty() ? 0 : planner::MaxLoad(whole);
+  built.lower_bound = built.max_load;
+  if (mode == LaneMode::kNone && !box_lane.empty()) {
+    built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
+  }
+  built.lanes = static_cast<int64_t>(box_lane.size());
+  if (built.max_load > 0) {
+    const int64_t box_load = planner::MaxLoad(boxes);
+    built.lane_overhead_percent =
+        std::max(0.0, 100.0 * static_cast<double>(box_load - built.max_load) / built.max_load);
+  }
+  built.strategy = lanes.empty() ? options.strategy : lanes[largest].plan.strategy;
+  if (mode == LaneMode::kNone && built.lanes == 1) {
+    // Page rounding is a matter of the box, not of the planner.
+    built.lane_overhead_percent = 0;
+  }
+  built.bytes =
+      EncodePlan(recording, block_bytes, built.offsets, encoded,
+                 static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
+  built.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  return built;
+}
+
+}  // namespace reprise::replay

@@ -1,0 +1,333 @@
+#include "replay/plan_encoder.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "replay/plan_format.h"
+
+namespace reprise::replay {
+namespace {
+
+using trace::Allocation;
+using trace::kNone;
+using trace::Recording;
+
+constexpr int kWordBits = 31;  // of an allocation word, its leading zero aside
+constexpr uint64_t kTableAlignment = 64;
+
+// The keys of a recording, the most frequent first, and which one each allocation has.
+struct Keys {
+  std::vector<PlanKey> keys;
+  std::vector<uint32_t> of;  // per allocation
+};
+
+// Codes of all ones say "far", whatever their width, so these indices name no key.
+bool IsReserved(uint64_t index) { return index != 0 && (index & (index + 1)) == 0; }
+
+Keys FindKeys(const Recording& recording, const std::vector<uint64_t>& block_bytes) {
+  std::vector<uint64_t> usable = block_bytes;
+  for (const auto& [allocation, answer] : recording.usable_answers) {
+    usable[allocation] = std::max<uint64_t>(answer, recording.allocations[allocation].size);
+  }
+  absl::flat_hash_map<std::tuple<uint64_t, uint32_t, uint64_t>, uint32_t> index;
+  std::vector<PlanKey> found;
+  std::vector<uint64_t> count;
+  Keys result;
+  result.of.reserve(recording.allocations.size());
+  for (size_t i = 0; i < recording.allocations.size(); ++i) {
+    const Allocation& allocation = recording.allocations[i];
+    const uint64_t shape = Shape(allocation.size, allocation.log2_alignment);
+    const auto [entry, fresh] = index.try_emplace(
+        std::make_tuple(shape, allocation.site, usable[i]), static_cast<uint32_t>(found.size()));
+    if (fresh) {
+      PlanKey key{shape, 0, kNoModule, 0, usable[i]};
+      if (allocation.site != kNone) {
+        const trace::Site& site = recording.sites[allocation.site];
+        key.site_offset = site.offset;
+        key.module = site.module == kNone ? kNoModule : site.module;
+        key.depth = site.depth;
+      }
+      found.push_back(key);
+      count.push_back(0);
+    }
+    ++count[entry->second];
+    result.of.push_back(entry->second);
+  }
+  std::vector<uint32_t> order(found.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return count[a] > count[b]; });
+  std::vector<uint32_t> place(found.size());
+  for (const uint32_t key : order) {
+    while (IsReserved(result.keys.size())) result.keys.push_back({0, 0, kNoModule, 0, 0});
+    place[key] = static_cast<uint32_t>(result.keys.size());
+    result.keys.push_back(found[key]);
+  }
+  // Up to a reserved index, so that every code, far ones included, names an entry.
+  result.keys.resize(std::bit_ceil(result.keys.size() + 1), {0, 0, kNoModule, 0, 0});
+  for (uint32_t& key : result.of) key = place[key];
+  return result;
+}
+
+// What happens at one event: an allocation is born or dies.
+struct Step {
+  static constexpr uint32_t kFreeFlag = 1u << 31;
+  uint32_t allocation = kNone;  // with kFreeFlag
+};
+
+std::vector<Step> StepsOf(const Recording& recording) {
+  std::vector<Step> steps(recording.events);
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    const Allocation& allocation = recording.allocations[i];
+    steps[allocation.birth].allocation = i;
+    if (allocation.death != trace::kNever) steps[allocation.death].allocation = i | Step::kFreeFlag;
+  }
+  return steps;
+}
+
+class LaneEncoder {
+ public:
+  LaneEncoder(const Recording& recording, const Keys& keys, const std::vector<int64_t>& offsets,
+              const EncodedLane& lane)
+      : recording_(recording), keys_(keys), offsets_(offsets), lane_(lane) {}
+
+  // First pass: what the words will have to hold.
+  void Measure(uint32_t allocation) {
+    const int offset_bits = std::bit_width(Granule(allocation));
+    // A code of k bits holds keys below 2^k - 1.
+    const int key_bits = std::bit_width(uint64_t{keys_.of[allocation]} + 1);
+    ++sizes_[offset_bits][key_bits];
+    ++allocations_;
+  }
+
+  // Between the passes: splits a word so that as few allocations as possible are far.
+  void ChooseSplit() {
+    const int most_key_bits = std::bit_width(keys_.keys.size() - 1);
+    uint64_t best = UINT64_MAX;
+    for (int bits = kWordBits - most_key_bits; bits < kWordBits; ++bits) {
+      uint64_t far = 0;
+      for (int offset = 0; offset < 64; ++offset) {
+        for (int key = 0; key < 64; ++key) {
+          if (offset > bits || key > kWordBits - bits) far += sizes_[offset][key];
+        }
+      }
+      if (far < best) {
+        best = far;
+        offset_bits_ = bits;
+      }
+    }
+    placements_.reserve(allocations_);
+    words_.reserve(2 * allocations_ + 2 * best + 16);
+  }
+
+  void Allocate(uint32_t allocation) {
+    Turn();
+    const uint64_t granule = Granule(allocation);
+    const uint32_t key = keys_.of[allocation];
+    const uint32_t far_code = (1u << (kWordBits - offset_bits_)) - 1;
+    const auto birth = static_cast<uint32_t>(words_.size());
+    if (granule >> offset_bits_ == 0 && key < far_code) {
+      words_.push_back(key << offset_bits_ | static_cast<uint32_t>(granule));
+    } else {
+      words_.push_back(far_code << offset_bits_);
+      words_.push_back(key);
+      words_.push_back(static_cast<uint32_t>(granule));
+    }
+    placement_of_[allocation] = static_cast<uint32_t>(placements_.size());
+    placements_.push_back({static_cast<uint32_t>(granule), birth, kNeverDies, key});
+  }
+
+  void Free(uint32_t allocation) {
+    Turn();
+    const bool own =
+        lane_.thread == kNone || recording_.allocations[allocation].free_thread == lane_.thread;
+    const auto granule = static_cast<uint32_t>(Granule(allocation));
+    const auto entry = placement_of_.find(allocation);
+    placements_[entry->second].death = static_cast<uint32_t>(words_.size());
+    placement_of_.erase(entry);
+    if (own) {
+      words_.push_back(kFreeBit | granule);
+    } else {
+      words_.push_back(kDrain);
+      words_.push_back(granule);
+    }
+  }
+
+  void End() {
+    words_.push_back(kEnd);
+    std::sort(placements_.begin(), placements_.end(), [](const Placement& a, const Placement& b) {
+      return std::tie(a.offset, a.birth) < std::tie(b.offset, b.birth);
+    });
+  }
+
+  const std::vector<uint32_t>& words() const { return words_; }
+  const std::vector<Placement>& placements() const { return placements_; }
+  int offset_bits() const { return offset_bits_; }
+
+ private:
+  uint64_t Granule(uint32_t allocation) const {
+    return (static_cast<uint64_t>(offsets_[allocation]) - lane_.box_offset) / kGranule;
+  }
+
+  void Turn() {
+    if (words_.size() < next_turn_) return;
+    words_.push_back(kTurn);
+    next_turn_ = words_.size() + kTurnWords;
+  }
+
+  const Recording& recording_;
+  const Keys& keys_;
+  const std::vector<int64_t>& offsets_;
+  const EncodedLane& lane_;
+  std::array<std::array<uint64_t, 64>, 64> sizes_{};
+  uint64_t allocations_ = 0;
+  int offset_bits_ = 16;
+  size_t next_turn_ = kTurnWords;
+  std::vector<uint32_t> words_;
+  std::vector<Placement> placements_;
+  absl::flat_hash_map<uint32_t, uint32_t> placement_of_;  // of live allocations
+};
+
+// The file, table by table.
+class File {
+ public:
+  File() : bytes_(sizeof(PlanHeader), '\0') {}
+
+  template <typename T>
+  PlanTable Add(const std::vector<T>& entries) {
+    Align();
+    const PlanTable table{bytes_.size(), entries.size()};
+    bytes_.append(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(T));
+    return table;
+  }
+
+  // Tables may grow piece by piece, when nothing else is added in between.
+  template <typename T>
+  void Extend(PlanTable& table, const std::vector<T>& entries) {
+    if (table.count == 0) {
+      Align();
+      table.offset = bytes_.size();
+    }
+    table.count += entries.size();
+    bytes_.append(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(T));
+  }
+
+  uint32_t AddString(std::string_view text, uint32_t* length) {
+    const auto offset = static_cast<uint32_t>(strings_.size());
+    strings_.insert(strings_.end(), text.begin(), text.end());
+    *length = static_cast<uint32_t>(text.size());
+    return offset;
+  }
+
+  std::string Finish(PlanHeader header) {
+    header.strings = Add(strings_);
+    Align();
+    header.file_bytes = bytes_.size();
+    header.checksum = 0;
+    std::memcpy(bytes_.data(), &header, sizeof(header));
+    header.checksum = XXH3_64bits(bytes_.data(), bytes_.size());
+    std::memcpy(bytes_.data(), &header, sizeof(header));
+    return std::move(bytes_);
+  }
+
+ private:
+  void Align() { bytes_.resize((bytes_.size() + kTableAlignment - 1) & ~(kTableAlignment - 1)); }
+
+  std::string bytes_;
+  std::vector<char> strings_;
+};
+
+}  // namespace
+
+std::vector<uint64_t> BlockBytes(const Recording& recording) {
+  std::vector<uint64_t> bytes;
+  bytes.reserve(recording.allocations.size());
+  const auto round = [](uint64_t size) {
+    return std::max(kGranule, (size + kGranule - 1) & ~(kGranule - 1));
+  };
+  for (const Allocation& allocation : recording.allocations) {
+    bytes.push_back(round(allocation.size));
+  }
+  for (const auto& [allocation, answer] : recording.usable_answers) {
+    bytes[allocation] = std::max(bytes[allocation], round(answer));
+  }
+  return bytes;
+}
+
+std::string EncodePlan(const Recording& recording, const std::vector<uint64_t>& block_bytes,
+                       const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
+                       uint64_t arena_bytes, uint64_t max_load) {
+  const Keys keys = FindKeys(recording, block_bytes);
+  std::vector<LaneEncoder> encoders;
+  std::vector<uint32_t> lane_of(recording.threads.size(), 0);
+  encoders.reserve(lanes.size());
+  for (uint32_t i = 0; i < lanes.size(); ++i) {
+    encoders.emplace_back(recording, keys, offsets, lanes[i]);
+    if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = i;
+  }
+  const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder& {
+    return encoders[lane_of[recording.allocations[allocation].thread]];
+  };
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) encoder_of(i).Measure(i);
+  for (LaneEncoder& encoder : encoders) encoder.ChooseSplit();
+  for (const Step& step : StepsOf(recording)) {
+    if (step.allocation == kNone) continue;  // a free of something never seen allocated
+    if ((step.allocation & Step::kFreeFlag) == 0) {
+      encoder_of(step.allocation).Allocate(step.allocation);
+    } else {
+      const uint32_t allocation = step.allocation & ~Step::kFreeFlag;
+      encoder_of(allocation).Free(allocation);
+    }
+  }
+
+  File file;
+  PlanHeader header{};
+  header.magic = kPlanMagic;
+  header.version = kPlanVersion;
+  header.byte_order = kPlanByteOrder;
+  header.place = recording.process.place;
+  header.root = recording.process.start_order == 0 ? 1 : 0;
+  header.arena_bytes = arena_bytes;
+  header.max_load = max_load;
+  header.events = recording.events;
+  std::vector<PlanModule> modules;
+  for (const trace::Module& module : recording.modules) {
+    PlanModule entry{};
+    entry.path_offset = file.AddString(module.path, &entry.path_bytes);
+    entry.build_id_offset = file.AddString(module.build_id, &entry.build_id_bytes);
+    modules.push_back(entry);
+  }
+  header.executable_offset = file.AddString(recording.process.executable, &header.executable_bytes);
+  header.build_id_offset = file.AddString(recording.process.build_id, &header.build_id_bytes);
+  header.modules = file.Add(modules);
+  header.keys = file.Add(keys.keys);
+  std::vector<PlanLane> entries;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    encoders[i].End();
+    PlanLane entry{};
+    entry.path = lanes[i].path;
+    entry.box_offset = lanes[i].box_offset;
+    entry.box_bytes = lanes[i].box_bytes;
+    entry.first_word = header.words.count;
+    entry.words = encoders[i].words().size();
+    entry.offset_bits = static_cast<uint32_t>(encoders[i].offset_bits());
+    file.Extend(header.words, encoders[i].words());
+    entries.push_back(entry);
+  }
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    entries[i].first_placement = header.placements.count;
+    entries[i].placements = encoders[i].placements().size();
+    file.Extend(header.placements, encoders[i].placements());
+  }
+  header.lanes = file.Add(entries);
+  return file.Finish(header);
+}
+
+}  // namespace reprise::replay

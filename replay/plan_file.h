@@ -1,0 +1,51 @@
+// Plan files on disk.
+#ifndef REPRISE_REPLAY_PLAN_FILE_H_
+#define REPRISE_REPLAY_PLAN_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "replay/plan_format.h"
+#include "trace/recording.h"
+
+namespace reprise::replay {
+
+// A plan file in memory, verified: its checksum is right, so its tables are what was written.
+class PlanFile {
+ public:
+  // Errors, one line that begins with the path: it cannot be read (Unavailable, with the errno
+  // text); it is no plan, is damaged or cut short (InvalidArgument, DataLoss); it is of a newer
+  // version (Unimplemented).
+  static absl::StatusOr<PlanFile> Read(const std::string& path);
+
+  const PlanHeader& header() const { return *reinterpret_cast<const PlanHeader*>(bytes_.data()); }
+  template <typename T>
+  const T* table(const PlanTable& table) const {
+    return reinterpret_cast<const T*>(bytes_.data() + table.offset);
+  }
+  std::string String(uint32_t offset, uint32_t length) const {
+    return std::string(table<char>(header().strings) + offset, length);
+  }
+
+ private:
+  explicit PlanFile(std::vector<char> bytes) : bytes_(std::move(bytes)) {}
+  std::vector<char> bytes_;
+};
+
+// Writes `bytes` as a whole: a temporary file beside `path`, then a rename.
+absl::Status WritePlanFile(const std::string& path, const std::string& bytes);
+
+// The offset of each allocation of `recording`, from the arena's start. InvalidArgument when the
+// plan was made for another recording.
+absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
+                                                 const trace::Recording& recording);
+
+// The plan files that `path` stands for: itself, or the *.plan files of a directory, by name.
+absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path);
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_PLAN_FILE_H_
