@@ -43,6 +43,8 @@ def main():
                 result["seconds"],
             )
         )
+    print("\n  The plan's fragmentation is its makespan above the max load; an allocator's is the pages it ever")
+    print("  used above the max load. Each performed the same recording in a process of its own.")
 
 
 if __name__ == "__main__":
