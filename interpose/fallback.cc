@@ -13,7 +13,7 @@ namespace {
 
 enum ArenaState : int { kNotMade = 0, kMade, kRefused };
 
-SpinLock arena_lock;
+constinit SpinLock arena_lock;
 int arena_state;
 mi_arena_id_t arena_id;
 void* freed_later;  // atomic: list of blocks, linked through their first words

@@ -15,7 +15,7 @@
 
 namespace reprise::interpose {
 
-Process process;
+constinit Process process;
 
 namespace {
 

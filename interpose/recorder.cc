@@ -48,7 +48,7 @@ struct Spool {
   uint64_t module_end[kMaxModules];
 };
 
-Spool spool;
+constinit Spool spool{};
 
 char* ChunkAt(uint64_t index) {
   return reinterpret_cast<char*>(spool.header) + kSpoolChunksOffset + index * kSpoolChunkBytes;

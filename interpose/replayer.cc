@@ -44,7 +44,7 @@ struct Replay {
   uint8_t* module_known;  // per module of the plan: its keys have their addresses
 };
 
-Replay replay_state;
+constinit Replay replay_state{};
 
 // Keeps a signal handler that allocates out of the thread's lane and heap while they change.
 class Busy {
