@@ -5,12 +5,26 @@ namespace reprise::planner {
 
 using Kind = Portfolio::Kind;
 
+namespace {
+
+// Above this a placement in an arbitrary order takes seconds, a sweep over time still tenths.
+constexpr uint32_t kLarge = 200'000;
+
+}  // namespace
+
 void RunAuto(Search& search, const std::string&) {
-  if (search.problem.plain) {
+  const Problem& problem = search.problem;
+  Portfolio portfolio(search);
+  const bool sweepable = problem.plain && problem.size() > 0;
+  if (sweepable) {
     RunSweepBestFit(search, "sweep_best_fit");
     if (search.Done()) return;
+    portfolio.TryPeakSweeps();
   }
-  Portfolio portfolio(search);
+  if (sweepable && problem.size() > kLarge) {
+    portfolio.Improve({Kind::kPeakSweep});
+    return;
+  }
   portfolio.TryOrders({{Fit::kFirst, "max_load"},
                        {Fit::kFirst, "size"},
                        {Fit::kFirst, "area"},
@@ -21,11 +35,13 @@ void RunAuto(Search& search, const std::string&) {
                        {Fit::kBest, "max_load"},
                        {Fit::kBest, "size"},
                        {Fit::kBest, "area"}});
-  if (Portfolio::SuitsValleySearch(search.problem)) {
+  if (Portfolio::SuitsValleySearch(problem)) {
     portfolio.Improve({Kind::kValley, Kind::kValleyRelaxed, Kind::kValley, Kind::kSampleFirstFit,
                        Kind::kValley, Kind::kValleyRelaxed, Kind::kValley, Kind::kSampleBestFit});
+  } else if (sweepable) {
+    portfolio.Improve({Kind::kSampleFirstFit, Kind::kPeakSweep, Kind::kSampleBestFit});
   } else {
-    portfolio.Improve({Kind::kSampleFirstFit, Kind::kSampleBestFit, Kind::kSampleFirstFit});
+    portfolio.Improve({Kind::kSampleFirstFit, Kind::kSampleBestFit});
   }
 }
 

@@ -80,35 +80,61 @@ uint32_t FreeBlocks::NewBlock() {
   return static_cast<uint32_t>(blocks_.size() - 1);
 }
 
-uint32_t FreeBlocks::Take(int64_t size) {
-  uint32_t found = FindFree(size);
-  if (found == kNone) {
-    if (last_ != kNone && blocks_[last_].free) {
-      // The free block below the top grows with it.
-      DropFromBin(last_);
-      top_ = blocks_[last_].address + size;
-      blocks_[last_].size = size;
-      return last_;
-    }
-    found = NewBlock();
-    blocks_[found] = {top_, size, last_, kNone, kNone, kNone, false};
-    if (last_ != kNone) blocks_[last_].after = found;
-    last_ = found;
-    top_ += size;
-    return found;
+// Takes [address, address + size) out of a free block.
+uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
+  DropFromBin(block);
+  const int64_t front = address - blocks_[block].address;
+  if (front > 0) {
+    const uint32_t head = NewBlock();
+    Block& b = blocks_[block];
+    blocks_[head] = {b.address, front, b.before, block, kNone, kNone, true};
+    if (b.before != kNone) blocks_[b.before].after = head;
+    b.before = head;
+    b.address = address;
+    b.size -= front;
+    PutIntoBin(head);
   }
-  DropFromBin(found);
-  const int64_t rest = blocks_[found].size - size;
-  if (rest == 0) return found;
-  const uint32_t tail = NewBlock();
-  Block& block = blocks_[found];
-  blocks_[tail] = {block.address + size, rest, found, block.after, kNone, kNone, true};
-  if (block.after != kNone) blocks_[block.after].before = tail;
-  if (last_ == found) last_ = tail;
-  block.after = tail;
-  block.size = size;
-  PutIntoBin(tail);
-  return found;
+  const int64_t rest = blocks_[block].size - size;
+  if (rest > 0) {
+    const uint32_t tail = NewBlock();
+    Block& b = blocks_[block];
+    blocks_[tail] = {address + size, rest, block, b.after, kNone, kNone, true};
+    if (b.after != kNone) blocks_[b.after].before = tail;
+    if (last_ == block) last_ = tail;
+    b.after = tail;
+    b.size = size;
+    PutIntoBin(tail);
+  }
+  return block;
+}
+
+uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
+  if (last_ != kNone && blocks_[last_].free) {
+    // The free block below the top grows with it.
+    const uint32_t block = last_;
+    DropFromBin(block);
+    top_ = address + size;
+    blocks_[block].size = top_ - blocks_[block].address;
+    PutIntoBin(block);
+    return Carve(block, address, size);
+  }
+  const auto append = [&](int64_t from, int64_t units) {
+    const uint32_t block = NewBlock();
+    blocks_[block] = {from, units, last_, kNone, kNone, kNone, false};
+    if (last_ != kNone) blocks_[last_].after = block;
+    last_ = block;
+    return block;
+  };
+  if (address > top_) PutIntoBin(append(top_, address - top_));
+  top_ = address + size;
+  return append(address, size);
+}
+
+uint32_t FreeBlocks::Take(int64_t size) {
+  const uint32_t found = FindFree(size);
+  if (found != kNone) return Carve(found, blocks_[found].address, size);
+  const bool room_below_top = last_ != kNone && blocks_[last_].free;
+  return Append(room_below_top ? blocks_[last_].address : top_, size);
 }
 
 void FreeBlocks::Free(uint32_t handle) {

@@ -18,6 +18,16 @@ class FreeBlocks {
 
   // Takes `size` units from the best free block, or from the top when none fits. Returns a handle.
   uint32_t Take(int64_t size);
+
+  // The same where not all of a free block may be used: `place(lower, upper)` returns an address at
+  // or above `lower` at which `size` units would be legal, and the block is passed over when they
+  // do not end at or below `upper`. Above the top everything is free. Tries at most a few dozen.
+  template <typename Place>
+  uint32_t TakeWhere(int64_t size, Place place);
+
+  // Puts a block at `address`, at or above the top, and leaves the room between free.
+  uint32_t Append(int64_t address, int64_t size);
+
   void Free(uint32_t handle);
 
   int64_t address(uint32_t handle) const { return blocks_[handle].address; }
@@ -28,6 +38,7 @@ class FreeBlocks {
   static constexpr int kPerDoubling = 32;
   static constexpr int kBins = 60 * kPerDoubling;
   static constexpr int kDepth = 24;
+  static constexpr int kTries = 48;
 
   struct Block {
     int64_t address;
@@ -42,6 +53,7 @@ class FreeBlocks {
   static int BinOf(int64_t size);
   uint32_t NewBlock();
   uint32_t FindFree(int64_t size) const;
+  uint32_t Carve(uint32_t block, int64_t address, int64_t size);
   int NextBin(int bin) const;
   void PutIntoBin(uint32_t block);
   void DropFromBin(uint32_t block);
@@ -54,6 +66,30 @@ class FreeBlocks {
   std::array<uint64_t, kBins / 64 + 1> used_{};
   uint64_t used_words_ = 0;
 };
+
+template <typename Place>
+uint32_t FreeBlocks::TakeWhere(int64_t size, Place place) {
+  const uint32_t best = FindFree(size);
+  if (best != kNone) {
+    const auto try_block = [&](uint32_t b) -> int64_t {
+      const int64_t end = blocks_[b].address + blocks_[b].size;
+      const int64_t address = place(blocks_[b].address, end);
+      return address + size <= end ? address : -1;
+    };
+    if (const int64_t address = try_block(best); address >= 0) return Carve(best, address, size);
+    int tries = 1;
+    for (int bin = NextBin(BinOf(size)); bin >= 0 && tries < kTries;
+         bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
+      for (uint32_t b = bins_[bin]; b != kNone && tries < kTries; b = blocks_[b].bin_after) {
+        if (blocks_[b].size < size || b == best) continue;
+        if (const int64_t address = try_block(b); address >= 0) return Carve(b, address, size);
+        ++tries;
+      }
+    }
+  }
+  const bool room_below_top = last_ != kNone && blocks_[last_].free;
+  return Append(place(room_below_top ? blocks_[last_].address : top_, INT64_MAX), size);
+}
 
 }  // namespace reprise::planner
 

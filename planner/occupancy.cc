@@ -203,6 +203,16 @@ int64_t Occupancy::FirstFit(uint32_t job, int64_t from, int64_t limit) {
   return Advance(job, from, limit);
 }
 
+bool Occupancy::Look(uint32_t job) {
+  CollectAll(job);
+  return !cursors_.empty();
+}
+
+int64_t Occupancy::FirstFitAgain(uint32_t job, int64_t from, int64_t limit) {
+  for (Cursor& cursor : cursors_) cursor.at = 0;
+  return Advance(job, from, limit);
+}
+
 // By how much the job at `address`, where Advance() stopped, could move up.
 int64_t Occupancy::Slack(int64_t address) {
   int64_t slack = INT64_MAX;

@@ -38,6 +38,11 @@ class Occupancy {
   // stop early with some address above `limit`.
   int64_t FirstFit(uint32_t job, int64_t from = 0, int64_t limit = INT64_MAX);
 
+  // For several queries of one job: whether there is anything in its span, and the first fit from
+  // an address on. Every query starts anew. Nothing may be placed in between.
+  bool Look(uint32_t job);
+  int64_t FirstFitAgain(uint32_t job, int64_t from, int64_t limit);
+
   // The legal address whose free room exceeds the job's need by the least; ties: the lowest.
   // Addresses above `limit` count only when there is no other.
   int64_t BestFit(uint32_t job, int64_t limit = INT64_MAX);

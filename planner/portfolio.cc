@@ -54,6 +54,31 @@ void Portfolio::TryOrders(const std::vector<NamedOrder>& orders) {
   });
 }
 
+PeakSweep& Portfolio::SweepOf(Worker& worker) {
+  if (!worker.sweep) worker.sweep = std::make_unique<PeakSweep>(*peak_tables_);
+  return *worker.sweep;
+}
+
+void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker) {
+  Addresses addresses =
+      SweepOf(worker).Run(recipe, search_.record.Limit(rank), [&] { return search_.Stop(rank); });
+  if (addresses.empty()) return;
+  const int64_t makespan = Makespan(search_.problem, addresses);
+  search_.record.Offer(std::move(addresses), makespan, "peak_sweep", rank);
+}
+
+void Portfolio::TryPeakSweeps() {
+  if (!peak_tables_) peak_tables_ = std::make_unique<PeakTables>(search_.problem);
+  const int64_t first_rank = next_rank_;
+  next_rank_ += PeakSweep::kRecipes;
+  ParallelFor(search_.threads, PeakSweep::kRecipes, [&](int64_t i, int w) {
+    const int64_t rank = first_rank + i;
+    if (search_.Stop(rank)) return false;
+    Sweep(SweepOf(workers_[w]).Standard(static_cast<int>(i)), rank, workers_[w]);
+    return true;
+  });
+}
+
 void Portfolio::SampleOrder(Fit fit, int64_t rank, Worker& worker) {
   Random random(search_.options.seed, rank);
   const std::vector<uint32_t> order = sampler_->Draw(random);
@@ -83,7 +108,13 @@ void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& 
 
 void Portfolio::Improve(const std::vector<Kind>& kinds) {
   const int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
-  if (!sampler_) sampler_ = std::make_unique<OrderSampler>(search_.problem);
+  for (const Kind kind : kinds) {
+    const bool samples = kind == Kind::kSampleFirstFit || kind == Kind::kSampleBestFit;
+    if (samples && !sampler_) sampler_ = std::make_unique<OrderSampler>(search_.problem);
+    if (kind == Kind::kPeakSweep && !peak_tables_) {
+      peak_tables_ = std::make_unique<PeakTables>(search_.problem);
+    }
+  }
   for (int64_t done = 0; done < most && !search_.Done() && !search_.OutOfTime();) {
     const int64_t first_rank = next_rank_;
     const int64_t count = std::min(kRound, most - done);
@@ -107,6 +138,11 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
         case Kind::kSampleBestFit:
           SampleOrder(Fit::kBest, rank, worker);
           break;
+        case Kind::kPeakSweep: {
+          Random random(search_.options.seed, rank);
+          Sweep(SweepOf(worker).Draw(random), rank, worker);
+          break;
+        }
         case Kind::kValley:
           Valley(bound, attempts[i], rank, worker);
           break;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/fit.h"
+#include "planner/peak_sweep.h"
 #include "planner/sampled_order.h"
 #include "planner/search.h"
 #include "planner/valley_search.h"
@@ -28,7 +29,10 @@ class Portfolio {
   };
   void TryOrders(const std::vector<NamedOrder>& orders);
 
-  enum class Kind { kSampleFirstFit, kSampleBestFit, kValley, kValleyRelaxed };
+  // The peak sweeps that are worth trying first.
+  void TryPeakSweeps();
+
+  enum class Kind { kSampleFirstFit, kSampleBestFit, kPeakSweep, kValley, kValleyRelaxed };
 
   // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
   // up or options.iterations attempts were made.
@@ -40,15 +44,19 @@ class Portfolio {
  private:
   struct Worker {
     std::unique_ptr<Occupancy> occupancy;
+    std::unique_ptr<PeakSweep> sweep;
     std::unique_ptr<ValleySearch> valley;
   };
 
   void SampleOrder(Fit fit, int64_t rank, Worker& worker);
   void Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
+  void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
+  PeakSweep& SweepOf(Worker& worker);
   Occupancy& OccupancyOf(Worker& worker);
 
   Search& search_;
   std::unique_ptr<OrderSampler> sampler_;
+  std::unique_ptr<PeakTables> peak_tables_;
   std::vector<Worker> workers_;
   int64_t next_rank_ = 1;
   int64_t valley_attempts_ = 0;

@@ -161,21 +161,46 @@ int64_t Makespan(const Problem& problem, const std::vector<int64_t>& addresses) 
   return makespan;
 }
 
-std::vector<int64_t> MaxLoadInSpan(const Problem& problem) {
-  const uint32_t width = problem.sections;
-  std::vector<int64_t> tree(2 * size_t{width});
-  std::copy(problem.load.begin(), problem.load.end(), tree.begin() + width);
-  for (uint32_t i = width; i-- > 1;) tree[i] = std::max(tree[2 * i], tree[2 * i + 1]);
-  std::vector<int64_t> most(problem.size());
-  for (uint32_t j = 0; j < problem.size(); ++j) {
-    int64_t best = 0;
-    for (uint32_t l = problem.jobs[j].lower + width, r = problem.jobs[j].upper + width; l < r;
-         l /= 2, r /= 2) {
-      if (l % 2 == 1) best = std::max(best, tree[l++]);
-      if (r % 2 == 1) best = std::max(best, tree[--r]);
-    }
-    most[j] = best;
+namespace {
+
+// A segment tree of maxima over the sections' loads.
+class LoadTree {
+ public:
+  explicit LoadTree(const Problem& problem)
+      : width_(problem.sections), tree_(2 * size_t{problem.sections}) {
+    std::copy(problem.load.begin(), problem.load.end(), tree_.begin() + width_);
+    for (uint32_t i = width_; i-- > 1;) tree_[i] = std::max(tree_[2 * i], tree_[2 * i + 1]);
   }
+
+  int64_t MaxWithin(const Job& job) const {
+    int64_t most = 0;
+    for (uint32_t l = job.lower + width_, r = job.upper + width_; l < r; l /= 2, r /= 2) {
+      if (l % 2 == 1) most = std::max(most, tree_[l++]);
+      if (r % 2 == 1) most = std::max(most, tree_[--r]);
+    }
+    return most;
+  }
+
+ private:
+  uint32_t width_;
+  std::vector<int64_t> tree_;
+};
+
+}  // namespace
+
+std::vector<int64_t> MaxLoadInSpan(const Problem& problem, const std::vector<uint32_t>& jobs) {
+  const LoadTree tree(problem);
+  std::vector<int64_t> most;
+  most.reserve(jobs.size());
+  for (const uint32_t j : jobs) most.push_back(tree.MaxWithin(problem.jobs[j]));
+  return most;
+}
+
+std::vector<int64_t> MaxLoadInSpan(const Problem& problem) {
+  const LoadTree tree(problem);
+  std::vector<int64_t> most;
+  most.reserve(problem.size());
+  for (const Job& job : problem.jobs) most.push_back(tree.MaxWithin(job));
   return most;
 }
 

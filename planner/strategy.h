@@ -26,6 +26,7 @@ void RunBump(Search& search, const std::string& name);
 void RunSweepBestFit(Search& search, const std::string& name);
 void RunFirstFitInOrder(Search& search, const std::string& name);
 void RunBestFitInOrder(Search& search, const std::string& name);
+void RunPeakSweep(Search& search, const std::string& name);
 void RunSampledOrders(Search& search, const std::string& name);
 void RunValleySearch(Search& search, const std::string& name);
 

@@ -1,0 +1,198 @@
+#include "planner/peak_sweep.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "planner/portfolio.h"
+#include "planner/sort.h"
+#include "planner/strategy.h"
+
+namespace reprise::planner {
+namespace {
+
+constexpr uint32_t kMostRocks = 16384;
+
+}  // namespace
+
+PeakTables::PeakTables(const Problem& the_problem)
+    : problem(the_problem), births(Births(the_problem)), deaths(Deaths(the_problem)) {
+  peak = static_cast<uint32_t>(std::max_element(problem.load.begin(), problem.load.end()) -
+                               problem.load.begin());
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    if (problem.jobs[j].lower <= peak && peak < problem.jobs[j].upper) at_peak.push_back(j);
+  }
+  // What is born in one section lives together, so its order is ours. The backward sweep sees
+  // deaths as births.
+  const auto larger = [&](uint32_t a, uint32_t b) {
+    const int64_t size_a = problem.jobs[a].size;
+    const int64_t size_b = problem.jobs[b].size;
+    return size_a != size_b ? size_a > size_b : a < b;
+  };
+  for (Groups* groups : {&births, &deaths}) {
+    for (size_t g = 0; g + 1 < groups->first.size(); ++g) {
+      const auto begin = groups->ids.begin() + groups->first[g];
+      const auto end = groups->ids.begin() + groups->first[g + 1];
+      if (end - begin > 1) std::sort(begin, end, larger);
+    }
+  }
+  const uint32_t count = std::min(problem.size() / 8, kMostRocks);
+  largest.resize(problem.size());
+  for (uint32_t j = 0; j < problem.size(); ++j) largest[j] = j;
+  std::nth_element(largest.begin(), largest.begin() + count, largest.end(), larger);
+  largest.resize(count);
+  largest.shrink_to_fit();
+  std::sort(largest.begin(), largest.end(), larger);
+  max_load = MaxLoadInSpan(problem, largest);
+}
+
+PeakSweep::PeakSweep(const PeakTables& tables)
+    : tables_(tables), problem_(tables.problem), handles_(problem_.size()) {}
+
+PeakSweep::Recipe PeakSweep::Standard(int number) const {
+  constexpr std::array<uint32_t, kRecipes / kStacks> kRocks = {0, 64, 512, 4096};
+  const size_t rocks = std::min<size_t>(kRocks[number / kStacks], tables_.largest.size());
+  return {{tables_.largest.begin(), tables_.largest.begin() + rocks},
+          static_cast<Stack>(number % kStacks)};
+}
+
+PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
+  const double most = std::max<double>(static_cast<double>(tables_.largest.size()), 1);
+  const auto rocks = static_cast<uint32_t>(std::pow(most, 0.3 + 0.7 * random.Unit()));
+  const double a = std::tan(random.Unit() * 1.57);
+  const double b = random.Unit() * 2;
+  const double g = random.Unit() * 2 - 0.5;
+  const double jitter = std::pow(random.Unit(), 2);
+  std::vector<std::pair<double, uint32_t>> scored;
+  for (uint32_t i = 0; i < rocks && i < tables_.largest.size(); ++i) {
+    const uint32_t j = tables_.largest[i];
+    const double score = a * std::log(static_cast<double>(tables_.max_load[i])) +
+                         b * std::log(static_cast<double>(problem_.jobs[j].size)) +
+                         g * std::log(static_cast<double>(problem_.lifespan(j))) +
+                         jitter * random.Unit();
+    scored.emplace_back(-score, j);
+  }
+  std::sort(scored.begin(), scored.end());
+  Recipe recipe;
+  for (const auto& [score, job] : scored) recipe.rocks.push_back(job);
+  recipe.stack = static_cast<Stack>(random.Below(kStacks));
+  return recipe;
+}
+
+bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit) {
+  rocky_ = !rocks.empty();
+  if (!rocky_) return true;
+  if (occupancy_) {
+    occupancy_->Clear();
+  } else {
+    occupancy_ = std::make_unique<Occupancy>(problem_);
+  }
+  for (const uint32_t rock : rocks) {
+    handles_[rock] = kRock;
+    const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
+    const int64_t address = occupancy_->FirstFit(rock, 0, highest);
+    if (address > highest) return false;
+    addresses_[rock] = address;
+    occupancy_->Place(rock, address);
+  }
+  return true;
+}
+
+void PeakSweep::Put(uint32_t job, FreeBlocks& space) {
+  const int64_t size = problem_.jobs[job].size;
+  if (rocky_ && occupancy_->Look(job)) {
+    handles_[job] = space.TakeWhere(size, [&](int64_t lower, int64_t upper) {
+      return occupancy_->FirstFitAgain(job, lower, upper - size);
+    });
+  } else {
+    handles_[job] = space.Take(size);
+  }
+  addresses_[job] = space.address(handles_[job]);
+}
+
+void PeakSweep::StackAtPeak(Stack stack, FreeBlocks& space) {
+  std::vector<KeyedId> order;
+  for (const uint32_t j : tables_.at_peak) {
+    const Job& job = problem_.jobs[j];
+    if (IsRock(j)) continue;
+    switch (stack) {
+      case Stack::kSoonestDead:
+        order.push_back({job.upper, j});
+        break;
+      case Stack::kLatestDead:
+        order.push_back({~uint64_t{job.upper}, j});
+        break;
+      case Stack::kLatestBorn:
+        order.push_back({~uint64_t{job.lower}, j});
+        break;
+      case Stack::kEarliestBorn:
+        order.push_back({job.lower, j});
+        break;
+      case Stack::kLargest:
+        order.push_back({Descending(job.size), j});
+        break;
+    }
+  }
+  std::vector<KeyedId> scratch;
+  SortByKey(order, scratch);
+  for (const KeyedId& item : order) Put(item.id, space);
+}
+
+// The same blocks at the same addresses in a space of their own.
+void PeakSweep::RestorePeak(FreeBlocks& space) {
+  std::vector<KeyedId> order;
+  for (const uint32_t j : tables_.at_peak) {
+    if (!IsRock(j)) order.push_back({Ascending(addresses_[j]), j});
+  }
+  std::vector<KeyedId> scratch;
+  SortByKey(order, scratch);
+  for (const KeyedId& item : order) {
+    handles_[item.id] = space.Append(addresses_[item.id], problem_.jobs[item.id].size);
+  }
+}
+
+bool PeakSweep::Sweep(bool forwards, FreeBlocks& space, int64_t limit,
+                      const std::function<bool()>& stop) {
+  // Backwards, what is born in section s dies there, and what is dead in s + 1 is born.
+  const Groups& arrivals = forwards ? tables_.births : tables_.deaths;
+  const Groups& departures = forwards ? tables_.deaths : tables_.births;
+  const uint32_t steps = forwards ? problem_.sections - 1 - tables_.peak : tables_.peak;
+  for (uint32_t step = 1; step <= steps; ++step) {
+    const uint32_t group = forwards ? tables_.peak + step : tables_.peak - step + 1;
+    for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
+      const uint32_t job = departures.ids[i];
+      if (!IsRock(job)) space.Free(handles_[job]);
+    }
+    for (uint32_t i = arrivals.first[group]; i < arrivals.first[group + 1]; ++i) {
+      const uint32_t job = arrivals.ids[i];
+      if (!IsRock(job)) Put(job, space);
+    }
+    if (space.top() >= limit || ((step & 4095) == 0 && stop())) return false;
+  }
+  return true;
+}
+
+Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop) {
+  if (problem_.sections == 0) return {};
+  addresses_.assign(problem_.size(), 0);
+  std::fill(handles_.begin(), handles_.end(), 0);
+  if (!PlaceRocks(recipe.rocks, limit)) return {};
+  {
+    FreeBlocks space;
+    StackAtPeak(recipe.stack, space);
+    if (space.top() >= limit || !Sweep(true, space, limit, stop)) return {};
+  }
+  FreeBlocks space;
+  RestorePeak(space);
+  if (!Sweep(false, space, limit, stop)) return {};
+  return std::move(addresses_);
+}
+
+void RunPeakSweep(Search& search, const std::string&) {
+  if (search.problem.size() == 0) return RunBump(search, "bump");
+  Portfolio portfolio(search);
+  portfolio.TryPeakSweeps();
+  portfolio.Improve({Portfolio::Kind::kPeakSweep});
+}
+
+}  // namespace reprise::planner

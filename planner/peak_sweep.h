@@ -1,0 +1,79 @@
+// Packing outward from the peak: the strategy for traces of a heap.
+#ifndef REPRISE_PLANNER_PEAK_SWEEP_H_
+#define REPRISE_PLANNER_PEAK_SWEEP_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "planner/free_blocks.h"
+#include "planner/occupancy.h"
+#include "planner/random.h"
+#include "planner/search.h"
+#include "planner/sweep.h"
+
+namespace reprise::planner {
+
+// What all peak sweeps of a problem share.
+struct PeakTables {
+  explicit PeakTables(const Problem& problem);
+
+  const Problem& problem;
+  Groups births;  // within a section the largest first
+  Groups deaths;
+  uint32_t peak = 0;              // a section of the greatest load
+  std::vector<uint32_t> at_peak;  // the jobs live there
+  std::vector<uint32_t> largest;  // some of the largest jobs, the largest first
+  std::vector<int64_t> max_load;  // in the span of each of them
+};
+
+// Only the peak leaves no room, so it is packed first and without waste: what lives there is
+// stacked. From there two best-fit sweeps run, one forwards and one backwards in time. The load
+// falls behind the peak, and what fragmentation costs is paid out of that slack. A block that needs
+// much room at once would find it in pieces, so the largest buffers ("rocks") are placed before all
+// others, by first fit, and the sweeps flow around them. Plain problems only.
+class PeakSweep {
+ public:
+  // How what lives at the peak is stacked, from below.
+  enum class Stack { kSoonestDead, kLatestBorn, kLatestDead, kEarliestBorn, kLargest };
+  static constexpr int kStacks = 5;
+
+  struct Recipe {
+    std::vector<uint32_t> rocks;  // in the order of their placement
+    Stack stack = Stack::kSoonestDead;
+  };
+
+  explicit PeakSweep(const PeakTables& tables);
+
+  // The `number`-th of a few recipes that are worth trying first; number < kRecipes.
+  static constexpr int kRecipes = 20;
+  Recipe Standard(int number) const;
+
+  // A random one.
+  Recipe Draw(Random& random) const;
+
+  // Empty when the packing would reach `limit`, or when `stop` says so.
+  Addresses Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop);
+
+ private:
+  bool IsRock(uint32_t job) const { return handles_[job] == kRock; }
+  bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit);
+  void StackAtPeak(Stack stack, FreeBlocks& space);
+  void RestorePeak(FreeBlocks& space);
+  bool Sweep(bool forwards, FreeBlocks& space, int64_t limit, const std::function<bool()>& stop);
+  void Put(uint32_t job, FreeBlocks& space);
+
+  static constexpr uint32_t kRock = ~uint32_t{0};
+
+  const PeakTables& tables_;
+  const Problem& problem_;
+  bool rocky_ = false;  // occupancy_ holds the rocks, and there are some
+  std::unique_ptr<Occupancy> occupancy_;
+  std::vector<uint32_t> handles_;
+  Addresses addresses_;
+};
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_PEAK_SWEEP_H_
