@@ -42,7 +42,7 @@ absl::StatusOr<Image> ExamineInstance(const std::string& path) {
   trace::StatisticsBuilder builder(1);
   image.recording = trace::ToRecording(*instance);
   trace::ForEachEvent(image.recording, [&](const trace::Event& event) { builder.Add(event); });
-  image.statistics = builder.Finish(0);
+  image.statistics = builder.Finish({}, 0);
   image.statistics.max_load = static_cast<uint64_t>(trace::MaxLoad(*instance));
   image.statistics.requested_max_load = image.statistics.max_load;
   return image;
@@ -58,7 +58,7 @@ absl::StatusOr<Image> Examine(const std::string& path) {
   const absl::Status status = trace::ReadTrace(
       path, image.recording, [&](const trace::Event& event) { builder.Add(event); });
   if (!status.ok()) return status;
-  image.statistics = builder.Finish(kTopSites);
+  image.statistics = builder.Finish(image.recording.sites, kTopSites);
   return image;
 }
 
@@ -91,7 +91,7 @@ nlohmann::ordered_json Describe(const Image& image) {
 }
 
 nlohmann::ordered_json Sum(const std::vector<Image>& images) {
-  nlohmann::ordered_json sum;
+  nlohmann::ordered_json sum = nlohmann::ordered_json::object();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Image& image : images) {
     list.push_back(Describe(image));

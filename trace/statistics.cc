@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <utility>
 
 #include "trace/reader.h"
 
@@ -63,32 +65,34 @@ void StatisticsBuilder::Add(const Event& event) {
   }
 }
 
-Statistics StatisticsBuilder::Finish(size_t sites) const {
+Statistics StatisticsBuilder::Finish(const std::vector<Site>& sites, size_t count) const {
   Statistics result = statistics_;
   result.never_freed_bytes = requested_load_;
-  std::vector<SitePeak> peaks;
+  std::map<std::pair<uint32_t, uint64_t>, SitePeak> peaks;  // by module and offset
   for (size_t i = 0; i < sites_.size(); ++i) {
-    const SiteLoad& site = sites_[i];
-    const bool changed = site.peak == peaks_;
-    const SitePeak peak{i == 0 ? kNone : static_cast<uint32_t>(i - 1),
-                        changed ? site.peak_bytes : site.bytes,
-                        changed ? site.peak_blocks : site.blocks};
-    if (peak.blocks > 0) peaks.push_back(peak);
+    const SiteLoad& load = sites_[i];
+    const bool changed = load.peak == peaks_;
+    const uint64_t blocks = changed ? load.peak_blocks : load.blocks;
+    if (blocks == 0) continue;
+    const uint32_t index = i == 0 ? kNone : static_cast<uint32_t>(i - 1);
+    // No address is as high as the one that stands for an allocation without a site.
+    const Site site = i == 0 ? Site{.offset = UINT64_MAX} : sites[index];
+    SitePeak& peak =
+        peaks.try_emplace({site.module, site.offset}, SitePeak{.site = index}).first->second;
+    peak.bytes += changed ? load.peak_bytes : load.bytes;
+    peak.blocks += blocks;
   }
-  const size_t count = std::min(sites, peaks.size());
-  std::partial_sort(peaks.begin(), peaks.begin() + static_cast<ptrdiff_t>(count), peaks.end(),
-                    [](const SitePeak& a, const SitePeak& b) {
-                      return a.bytes != b.bytes ? a.bytes > b.bytes : a.site < b.site;
-                    });
-  peaks.resize(count);
-  result.top_sites = std::move(peaks);
+  for (const auto& [place, peak] : peaks) result.top_sites.push_back(peak);
+  std::stable_sort(result.top_sites.begin(), result.top_sites.end(),
+                   [](const SitePeak& a, const SitePeak& b) { return a.bytes > b.bytes; });
+  if (result.top_sites.size() > count) result.top_sites.resize(count);
   return result;
 }
 
-Statistics ComputeStatistics(const Recording& recording, size_t sites) {
+Statistics ComputeStatistics(const Recording& recording, size_t top_sites) {
   StatisticsBuilder builder;
   ForEachEvent(recording, [&](const Event& event) { builder.Add(event); });
-  return builder.Finish(sites);
+  return builder.Finish(recording.sites, top_sites);
 }
 
 }  // namespace reprise::trace

@@ -21,10 +21,11 @@ uint64_t BlockBytes(uint64_t size, uint64_t alignment = kBlockAlignment);
 // Counts by powers of two: entry 0 counts the value 0, entry n the values of [2^(n-1), 2^n).
 using Histogram = std::array<uint64_t, 65>;
 
-// What lived at one call site when the load was at its peak.
+// What the load consisted of at its peak, by return address: sites that differ only in their stack
+// depth count as one.
 struct SitePeak {
-  uint32_t site = kNone;
-  uint64_t bytes = 0;  // rounded as for max_load
+  uint32_t site = kNone;  // one of those sites
+  uint64_t bytes = 0;     // rounded as for max_load
   uint64_t blocks = 0;
 };
 
@@ -49,8 +50,8 @@ class StatisticsBuilder {
 
   void Add(const Event& event);
 
-  // At most `sites` entries in top_sites.
-  Statistics Finish(size_t sites) const;
+  // At most `count` entries in top_sites; `sites` are those of the recording.
+  Statistics Finish(const std::vector<Site>& sites, size_t count) const;
 
  private:
   struct SiteLoad {
@@ -68,8 +69,8 @@ class StatisticsBuilder {
   std::vector<SiteLoad> sites_;  // entry 0: without a site; entry n: site n - 1
 };
 
-// The highest load of a recording that is in memory, and where: as max_load above.
-Statistics ComputeStatistics(const Recording& recording, size_t sites);
+// The statistics of a recording that is in memory.
+Statistics ComputeStatistics(const Recording& recording, size_t top_sites);
 
 }  // namespace reprise::trace
 
