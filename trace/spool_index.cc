@@ -16,6 +16,9 @@ namespace {
 // More chunks in a row than this were never started: the count of chunks is not to be trusted.
 constexpr uint64_t kMaxEmptyChunks = 64;
 
+// Reallocs nest only where signal handlers do.
+constexpr size_t kMaxOpenReallocs = 16;
+
 // A realloc whose outcome stands in another segment of the thread.
 struct OpenRealloc {
   uint32_t thread;
@@ -155,6 +158,8 @@ class Indexer {
   // Pairs each failed realloc with the free that it revokes: the latest of that address.
   void FollowRealloc(const SpoolEvent& event, uint32_t thread, std::vector<OpenRealloc>& open) {
     if (event.kind == kSpoolReallocFree) {
+      // A realloc to size 0 that answers null is followed by nothing.
+      if (open.size() >= kMaxOpenReallocs) open.erase(open.begin());
       open.push_back({thread, event.address, event.stamp, event.position});
     } else if (event.kind == kSpoolReallocAlloc) {
       if (!open.empty()) open.pop_back();

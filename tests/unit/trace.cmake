@@ -1,9 +1,10 @@
-add_library(trace_test_support STATIC trace_random_recording.cc trace_spool_builder.cc)
+add_library(trace_test_support STATIC trace_random_recording.cc trace_spool_builder.cc
+  trace_vectors.cc)
 target_link_libraries(trace_test_support PRIVATE reprise_flags reprise_sanitize
   PUBLIC reprise_trace GTest::gtest PkgConfig::xxhash)
+target_compile_definitions(trace_test_support PUBLIC REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
-foreach(name android compact csv damage spool statistics)
+foreach(name android compact csv damage format spool statistics)
   reprise_test(trace_${name}_test LABEL unit SOURCES trace_${name}_test.cc
                LIBRARIES trace_test_support)
 endforeach()
-target_compile_definitions(trace_csv_test PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

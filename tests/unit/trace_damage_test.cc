@@ -7,6 +7,7 @@
 
 #include "tests/unit/trace_random_recording.h"
 #include "tests/unit/trace_spool_builder.h"
+#include "tests/unit/trace_vectors.h"
 #include "trace/reader.h"
 #include "trace/trace_writer.h"
 
@@ -67,31 +68,33 @@ SpoolBuilder SmallSpool() {
 }
 
 TEST(TraceDamage, EveryTruncationOfATrace) {
-  const std::string bytes = SmallTrace();
-  const uint64_t events = Read(bytes).events;
-  ASSERT_FALSE(Read(bytes).damaged);
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    const Outcome outcome = Read(bytes.substr(0, size));
-    EXPECT_TRUE(outcome.refused || outcome.damaged) << size;
-    EXPECT_LE(outcome.events, events) << size;
+  for (const std::string& bytes : {SmallTrace(), DocumentVector("trace")}) {
+    const uint64_t events = Read(bytes).events;
+    ASSERT_FALSE(Read(bytes).damaged);
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      const Outcome outcome = Read(bytes.substr(0, size));
+      EXPECT_TRUE(outcome.refused || outcome.damaged) << size;
+      EXPECT_LE(outcome.events, events) << size;
+    }
   }
 }
 
 TEST(TraceDamage, EveryBitOfATrace) {
-  std::string bytes = SmallTrace();
-  const uint64_t events = Read(bytes).events;
-  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
-    bytes[bit / 8] ^= static_cast<char>(1 << bit % 8);
-    const Outcome outcome = Read(bytes);
-    EXPECT_TRUE(outcome.refused || outcome.damaged) << bit;
-    EXPECT_LE(outcome.events, events) << bit;
-    bytes[bit / 8] ^= static_cast<char>(1 << bit % 8);
+  for (std::string bytes : {SmallTrace(), DocumentVector("trace")}) {
+    const uint64_t events = Read(bytes).events;
+    for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+      bytes[bit / 8] ^= static_cast<char>(1 << bit % 8);
+      const Outcome outcome = Read(bytes);
+      EXPECT_TRUE(outcome.refused || outcome.damaged) << bit;
+      EXPECT_LE(outcome.events, events) << bit;
+      bytes[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    }
   }
 }
 
 // The room for module records is empty for the greater part: one length stands for many.
-TEST(TraceDamage, EveryTruncationOfASpool) {
-  const std::string bytes = SmallSpool().Bytes();
+void TruncateEverywhere(const SpoolBuilder& spool) {
+  const std::string bytes = spool.Bytes();
   const uint64_t events = Read(bytes).events;
   const auto check = [&](size_t size) {
     const Outcome outcome = Read(bytes.substr(0, size));
@@ -107,8 +110,12 @@ TEST(TraceDamage, EveryTruncationOfASpool) {
   }
 }
 
-TEST(TraceDamage, EveryBitOfASpool) {
-  const SpoolBuilder spool = SmallSpool();
+TEST(TraceDamage, EveryTruncationOfASpool) {
+  TruncateEverywhere(SmallSpool());
+  TruncateEverywhere(VectorSpool());
+}
+
+void FlipEverywhere(const SpoolBuilder& spool) {
   const std::string path = TestPath("small.spool");
   spool.Write(path);
   const std::string bytes = spool.Bytes();
@@ -134,6 +141,11 @@ TEST(TraceDamage, EveryBitOfASpool) {
     flip_all(begin, begin + sizeof(SpoolChunk) + spool.EventBytes(chunk) + 32);
   }
   std::fclose(file);
+}
+
+TEST(TraceDamage, EveryBitOfASpool) {
+  FlipEverywhere(SmallSpool());
+  FlipEverywhere(VectorSpool());
 }
 
 // In a sealed chunk no flip goes unnoticed.
