@@ -30,9 +30,9 @@ constexpr Alias kAliases[] = {{"id", kId},         {"buffer", kId},           {"
                               {"upper", kUpper},   {"end", kUpper},           {"size", kSize},
                               {"offset", kOffset}, {"alignment", kAlignment}, {"gaps", kGaps}};
 
-// A field, without the quotes and the space around it.
-std::vector<std::string> SplitFields(const std::string& line) {
-  std::vector<std::string> fields(1);
+// The fields, without the quotes and the space around them. False: a quote is not closed.
+bool SplitFields(const std::string& line, std::vector<std::string>& fields) {
+  fields.assign(1, "");
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '"') {
@@ -47,7 +47,7 @@ std::vector<std::string> SplitFields(const std::string& line) {
     }
   }
   for (std::string& field : fields) absl::StripAsciiWhitespace(&field);
-  return fields;
+  return !quoted;
 }
 
 bool ParseNumber(const std::string& text, int64_t& value) {
@@ -90,7 +90,8 @@ class Parser {
   }
 
   absl::Status Header(std::string line) {
-    const std::vector<std::string> fields = SplitFields(line);
+    std::vector<std::string> fields;
+    if (!SplitFields(line, fields)) return Expected("closed quotes", Quote(line));
     field_count_ = fields.size();
     for (size_t i = 0; i < fields.size(); ++i) {
       const std::string name = absl::AsciiStrToLower(fields[i]);
@@ -120,8 +121,13 @@ class Parser {
   }
 
   absl::Status Row(std::string line) {
-    std::vector<std::string> fields = SplitFields(line);
-    while (fields.size() > field_count_ && fields.back().empty()) fields.pop_back();
+    std::vector<std::string> fields;
+    if (!SplitFields(line, fields)) return Expected("closed quotes", Quote(line));
+    // Commas too many at the end are of no harm, but must not come before an offset.
+    while (fields.size() > field_count_ && fields.back().empty()) {
+      fields.pop_back();
+      line.erase(line.rfind(','));
+    }
     if (fields.size() != field_count_) {
       return Expected(absl::StrCat(field_count_, " fields"), absl::StrCat(fields.size()));
     }

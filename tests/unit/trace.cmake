@@ -8,3 +8,10 @@ foreach(name android compact csv damage format spool statistics)
   reprise_test(trace_${name}_test LABEL unit SOURCES trace_${name}_test.cc
                LIBRARIES trace_test_support)
 endforeach()
+
+# The fuzz target over its stored corpus, where there is no libFuzzer.
+add_executable(trace_reader_corpus ../fuzz/trace_reader_fuzz.cc ../fuzz/run_corpus.cc)
+target_link_libraries(trace_reader_corpus PRIVATE reprise_flags reprise_sanitize reprise_trace)
+add_test(NAME trace_reader_corpus
+         COMMAND trace_reader_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/trace_reader)
+set_tests_properties(trace_reader_corpus PROPERTIES LABELS unit TIMEOUT 300)

@@ -81,6 +81,7 @@ TEST(TraceCsv, WrongInputsAreNamed) {
       {"id,lower,start,upper,size\n", "f.csv:1: expected one column for lower, found another"},
       {"id,lower,upper,size\na,1,2\n", "f.csv:2: expected 4 fields, found 3"},
       {"id,lower,upper,size\na,1,2,3,4\n", "f.csv:2: expected 4 fields, found 5"},
+      {"id,lower,upper,size\n\"a,1,2,0\n", "f.csv:2: expected closed quotes"},
       {"id,lower,upper,size\na,1,2,0\n", "f.csv:2: expected a size above 0, found 0"},
       {"id,lower,upper,size\n\na,2,2,1\n", "f.csv:3: expected lower < upper, found 2 and 2"},
       {"id,lower,upper,size\na,3,2,1\n", "f.csv:2: expected lower < upper, found 3 and 2"},
@@ -121,6 +122,8 @@ TEST(TraceCsv, WrongInputsAreNamed) {
 TEST(TraceCsv, OffsetsAreWrittenBesideTheOriginalColumns) {
   EXPECT_EQ(FormatCsv(Parse("size,x,id,lower,upper\n4,\"a,b\",b1,0,3\n5,,b2,3,9\n"), {8, 0}),
             "size,x,id,lower,upper,offset\n4,\"a,b\",b1,0,3,8\n5,,b2,3,9,0\n");
+  EXPECT_EQ(FormatCsv(Parse("id,lower,upper,size\na,1,2,3,,\n"), {8}),
+            "id,lower,upper,size,offset\na,1,2,3,8\n");
   EXPECT_EQ(FormatCsv(Parse("id,offset,lower,upper,size\na,,0,3,4\nb,7,0,3,4\n"), {8, 7}),
             "id,offset,lower,upper,size\na,8,0,3,4\nb,7,0,3,4\n");
 }

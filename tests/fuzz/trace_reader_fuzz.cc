@@ -1,0 +1,119 @@
+// Feeds the readers of traces and instances anything at all. The first byte says what the others
+// are, so that a mutation gets past the checksums:
+//   0  a file of any format
+//   1  chunks of a compact trace: (type, length / 256, length % 256, content), sealed here
+//   2  events of a spool's two chunks, one after another; and its module records
+//   3  an instance as CSV
+//   4  Android text
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trace/chunk.h"
+#include "trace/csv.h"
+#include "trace/reader.h"
+#include "trace/spool_format.h"
+#include "trace/statistics.h"
+
+namespace {
+
+using namespace reprise::trace;  // NOLINT(google-build-using-namespace)
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+// Reads and checks what every consumer relies on.
+void Read(std::string bytes, const char* name) {
+  Recording recording;
+  StatisticsBuilder statistics;
+  uint64_t next = 0;
+  uint64_t allocations = 0;
+  const absl::Status status =
+      ReadTrace(MappedFile::FromBytes(std::move(bytes)), name, recording, [&](const Event& event) {
+        Require(event.thread < recording.threads.size());
+        Require(event.site == kNone || event.site < recording.sites.size());
+        if (event.kind != EventKind::kUsable) Require(event.index == next++);
+        if (event.kind == EventKind::kAllocate) Require(event.block == allocations++);
+        Require(event.kind == EventKind::kUnmatchedFree || event.block < allocations);
+        statistics.Add(event);
+        AppendEvent(recording, event);
+      });
+  Require(!status.ok() || recording.events == next);
+  for (const Site& site : recording.sites) {
+    Require(site.module == kNone || site.module < recording.modules.size());
+  }
+  statistics.Finish(recording.sites, 10);
+}
+
+std::string SealChunks(const std::string& data) {
+  std::string file = SealFileHeader();
+  uint32_t number = 0;
+  for (size_t at = 0; at + 3 <= data.size();) {
+    const auto type = static_cast<ChunkType>(data[at] & 7);
+    const size_t length =
+        static_cast<uint8_t>(data[at + 1]) * size_t{256} + static_cast<uint8_t>(data[at + 2]);
+    const std::string content = data.substr(at + 3, length);
+    at += 3 + content.size();
+    file += SealChunk(type, number++, content);
+  }
+  return file;
+}
+
+std::string MakeSpool(const std::string& data) {
+  SpoolHeader header{};
+  header.magic = kSpoolMagic;
+  header.version = kSpoolVersion;
+  header.byte_order = kSpoolByteOrder;
+  header.address_shift = kSpoolAddressShift;
+  header.chunks_used = 2;
+  const size_t third = data.size() / 3;
+  header.module_bytes_used = third;
+  std::string file(kSpoolChunksOffset, '\0');
+  std::memcpy(file.data(), &header, sizeof(header));
+  std::memcpy(file.data() + kSpoolHeaderBytes, data.data(), std::min<size_t>(third, 4096));
+  for (uint32_t i = 0; i < 2; ++i) {
+    SpoolChunk chunk{};
+    chunk.magic = kSpoolChunkMagic;
+    chunk.index = i;
+    file.resize(kSpoolChunksOffset + i * kSpoolChunkBytes);
+    file.append(reinterpret_cast<const char*>(&chunk), sizeof(chunk));
+    file += data.substr(third * (i + 1), std::min<size_t>(third, kSpoolChunkBytes / 2));
+  }
+  return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string rest(reinterpret_cast<const char*>(data + 1), size - 1);
+  switch (data[0]) {
+    case 1:
+      Read(SealChunks(rest), "fuzz");
+      break;
+    case 2:
+      Read(MakeSpool(rest), "fuzz");
+      break;
+    case 3: {
+      const absl::StatusOr<CsvInstance> instance = ParseCsv(rest, "fuzz");
+      if (!instance.ok()) break;
+      Require(MaxLoad(*instance) >= 0);
+      Require(ToRecording(*instance).allocations.size() == instance->buffers.size());
+      const std::vector<int64_t> offsets(instance->buffers.size(), 0);
+      Require(ParseCsv(FormatCsv(*instance, offsets), "fuzz").ok());
+      break;
+    }
+    case 4:
+      Read("1: " + rest, "fuzz");
+      break;
+    default:
+      Read(rest, "fuzz");
+  }
+  return 0;
+}
