@@ -9,6 +9,11 @@ namespace {
 
 // Above this a placement in an arbitrary order takes seconds, a sweep over time still tenths.
 constexpr uint32_t kLarge = 200'000;
+// Above this it is out of the question.
+constexpr uint32_t kHuge = 3'000'000;
+
+// Standard peak sweeps that come before everything else.
+constexpr int kQuickSweeps = 15;
 
 }  // namespace
 
@@ -19,9 +24,15 @@ void RunAuto(Search& search, const std::string&) {
   if (sweepable) {
     RunSweepBestFit(search, "sweep_best_fit");
     if (search.Done()) return;
-    portfolio.TryPeakSweeps();
+    portfolio.TryPeakSweeps(0, kQuickSweeps);
   }
   if (sweepable && problem.size() > kLarge) {
+    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
+    // Orders cost ten times the time and memory of a sweep: only where sweeps are of no use.
+    const int64_t fragmentation = search.record.makespan() - problem.max_load;
+    if (fragmentation > problem.max_load / 20 && problem.size() <= kHuge) {
+      portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
+    }
     portfolio.Improve({Kind::kPeakSweep});
     return;
   }

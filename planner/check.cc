@@ -1,6 +1,7 @@
 #include "planner/check.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "absl/strings/str_cat.h"
@@ -76,14 +77,39 @@ class RankSet {
   std::vector<std::vector<uint64_t>> levels_;
 };
 
-// The order of `extents` by `key`.
+// The order of `extents` by `key`: byte by byte from the last to the first that differs anywhere.
 template <typename Key>
 std::vector<uint32_t> OrderBy(const std::vector<Extent>& extents, Key key) {
-  std::vector<std::pair<int64_t, uint32_t>> keyed(extents.size());
-  for (uint32_t i = 0; i < extents.size(); ++i) keyed[i] = {key(extents[i]), i};
-  if (!std::is_sorted(keyed.begin(), keyed.end())) std::sort(keyed.begin(), keyed.end());
   std::vector<uint32_t> order(extents.size());
-  for (size_t i = 0; i < keyed.size(); ++i) order[i] = keyed[i].second;
+  bool sorted = true;
+  uint64_t differs = 0;
+  const auto bits = [&](uint32_t i) {
+    return static_cast<uint64_t>(key(extents[i])) ^ (uint64_t{1} << 63);
+  };
+  for (uint32_t i = 0; i < extents.size(); ++i) {
+    order[i] = i;
+    sorted = sorted && (i == 0 || bits(i - 1) <= bits(i));
+    differs |= bits(i) ^ bits(0);
+  }
+  if (sorted) return order;
+  if (extents.size() < 4096) {
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return bits(a) != bits(b) ? bits(a) < bits(b) : a < b;
+    });
+    return order;
+  }
+  std::vector<std::pair<uint64_t, uint32_t>> from(extents.size());
+  std::vector<std::pair<uint64_t, uint32_t>> to(extents.size());
+  for (uint32_t i = 0; i < extents.size(); ++i) from[i] = {bits(i), i};
+  for (int shift = 0; shift < 64; shift += 8) {
+    if (((differs >> shift) & 255) == 0) continue;
+    std::array<uint32_t, 257> start{};
+    for (const auto& item : from) ++start[((item.first >> shift) & 255) + 1];
+    for (int byte = 0; byte < 256; ++byte) start[byte + 1] += start[byte];
+    for (const auto& item : from) to[start[(item.first >> shift) & 255]++] = item;
+    from.swap(to);
+  }
+  for (size_t i = 0; i < from.size(); ++i) order[i] = from[i].second;
   return order;
 }
 

@@ -13,14 +13,58 @@ namespace {
 
 constexpr uint32_t kMostRocks = 16384;
 
+uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
+  switch (stack) {
+    case PeakSweep::Stack::kSoonestDead:
+      return job.upper;
+    case PeakSweep::Stack::kLatestDead:
+      return ~uint64_t{job.upper};
+    case PeakSweep::Stack::kLatestBorn:
+      return ~uint64_t{job.lower};
+    case PeakSweep::Stack::kEarliestBorn:
+      return job.lower;
+    case PeakSweep::Stack::kLargest:
+      return Descending(job.size);
+  }
+  return 0;
+}
+
+// Where the load comes within 2 % of its maximum on both sides of a section where it is below 70 %,
+// time is cut there.
+std::vector<uint32_t> Valleys(const Problem& problem) {
+  const double high = 0.98 * static_cast<double>(problem.max_load);
+  const double low = 0.7 * static_cast<double>(problem.max_load);
+  std::vector<uint32_t> cuts;
+  bool seen_peak = false;
+  uint32_t lowest = 0;
+  for (uint32_t s = 0; s < problem.sections; ++s) {
+    if (static_cast<double>(problem.load[s]) >= high) {
+      if (seen_peak && static_cast<double>(problem.load[lowest]) < low) cuts.push_back(lowest);
+      seen_peak = true;
+      lowest = s;
+    } else if (problem.load[s] < problem.load[lowest]) {
+      lowest = s;
+    }
+  }
+  return cuts;
+}
+
+Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
+  Hill hill{lower, upper, lower, {}};
+  for (uint32_t s = lower; s < upper; ++s) {
+    if (problem.load[s] > problem.load[hill.peak]) hill.peak = s;
+  }
+  return hill;
+}
+
 }  // namespace
 
 PeakTables::PeakTables(const Problem& the_problem)
     : problem(the_problem), births(Births(the_problem)), deaths(Deaths(the_problem)) {
-  peak = static_cast<uint32_t>(std::max_element(problem.load.begin(), problem.load.end()) -
-                               problem.load.begin());
+  whole = MakeHill(problem, 0, problem.sections);
   for (uint32_t j = 0; j < problem.size(); ++j) {
-    if (problem.jobs[j].lower <= peak && peak < problem.jobs[j].upper) at_peak.push_back(j);
+    const Job& job = problem.jobs[j];
+    if (job.lower <= whole.peak && whole.peak < job.upper) whole.at_peak.push_back(j);
   }
   // What is born in one section lives together, so its order is ours. The backward sweep sees
   // deaths as births.
@@ -44,16 +88,42 @@ PeakTables::PeakTables(const Problem& the_problem)
   largest.shrink_to_fit();
   std::sort(largest.begin(), largest.end(), larger);
   max_load = MaxLoadInSpan(problem, largest);
+
+  const std::vector<uint32_t> valleys = Valleys(problem);
+  if (valleys.empty()) return;
+  std::vector<uint32_t> hill_of(problem.sections);
+  uint32_t lower = 0;
+  for (size_t v = 0; v <= valleys.size(); ++v) {
+    const uint32_t upper = v < valleys.size() ? valleys[v] : problem.sections;
+    std::fill(hill_of.begin() + lower, hill_of.begin() + upper, static_cast<uint32_t>(v));
+    hills.push_back(MakeHill(problem, lower, upper));
+    lower = upper;
+  }
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    const Job& job = problem.jobs[j];
+    Hill& hill = hills[hill_of[job.lower]];
+    if (job.upper > hill.upper) {
+      across.push_back(j);
+    } else if (job.lower <= hill.peak && hill.peak < job.upper) {
+      hill.at_peak.push_back(j);
+    }
+  }
+  std::sort(across.begin(), across.end(), [&](uint32_t a, uint32_t b) {
+    const uint32_t span_a = problem.jobs[a].upper - problem.jobs[a].lower;
+    const uint32_t span_b = problem.jobs[b].upper - problem.jobs[b].lower;
+    return span_a != span_b ? span_a > span_b : a < b;
+  });
 }
 
 PeakSweep::PeakSweep(const PeakTables& tables)
     : tables_(tables), problem_(tables.problem), handles_(problem_.size()) {}
 
 PeakSweep::Recipe PeakSweep::Standard(int number) const {
-  constexpr std::array<uint32_t, kRecipes / kStacks> kRocks = {0, 64, 512, 4096};
-  const size_t rocks = std::min<size_t>(kRocks[number / kStacks], tables_.largest.size());
+  constexpr std::array<size_t, kRecipes / kStacks> kRocks = {0, 0, 64, 512, 4096};
+  const size_t rocks = std::min(kRocks[number / kStacks], tables_.largest.size());
   return {{tables_.largest.begin(), tables_.largest.begin() + rocks},
-          static_cast<Stack>(number % kStacks)};
+          static_cast<Stack>(number % kStacks),
+          number < kStacks && !tables_.hills.empty()};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
@@ -76,6 +146,7 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   Recipe recipe;
   for (const auto& [score, job] : scored) recipe.rocks.push_back(job);
   recipe.stack = static_cast<Stack>(random.Below(kStacks));
+  recipe.by_hills = !tables_.hills.empty() && random.Below(2) == 0;
   return recipe;
 }
 
@@ -88,6 +159,7 @@ bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit) {
     occupancy_ = std::make_unique<Occupancy>(problem_);
   }
   for (const uint32_t rock : rocks) {
+    if (IsRock(rock)) continue;
     handles_[rock] = kRock;
     const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
     const int64_t address = occupancy_->FirstFit(rock, 0, highest);
@@ -110,28 +182,12 @@ void PeakSweep::Put(uint32_t job, FreeBlocks& space) {
   addresses_[job] = space.address(handles_[job]);
 }
 
-void PeakSweep::StackAtPeak(Stack stack, FreeBlocks& space) {
+void PeakSweep::StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space) {
   std::vector<KeyedId> order;
-  for (const uint32_t j : tables_.at_peak) {
+  for (const uint32_t j : hill.at_peak) {
     const Job& job = problem_.jobs[j];
     if (IsRock(j)) continue;
-    switch (stack) {
-      case Stack::kSoonestDead:
-        order.push_back({job.upper, j});
-        break;
-      case Stack::kLatestDead:
-        order.push_back({~uint64_t{job.upper}, j});
-        break;
-      case Stack::kLatestBorn:
-        order.push_back({~uint64_t{job.lower}, j});
-        break;
-      case Stack::kEarliestBorn:
-        order.push_back({job.lower, j});
-        break;
-      case Stack::kLargest:
-        order.push_back({Descending(job.size), j});
-        break;
-    }
+    order.push_back({StackKey(job, stack), j});
   }
   std::vector<KeyedId> scratch;
   SortByKey(order, scratch);
@@ -139,9 +195,9 @@ void PeakSweep::StackAtPeak(Stack stack, FreeBlocks& space) {
 }
 
 // The same blocks at the same addresses in a space of their own.
-void PeakSweep::RestorePeak(FreeBlocks& space) {
+void PeakSweep::RestorePeak(const Hill& hill, FreeBlocks& space) {
   std::vector<KeyedId> order;
-  for (const uint32_t j : tables_.at_peak) {
+  for (const uint32_t j : hill.at_peak) {
     if (!IsRock(j)) order.push_back({Ascending(addresses_[j]), j});
   }
   std::vector<KeyedId> scratch;
@@ -151,14 +207,14 @@ void PeakSweep::RestorePeak(FreeBlocks& space) {
   }
 }
 
-bool PeakSweep::Sweep(bool forwards, FreeBlocks& space, int64_t limit,
+bool PeakSweep::Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_t limit,
                       const std::function<bool()>& stop) {
   // Backwards, what is born in section s dies there, and what is dead in s + 1 is born.
   const Groups& arrivals = forwards ? tables_.births : tables_.deaths;
   const Groups& departures = forwards ? tables_.deaths : tables_.births;
-  const uint32_t steps = forwards ? problem_.sections - 1 - tables_.peak : tables_.peak;
+  const uint32_t steps = forwards ? hill.upper - 1 - hill.peak : hill.peak - hill.lower;
   for (uint32_t step = 1; step <= steps; ++step) {
-    const uint32_t group = forwards ? tables_.peak + step : tables_.peak - step + 1;
+    const uint32_t group = forwards ? hill.peak + step : hill.peak - step + 1;
     for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
       const uint32_t job = departures.ids[i];
       if (!IsRock(job)) space.Free(handles_[job]);
@@ -172,26 +228,41 @@ bool PeakSweep::Sweep(bool forwards, FreeBlocks& space, int64_t limit,
   return true;
 }
 
+bool PeakSweep::SweepHill(const Hill& hill, Stack stack, int64_t limit,
+                          const std::function<bool()>& stop) {
+  {
+    FreeBlocks space;
+    StackAtPeak(hill, stack, space);
+    if (space.top() >= limit || !Sweep(hill, true, space, limit, stop)) return false;
+  }
+  FreeBlocks space;
+  RestorePeak(hill, space);
+  return Sweep(hill, false, space, limit, stop);
+}
+
 Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop) {
   if (problem_.sections == 0) return {};
   addresses_.assign(problem_.size(), 0);
   std::fill(handles_.begin(), handles_.end(), 0);
-  if (!PlaceRocks(recipe.rocks, limit)) return {};
-  {
-    FreeBlocks space;
-    StackAtPeak(recipe.stack, space);
-    if (space.top() >= limit || !Sweep(true, space, limit, stop)) return {};
+  std::vector<uint32_t> rocks = recipe.rocks;
+  if (recipe.by_hills) {
+    rocks.insert(rocks.end(), tables_.across.begin(), tables_.across.end());
   }
-  FreeBlocks space;
-  RestorePeak(space);
-  if (!Sweep(false, space, limit, stop)) return {};
+  if (!PlaceRocks(rocks, limit)) return {};
+  if (recipe.by_hills) {
+    for (const Hill& hill : tables_.hills) {
+      if (!SweepHill(hill, recipe.stack, limit, stop)) return {};
+    }
+  } else if (!SweepHill(tables_.whole, recipe.stack, limit, stop)) {
+    return {};
+  }
   return std::move(addresses_);
 }
 
 void RunPeakSweep(Search& search, const std::string&) {
   if (search.problem.size() == 0) return RunBump(search, "bump");
   Portfolio portfolio(search);
-  portfolio.TryPeakSweeps();
+  portfolio.TryPeakSweeps(0, PeakSweep::kRecipes);
   portfolio.Improve({Portfolio::Kind::kPeakSweep});
 }
 

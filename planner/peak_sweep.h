@@ -15,6 +15,14 @@
 
 namespace reprise::planner {
 
+// A stretch of time with a peak of its own.
+struct Hill {
+  uint32_t lower = 0;  // sections [lower, upper)
+  uint32_t upper = 0;
+  uint32_t peak = 0;              // a section of the greatest load
+  std::vector<uint32_t> at_peak;  // the jobs live there, without those that live beyond the hill
+};
+
 // What all peak sweeps of a problem share.
 struct PeakTables {
   explicit PeakTables(const Problem& problem);
@@ -22,8 +30,10 @@ struct PeakTables {
   const Problem& problem;
   Groups births;  // within a section the largest first
   Groups deaths;
-  uint32_t peak = 0;              // a section of the greatest load
-  std::vector<uint32_t> at_peak;  // the jobs live there
+  Hill whole;
+  // Hills between valleys of low load, when the load comes near its maximum more than once.
+  std::vector<Hill> hills;
+  std::vector<uint32_t> across;   // the jobs that live on two hills, the longest-lived first
   std::vector<uint32_t> largest;  // some of the largest jobs, the largest first
   std::vector<int64_t> max_load;  // in the span of each of them
 };
@@ -42,12 +52,13 @@ class PeakSweep {
   struct Recipe {
     std::vector<uint32_t> rocks;  // in the order of their placement
     Stack stack = Stack::kSoonestDead;
+    bool by_hills = false;
   };
 
   explicit PeakSweep(const PeakTables& tables);
 
   // The `number`-th of a few recipes that are worth trying first; number < kRecipes.
-  static constexpr int kRecipes = 20;
+  static constexpr int kRecipes = 25;
   Recipe Standard(int number) const;
 
   // A random one.
@@ -59,9 +70,11 @@ class PeakSweep {
  private:
   bool IsRock(uint32_t job) const { return handles_[job] == kRock; }
   bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit);
-  void StackAtPeak(Stack stack, FreeBlocks& space);
-  void RestorePeak(FreeBlocks& space);
-  bool Sweep(bool forwards, FreeBlocks& space, int64_t limit, const std::function<bool()>& stop);
+  bool SweepHill(const Hill& hill, Stack stack, int64_t limit, const std::function<bool()>& stop);
+  void StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space);
+  void RestorePeak(const Hill& hill, FreeBlocks& space);
+  bool Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_t limit,
+             const std::function<bool()>& stop);
   void Put(uint32_t job, FreeBlocks& space);
 
   static constexpr uint32_t kRock = ~uint32_t{0};

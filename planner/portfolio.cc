@@ -67,14 +67,14 @@ void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& wor
   search_.record.Offer(std::move(addresses), makespan, "peak_sweep", rank);
 }
 
-void Portfolio::TryPeakSweeps() {
+void Portfolio::TryPeakSweeps(int from, int to) {
   if (!peak_tables_) peak_tables_ = std::make_unique<PeakTables>(search_.problem);
   const int64_t first_rank = next_rank_;
-  next_rank_ += PeakSweep::kRecipes;
-  ParallelFor(search_.threads, PeakSweep::kRecipes, [&](int64_t i, int w) {
+  next_rank_ += to - from;
+  ParallelFor(search_.threads, to - from, [&](int64_t i, int w) {
     const int64_t rank = first_rank + i;
     if (search_.Stop(rank)) return false;
-    Sweep(SweepOf(workers_[w]).Standard(static_cast<int>(i)), rank, workers_[w]);
+    Sweep(SweepOf(workers_[w]).Standard(from + static_cast<int>(i)), rank, workers_[w]);
     return true;
   });
 }

@@ -29,8 +29,8 @@ class Portfolio {
   };
   void TryOrders(const std::vector<NamedOrder>& orders);
 
-  // The peak sweeps that are worth trying first.
-  void TryPeakSweeps();
+  // The standard peak sweeps [from, to).
+  void TryPeakSweeps(int from, int to);
 
   enum class Kind { kSampleFirstFit, kSampleBestFit, kPeakSweep, kValley, kValleyRelaxed };
 

@@ -34,7 +34,10 @@ bool Search::Cancelled() const {
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
 }
 
-bool Search::OutOfTime() const { return Cancelled() || seconds() >= options.budget_seconds; }
+bool Search::OutOfTime() const {
+  constexpr double kCheckSeconds = 1.5e-7;  // per buffer
+  return Cancelled() || seconds() + kCheckSeconds * problem.size() >= options.budget_seconds;
+}
 
 bool Search::Stop(int64_t rank) const {
   // With a number of iterations given, attempts of lower rank than the winner's finish, so that the

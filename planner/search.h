@@ -68,7 +68,7 @@ struct Search {
 
   double seconds() const;
   bool Cancelled() const;
-  // The caller cancelled, or the budget is spent.
+  // The caller cancelled, or the budget is spent, but for the time that the check takes.
   bool OutOfTime() const;
   // For attempts: out of time, or of no use any more.
   bool Stop(int64_t rank) const;
