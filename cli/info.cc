@@ -195,22 +195,28 @@ int RunInfo(const InfoOptions& options) {
   const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(options.path);
   if (!paths.ok()) return Fail(paths.status());
   std::vector<Image> images;
+  int code = kDone;
   for (const std::string& path : *paths) {
     absl::StatusOr<Image> image = Examine(path);
-    if (!image.ok()) return Fail(image.status());
-    images.push_back(*std::move(image));
+    if (image.ok()) {
+      images.push_back(*std::move(image));
+    } else {
+      code = Fail(image.status());
+    }
   }
+  if (images.empty()) return code;
   if (options.json) {
-    PrintJson(images.size() == 1 ? Describe(images[0]) : Sum(images));
+    PrintJson(paths->size() == 1 ? Describe(images[0]) : Sum(images));
   } else {
     for (size_t i = 0; i < images.size(); ++i) {
       if (i > 0) std::printf("\n\n");
       Print(images[i]);
     }
   }
-  bool damaged = false;
-  for (const Image& image : images) damaged |= ReportDamage(image);
-  return damaged ? kBadInput : kDone;
+  for (const Image& image : images) {
+    if (ReportDamage(image)) code = kBadInput;
+  }
+  return code;
 }
 
 }  // namespace

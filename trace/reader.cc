@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   }
   if (error) return FileError(error.value(), path);
   if (found.empty()) {
-    return absl::NotFoundError(
+    return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected *.trace or *.spool files, found none"));
   }
   std::sort(found.begin(), found.end());
@@ -161,7 +161,8 @@ void ForEachEvent(const Recording& recording, absl::FunctionRef<void(const Event
     event.kind = step.death ? EventKind::kFree : EventKind::kAllocate;
     event.allocation_kind = allocation.kind;
     event.log2_alignment = allocation.log2_alignment;
-    event.thread = step.death ? allocation.free_thread : allocation.thread;
+    const bool freed_elsewhere = step.death && allocation.free_thread != kNone;
+    event.thread = freed_elsewhere ? allocation.free_thread : allocation.thread;
     event.site = allocation.site;
     event.index = index++;
     event.block = step.allocation;

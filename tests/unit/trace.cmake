@@ -8,6 +8,11 @@ foreach(name android compact csv damage format spool statistics)
   reprise_test(trace_${name}_test LABEL unit SOURCES trace_${name}_test.cc
                LIBRARIES trace_test_support)
 endforeach()
+reprise_test(trace_cli_test LABEL unit SOURCES trace_cli_test.cc
+             LIBRARIES trace_test_support nlohmann_json::nlohmann_json)
+target_compile_definitions(trace_cli_test PRIVATE
+  REPRISE_COMMAND="$<TARGET_FILE:reprise_command>")
+add_dependencies(trace_cli_test reprise_command)
 
 # The fuzz target over its stored corpus, where there is no libFuzzer.
 add_executable(trace_reader_corpus ../fuzz/trace_reader_fuzz.cc ../fuzz/run_corpus.cc)

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 namespace reprise::trace {
 namespace {
@@ -104,10 +105,18 @@ std::string SpoolBuilder::Bytes() const {
 void SpoolBuilder::Write(const std::string& path) const { WriteFile(path, Bytes()); }
 
 std::string TestPath(const std::string& name) {
+  // One folder per process, gone when it ends.
+  struct Root {
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("reprise-test-" + std::to_string(getpid()));
+    ~Root() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  static const Root root;
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() /
-      ("reprise-" + std::to_string(getpid()) + "-" + (test != nullptr ? test->name() : "all"));
+  const std::filesystem::path folder = root.path / (test != nullptr ? test->name() : "all");
   std::filesystem::create_directories(folder);
   return (folder / name).string();
 }
