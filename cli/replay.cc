@@ -74,12 +74,14 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
 
 // The sums of one image, or of several.
 struct Totals {
-  uint64_t served = 0, fallback = 0, blocked = 0, unmatched = 0, invalid_frees = 0, moved = 0;
+  uint64_t served = 0, improvised = 0, fallback = 0, blocked = 0, unmatched = 0, invalid_frees = 0,
+           moved = 0;
   uint64_t arena_bytes = 0, table_bytes = 0, peak_rss = 0;
   uint64_t address_hash = 0, fallback_hash = 0;
 
   void Add(const Totals& other) {
     served += other.served;
+    improvised += other.improvised;
     fallback += other.fallback;
     blocked += other.blocked;
     unmatched += other.unmatched;
@@ -101,6 +103,7 @@ struct Totals {
     return {{"allocations", allocations()},
             {"served", served},
             {"served_percent", served_percent()},
+            {"improvised", improvised},
             {"fallback", fallback},
             {"blocked", blocked},
             {"unmatched", unmatched},
@@ -121,6 +124,8 @@ Totals TotalsOf(const ImageEntry& image, const std::string& counters,
     LaneCounters lane;
     std::memcpy(&lane, counters.data() + at, sizeof(lane));
     totals.served += lane.served;
+    totals.improvised += lane.improvised;
+    totals.arena_bytes += lane.annex_bytes;
     totals.fallback += lane.fallback;
     totals.blocked += lane.blocked;
     totals.unmatched += lane.unmatched;
@@ -131,10 +136,31 @@ Totals TotalsOf(const ImageEntry& image, const std::string& counters,
   }
   totals.peak_rss = image.peak_rss;
   if (plan != nullptr) {
-    totals.arena_bytes = plan->arena_bytes;
+    totals.arena_bytes += plan->arena_bytes;
     totals.table_bytes = plan->file_bytes;
   }
   return totals;
+}
+
+// What became of each lane, for those who want to know which thread went astray, and where.
+ordered_json LaneDetails(const std::string& counters) {
+  constexpr size_t kMostLanes = 256;
+  ordered_json lanes = ordered_json::array();
+  const size_t count = std::min(kMostLanes, counters.size() / sizeof(LaneCounters));
+  for (size_t i = 0; i < count; ++i) {
+    LaneCounters lane;
+    std::memcpy(&lane, counters.data() + i * sizeof(lane), sizeof(lane));
+    lanes.push_back({{"served", lane.served},
+                     {"improvised", lane.improvised},
+                     {"annex_bytes", lane.annex_bytes},
+                     {"fallback", lane.fallback},
+                     {"blocked", lane.blocked},
+                     {"unmatched", lane.unmatched},
+                     {"diverged_at", lane.diverged_at},
+                     {"expected", {{"shape", lane.expected_shape}, {"site", lane.expected_site}}},
+                     {"seen", {{"shape", lane.seen_shape}, {"site", lane.seen_site}}}});
+  }
+  return lanes;
 }
 
 int RunReplay(const ReplayOptions& options) {
@@ -187,6 +213,7 @@ int RunReplay(const ReplayOptions& options) {
     sums.Add(totals);
     ordered_json entry = {{"executable", image.executable}};
     entry.update(totals.Json());
+    entry["lanes"] = LaneDetails(result->counters[i]);
     images.push_back(std::move(entry));
   }
   ordered_json json = sums.Json();

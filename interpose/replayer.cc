@@ -188,8 +188,7 @@ bool SetUpArena() {
   const PlanHeader& plan = *replay_state.plan;
   const uint64_t spare =
       plan.arena_bytes < kMostSpare / kSpareFactor ? plan.arena_bytes * kSpareFactor : kMostSpare;
-  uint64_t block_bytes = (plan.arena_bytes + spare + (8 << 20)) & ~uint64_t{4095};
-  if (plan.lanes.count == 1) block_bytes = plan.arena_bytes;  // the main thread's never moves
+  const uint64_t block_bytes = (plan.arena_bytes + spare + (8 << 20)) & ~uint64_t{4095};
   if (plan.arena_bytes > kArena.bytes / 2) return false;
   replay::ArenaMemory memory{};
   memory.block_bytes = block_bytes;
@@ -309,7 +308,11 @@ __attribute__((noinline)) void FreeElsewhere(void* pointer) {
   if (replay_state.arena.Contains(pointer)) {
     // In a forked child the arena is the past.
     if (process.mode == Mode::kReplayChild) return;
-    if (Lane* lane = replay_state.arena.LaneOf(pointer)) {
+    Lane* lane = replay_state.arena.LaneOf(pointer);
+    if (lane != nullptr && lane == self.lane && self.busy == 0) {
+      const Busy busy;
+      lane->Free(pointer);
+    } else if (lane != nullptr) {
       lane->FreeRemotely(pointer);
     } else {
       __atomic_fetch_add(&replay_state.arena.other_counters()->invalid_frees, 1, __ATOMIC_RELAXED);
@@ -429,7 +432,7 @@ void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
     return ReplayMalloc(size, site);
   }
   const size_t kept = before < size ? before : size;
-  if (self.lane != nullptr && self.busy == 0 && self.lane->Contains(pointer)) {
+  if (self.lane != nullptr && self.busy == 0 && replay_state.arena.LaneOf(pointer) == self.lane) {
     // The plan lets the new block overlap the old one: its bytes are moved, not copied. They are
     // intact until then, because nobody else places anything in this lane.
     void* fresh;

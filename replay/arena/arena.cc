@@ -45,6 +45,7 @@ void Arena::Lock() {
 void Arena::Unlock() { __atomic_store_n(&lock_, 0, __ATOMIC_RELEASE); }
 
 void Arena::SetOwner(char* box, uint64_t bytes, uint32_t owner) {
+  if (bytes == 0) return;
   uint32_t* entry = &owner_[(box - memory_.blocks) / kBoxAlignment];
   for (uint64_t page = 0; page < bytes / kBoxAlignment; ++page) {
     __atomic_store_n(&entry[page], owner, __ATOMIC_RELEASE);
@@ -59,7 +60,8 @@ bool Arena::Clear(char* box, uint64_t bytes) {
     if (entry[page] == 0) continue;
     Lane& other = lanes_[entry[page] - 1];
     if (other.state == kHeld || !other.Empty()) return false;
-    SetOwner(other.box(), other.box_bytes(), 0);
+    SetOwner(other.room().box, other.plan()->box_bytes, 0);
+    SetOwner(other.room().annex, other.room().annex_bytes, 0);
     other.state = kReleased;
   }
   return true;
@@ -71,10 +73,14 @@ char* Arena::BoxFor(const PlanLane& plan_lane, bool* moved) {
   char* box = memory_.blocks + plan_lane.box_offset;
   if (Clear(box, plan_lane.box_bytes)) return box;
   *moved = true;
-  const uint64_t begin =
-      (plan_->arena_bytes + spare_used_ + kSpareAlignment - 1) & ~(kSpareAlignment - 1);
-  if (begin + plan_lane.box_bytes > memory_.block_bytes) return nullptr;
-  spare_used_ = begin + plan_lane.box_bytes - plan_->arena_bytes;
+  return Spare(plan_lane.box_bytes, kSpareAlignment);
+}
+
+// Takes a part of the spare range, for good; null when there is none left.
+char* Arena::Spare(uint64_t bytes, uint64_t alignment) {
+  const uint64_t begin = (plan_->arena_bytes + spare_used_ + alignment - 1) & ~(alignment - 1);
+  if (begin + bytes > memory_.block_bytes) return nullptr;
+  spare_used_ = begin + bytes - plan_->arena_bytes;
   return memory_.blocks + begin;
 }
 
@@ -88,12 +94,17 @@ Lane* Arena::Take(uint64_t path) {
   Lane* taken = nullptr;
   bool moved = false;
   if (lane->state == kUnused) {
-    if (char* box = BoxFor(plan_lane, &moved)) {
-      lane->Start(plan_, &plan_lane, keys_, box, lane_state_, &memory_.counters[index]);
+    Lane::Room room{};
+    room.box = BoxFor(plan_lane, &moved);
+    if (room.box != nullptr) {
+      room.annex = Spare(Lane::AnnexBytes(plan_lane), kBoxAlignment);
+      room.annex_bytes = room.annex != nullptr ? Lane::AnnexBytes(plan_lane) : 0;
+      lane->Start(plan_, &plan_lane, keys_, room, lane_state_, &memory_.counters[index]);
       lane_state_ += Pages(Lane::StateBytes(plan_lane));
       lane->counters()->moved = moved ? 1 : 0;
       lane->state = kHeld;
-      SetOwner(box, plan_lane.box_bytes, static_cast<uint32_t>(index + 1));
+      SetOwner(room.box, plan_lane.box_bytes, static_cast<uint32_t>(index + 1));
+      SetOwner(room.annex, room.annex_bytes, static_cast<uint32_t>(index + 1));
       taken = lane;
     }
   }

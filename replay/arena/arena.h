@@ -41,7 +41,7 @@ class Arena {
   // The thread that held the lane ends. Its blocks may live on.
   void Leave(Lane* lane);
 
-  // The lane whose box holds the address, or null.
+  // The lane whose box or annex holds the address, or null.
   Lane* LaneOf(const void* pointer) const {
     const uint64_t distance = static_cast<const char*>(pointer) - memory_.blocks;
     if (distance >= memory_.block_bytes) return nullptr;
@@ -60,6 +60,7 @@ class Arena {
   enum State : int32_t { kUnused = 0, kHeld, kLeft, kReleased };
 
   char* BoxFor(const PlanLane& plan_lane, bool* moved);
+  char* Spare(uint64_t bytes, uint64_t alignment);
   bool Clear(char* box, uint64_t bytes);
   void SetOwner(char* box, uint64_t bytes, uint32_t owner);
   void Lock();

@@ -8,7 +8,7 @@
 namespace reprise::replay {
 
 struct alignas(64) LaneCounters {
-  uint64_t served;        // allocations that got their planned place
+  uint64_t served;        // allocations that the arena took
   uint64_t address_hash;  // of their addresses, in order
   uint64_t fallback;      // allocations that did not; `blocked` and `unmatched` are parts of it
   uint64_t fallback_hash;
@@ -22,7 +22,9 @@ struct alignas(64) LaneCounters {
   uint64_t expected_site;
   uint64_t seen_shape;
   uint64_t seen_site;
-  uint64_t padding[3];
+  uint64_t improvised;   // the part of `served` that lies where the plan had not foreseen it
+  uint64_t annex_bytes;  // of the lane's annex that were used
+  uint64_t padding[1];
 };
 static_assert(sizeof(LaneCounters) == 128);
 

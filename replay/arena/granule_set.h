@@ -31,19 +31,78 @@ class GranuleSet {
     return (words_[last] & last_mask) != 0;
   }
 
+  // The first granule from `from` on, at most `end`, that is not in this set or is in `starts`.
+  uint64_t RunEnd(uint64_t from, const GranuleSet& starts, uint64_t end) const {
+    if (from >= end) return end;
+    uint64_t at = from >> 6;
+    uint64_t stops = (~words_[at] | starts.words_[at]) & ~uint64_t{0} << (from & 63);
+    while (stops == 0) {
+      if (++at << 6 >= end) return end;
+      stops = ~words_[at] | starts.words_[at];
+    }
+    const uint64_t found = (at << 6) + static_cast<uint64_t>(__builtin_ctzll(stops));
+    return found < end ? found : end;
+  }
+
+  // The beginning of the first run of `length` granules in [from, end) that are not in the set, and
+  // a multiple of `step`; `end` when there is none.
+  uint64_t FindGap(uint64_t from, uint64_t end, uint64_t length, uint64_t step) const {
+    uint64_t at = from;
+    for (;;) {
+      at = (at + step - 1) / step * step;
+      if (at + length > end) return end;
+      const uint64_t taken = NextIn(at, at + length);
+      if (taken >= at + length) return at;
+      at = NextOut(taken + 1, end);
+    }
+  }
+
   void AddRange(uint64_t begin, uint64_t end) {
-    for (; begin < end && (begin & 63) != 0; ++begin) Add(begin);
-    for (; begin + 64 <= end; begin += 64) words_[begin >> 6] = ~uint64_t{0};
-    for (; begin < end; ++begin) Add(begin);
+    ForEachWord(begin, end, [](uint64_t& word, uint64_t mask) { word |= mask; });
   }
 
   void RemoveRange(uint64_t begin, uint64_t end) {
-    for (; begin < end && (begin & 63) != 0; ++begin) Remove(begin);
-    for (; begin + 64 <= end; begin += 64) words_[begin >> 6] = 0;
-    for (; begin < end; ++begin) Remove(begin);
+    ForEachWord(begin, end, [](uint64_t& word, uint64_t mask) { word &= ~mask; });
   }
 
  private:
+  // Calls change(word, mask of the granules that count) for every word of [begin, end), begin <
+  // end.
+  template <typename Change>
+  void ForEachWord(uint64_t begin, uint64_t end, Change change) {
+    uint64_t at = begin >> 6;
+    const uint64_t last = (end - 1) >> 6;
+    const uint64_t first_mask = ~uint64_t{0} << (begin & 63);
+    const uint64_t last_mask = ~uint64_t{0} >> (63 - ((end - 1) & 63));
+    if (at == last) return change(words_[at], first_mask & last_mask);
+    change(words_[at], first_mask);
+    while (++at < last) change(words_[at], ~uint64_t{0});
+    change(words_[last], last_mask);
+  }
+
+  // The first granule of [from, end) that is in the set; `end` when there is none.
+  uint64_t NextIn(uint64_t from, uint64_t end) const {
+    uint64_t at = from >> 6;
+    uint64_t found = words_[at] & ~uint64_t{0} << (from & 63);
+    while (found == 0) {
+      if (++at << 6 >= end) return end;
+      found = words_[at];
+    }
+    return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
+  }
+
+  // The first granule of [from, end) that is not in the set; `end` when there is none.
+  uint64_t NextOut(uint64_t from, uint64_t end) const {
+    if (from >= end) return end;
+    uint64_t at = from >> 6;
+    uint64_t found = ~words_[at] & ~uint64_t{0} << (from & 63);
+    while (found == 0) {
+      if (++at << 6 >= end) return end;
+      found = ~words_[at];
+    }
+    return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
+  }
+
   uint64_t* words_ = nullptr;
 };
 

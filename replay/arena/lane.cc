@@ -5,31 +5,24 @@
 
 namespace reprise::replay {
 
-// One step of the stream.
-struct Lane::Word {
-  enum Kind { kAllocation, kFree, kDrained, kTurned, kEnded };
-  Kind kind;
-  uint32_t length;   // words
-  uint32_t granule;  // offset / 16; of kAllocation, kFree and kDrained
-  uint32_t key;      // of kAllocation
-};
-
 namespace {
 
 // What a remotely freed block's first word is set to once it has been taken in, so that a block
 // that was freed twice ends the walk instead of closing a circle.
-void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
+constexpr uint64_t kNoGap = UINT64_MAX;
+constexpr uint64_t kShapeGranules = (uint64_t{1} << 56) - 1;
 
-uint64_t BlockGranules(const PlanKey& key) { return (key.usable + kGranule - 1) / kGranule; }
+void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 
 }  // namespace
 
 uint64_t Lane::StateBytes(const PlanLane& lane) {
-  return 3 * GranuleSet::MemoryFor(lane.box_bytes / kGranule);
+  return 3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+         SlotIndex::MemoryFor(lane.placements);
 }
 
-void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, char* box,
-                 void* lane_state, LaneCounters* counters) {
+void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
+                 const Room& room, void* lane_state, LaneCounters* counters) {
   const char* file = reinterpret_cast<const char*>(plan);
   cursor_ = first_word_ =
       reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
@@ -39,7 +32,9 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   plan_keys_ = reinterpret_cast<const PlanKey*>(file + plan->keys.offset);
   keys_ = keys.keys;
   learn_ = keys.learn;
-  box_ = box;
+  box_ = room.box;
+  annex_ = room.annex;
+  annex_granules_ = room.annex_bytes / kGranule;
   box_bytes_ = lane->box_bytes;
   counters_ = counters;
   offset_bits_ = lane->offset_bits;
@@ -47,29 +42,18 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_count_ = early_count_ = 0;
   plan_ = plan;
   lane_ = lane;
-  const uint64_t bytes = GranuleSet::MemoryFor(box_bytes_ / kGranule);
+  const uint64_t bytes = GranuleSet::MemoryFor((box_bytes_ + AnnexBytes(*lane)) / kGranule);
   char* memory = static_cast<char*>(lane_state);
   early_.Attach(memory);
   late_.Attach(memory + bytes);
   late_cover_.Attach(memory + 2 * bytes);
+  slot_memory_ = memory + 3 * bytes;
+  running_free_ = false;
+  box_full_ = annex_full_ = 0;
+  memset(freed_, 0, sizeof(freed_));
   unmatched_ = 0;
   next_look_ = kConfirm;
   remote_ = nullptr;
-}
-
-Lane::Word Lane::Decode(const uint32_t* at) const {
-  const uint32_t word = *at;
-  if ((word & kFreeBit) == 0) {
-    const uint32_t code = word >> offset_bits_;
-    if (code != (kFreeBit - 1) >> offset_bits_) {
-      return {Word::kAllocation, 1, word & offset_mask_, code};
-    }
-    return {Word::kAllocation, 3, at[2], at[1]};
-  }
-  if (word < kSpecial) return {Word::kFree, 1, word & ~kFreeBit, 0};
-  if (word == kDrain) return {Word::kDrained, 2, at[1], 0};
-  if (word == kTurn) return {Word::kTurned, 1, 0, 0};
-  return {Word::kEnded, 0, 0, 0};
 }
 
 void Lane::AddEarly(uint64_t granule) {
@@ -101,10 +85,7 @@ void Lane::RemoveLate(uint64_t granule) {
 }
 
 uint64_t Lane::LateGranules(uint64_t granule) const {
-  const uint64_t all = box_bytes_ / kGranule;
-  uint64_t end = granule + 1;
-  while (end < all && late_cover_.Has(end) && !late_.Has(end)) ++end;
-  return end - granule;
+  return late_cover_.RunEnd(granule + 1, late_, box_bytes_ / kGranule + annex_granules_) - granule;
 }
 
 // The block that the plan placed last at `granule`, alive or not.
@@ -252,10 +233,21 @@ void* Lane::Place(const Word& word) {
     }
   }
   ++counters_->blocked;
-  return nullptr;
+  return Improvise(keys_[word.key].shape);
+}
+
+// Places a request that has no place in the stream outside the box, where the plan has nothing.
+void* Lane::Improvise(uint64_t shape) {
+  Slot slot;
+  const uint64_t box = box_bytes_ / kGranule;
+  if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) return nullptr;
+  ++counters_->improvised;
+  AddLate(slot.granule, slot.granules);
+  return Count(AddressOf(slot.granule));
 }
 
 void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
+  if (running_free_) return AllocateFreely(shape, site);
   Settle();
   const Request request = {shape, site};
   const uint64_t left = end_word_ - cursor_;
@@ -269,20 +261,179 @@ void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
     }
   }
   NoteDivergence(shape, site);
+  if (counters_->unmatched + counters_->blocked >= kMissesToRunFree) {
+    RunFree();
+    return AllocateFreely(shape, site);
+  }
   ++counters_->unmatched;
   history_[++unmatched_ % kConfirm] = request;
-  if (unmatched_ < next_look_ || left == 0) return nullptr;
+  if (unmatched_ < next_look_ || left == 0) return Improvise(shape);
   next_look_ = unmatched_ + (unmatched_ < 64 ? 1 : 16);
   const uint32_t* found = FindAgain();
-  if (found == nullptr) return nullptr;
+  if (found == nullptr) return Improvise(shape);
   PassUntil(found);
   --counters_->unmatched;
   return Place(Decode(found));
 }
 
+// Leaves the stream for good: what is live becomes late, and the cursor stands at the end.
+void Lane::RunFree() {
+  Drain();
+  const auto now = static_cast<uint64_t>(cursor_ - first_word_);
+  for (uint64_t i = 0; i < lane_->placements; ++i) {
+    const Placement& placement = placements_[i];
+    if (placement.birth >= now || placement.death < now) continue;
+    if (!RemoveEarly(placement.offset)) {
+      AddLate(placement.offset, BlockGranules(plan_keys_[placement.key]));
+    }
+  }
+  slots_.Build(first_word_, *lane_, plan_keys_, keys_, slot_memory_);
+  running_free_ = true;
+  gap_search_ = 0;
+  cursor_ = end_word_;
+}
+
+void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
+  if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
+  SlotRing* ring = slots_.Find(shape, site);
+  if (ring == nullptr && learn_(site)) {
+    slots_.Build(first_word_, *lane_, plan_keys_, keys_, slot_memory_);
+    ring = slots_.Find(shape, site);
+  }
+  Slot slot;
+  const bool planned = ring != nullptr && TakeFromRing(*ring, kFirstProbes, &slot);
+  if (!planned && !TakeFromList(shape, 0, &slot) &&
+      !(ring != nullptr && TakeFromRing(*ring, kMoreProbes, &slot)) && !TakeGap(shape, &slot) &&
+      !TakeFromAnnex(shape, &slot)) {
+    ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
+    return nullptr;
+  }
+  if (!planned) ++counters_->improvised;
+  AddLate(slot.granule, slot.granules);
+  return Count(AddressOf(slot.granule));
+}
+
+// The next of the plan's places for this kind of request that is free.
+bool Lane::TakeFromRing(SlotRing& ring, uint32_t probes, Slot* slot) const {
+  if (probes > ring.count) probes = ring.count;
+  for (uint32_t probe = 0; probe < probes; ++probe) {
+    if (ring.next >= ring.count) ring.next = 0;
+    *slot = slots_.At(ring, ring.next++);
+    if (!late_cover_.HasAny(slot->granule, slot->granule + slot->granules)) return true;
+  }
+  return false;
+}
+
+// Where a block of about the same length was freed, the latest first; from `lowest` on.
+bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
+  const uint64_t granules = shape & kShapeGranules;
+  const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t all = box + annex_granules_;
+  uint32_t* link = &freed_[ListOf(granules)];
+  uint32_t next = *link;
+  for (uint32_t probe = 0; probe < kListProbes && next != 0; ++probe) {
+    const uint64_t granule = next - 1;
+    const bool inside = granule + granules <= (granule < box ? box : all);
+    // Somebody has written to the place since: the list ends here.
+    if (granule < lowest || granule >= all || late_cover_.Has(granule)) {
+      memset(link, 0, sizeof(*link));
+      return false;
+    }
+    auto* place = reinterpret_cast<uint32_t*>(AddressOf(granule));
+    next = *place;
+    if (inside && granule % step == 0 && !late_cover_.HasAny(granule, granule + granules)) {
+      *link = next;
+      *slot = {static_cast<uint32_t>(granule), static_cast<uint32_t>(granules)};
+      return true;
+    }
+    link = place;
+  }
+  return false;
+}
+
+// Any gap of the box that is long enough, from where the last search ended.
+bool Lane::TakeGap(uint64_t shape, Slot* slot) {
+  if (box_full_ > 0) {
+    --box_full_;
+    return false;
+  }
+  const uint64_t granules = shape & kShapeGranules;
+  const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t from = gap_search_ < box ? gap_search_ : 0;
+  uint64_t found = late_cover_.FindGap(from, box, granules, step);
+  if (found == box) {
+    const uint64_t end = from + granules < box ? from + granules : box;
+    found = late_cover_.FindGap(0, end, granules, step);
+    if (found == end) {
+      box_full_ = kFullFor;
+      return false;
+    }
+  }
+  gap_search_ = found + granules;
+  *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
+  return true;
+}
+
+// The first gap of the annex that is long enough.
+bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
+  if (annex_full_ > 0) {
+    --annex_full_;
+    return false;
+  }
+  const uint64_t granules = shape & kShapeGranules;
+  const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
+  if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t end = box + annex_granules_;
+  const uint64_t found = late_cover_.FindGap(box, end, granules, step);
+  if (found == end) {
+    annex_full_ = kFullFor;
+    return false;
+  }
+  const uint64_t used = (found + granules - box) * kGranule;
+  if (used > counters_->annex_bytes) counters_->annex_bytes = used;
+  *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
+  return true;
+}
+
+uint64_t Lane::GranuleOf(const void* pointer) const {
+  const char* at = static_cast<const char*>(pointer);
+  return Contains(pointer) ? static_cast<uint64_t>(at - box_) / kGranule
+                           : box_bytes_ / kGranule + static_cast<uint64_t>(at - annex_) / kGranule;
+}
+
+// Frees a block of a lane that runs free, and remembers its place.
+void Lane::FreeFreely(uint64_t granule) {
+  const uint64_t granules = LateGranules(granule);
+  RemoveLate(granule);
+  uint32_t& head = freed_[ListOf(granules)];
+  memcpy(AddressOf(granule), &head, sizeof(head));
+  head = static_cast<uint32_t>(granule + 1);
+}
+
+void Lane::FreeInAnnex(void* pointer) {
+  const uint64_t granule = GranuleOf(pointer);
+  if (reinterpret_cast<uint64_t>(pointer) % kGranule == 0 &&
+      granule < box_bytes_ / kGranule + annex_granules_ && late_.Has(granule)) {
+    FreeFreely(granule);
+  } else {
+    ++counters_->invalid_frees;
+  }
+}
+
 void Lane::FreeSlowly(uint64_t granule) {
   if (granule >= box_bytes_ / kGranule) {
     ++counters_->invalid_frees;
+    return;
+  }
+  if (running_free_) {
+    if (late_.Has(granule)) {
+      FreeFreely(granule);
+    } else {
+      ++counters_->invalid_frees;
+    }
     return;
   }
   if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
@@ -308,7 +459,7 @@ void Lane::FreeSlowly(uint64_t granule) {
 }
 
 void Lane::FreeRemotely(void* pointer) {
-  if ((static_cast<char*>(pointer) - box_) % kGranule != 0) {
+  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0) {
     __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
     return;
   }
@@ -325,9 +476,15 @@ void Lane::Drain() {
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;
-    const uint64_t granule = static_cast<uint64_t>(static_cast<char*>(at) - box_) / kGranule;
+    const uint64_t granule = GranuleOf(at);
     if (late_count_ != 0 && late_.Has(granule)) {
-      RemoveLate(granule);
+      if (running_free_) {
+        FreeFreely(granule);
+      } else {
+        RemoveLate(granule);
+      }
+    } else if (running_free_) {
+      ++counters_->invalid_frees;
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
     } else {
@@ -343,24 +500,28 @@ void Lane::Drain() {
 }
 
 uint64_t Lane::Usable(const void* pointer) const {
-  const uint64_t distance = static_cast<const char*>(pointer) - box_;
-  const uint64_t granule = distance / kGranule;
-  if (distance % kGranule != 0 || granule >= box_bytes_ / kGranule) return 0;
+  const uint64_t granule = GranuleOf(pointer);
+  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 ||
+      granule >= box_bytes_ / kGranule + annex_granules_) {
+    return 0;
+  }
   const auto now = static_cast<uint64_t>(__atomic_load_n(&cursor_, __ATOMIC_ACQUIRE) - first_word_);
   if (late_.Has(granule)) return LateGranules(granule) * kGranule;
+  if (running_free_) return 0;
   const Placement* placement = PlannedAt(granule);
   if (placement == nullptr || placement->death < now || early_.Has(granule)) return 0;
   return plan_keys_[placement->key].usable;
 }
 
 void Lane::Revive(void* pointer, uint64_t bytes) {
-  const uint64_t granule = static_cast<uint64_t>(static_cast<char*>(pointer) - box_) / kGranule;
+  const uint64_t granule = GranuleOf(pointer);
   if (RemoveEarly(granule)) return;
   AddLate(granule, (bytes + kGranule - 1) / kGranule);
 }
 
 bool Lane::Empty() {
   Drain();
+  if (running_free_) return late_count_ == 0;
   uint64_t live = 0;
   const uint64_t now = cursor_ - first_word_;
   for (uint64_t i = 0; i < lane_->placements; ++i) {

@@ -21,6 +21,12 @@
 // such requests the lane looks ahead for four allocations in a row that match them: two or three
 // match by chance too often, and a wrong jump costs more than it gains.
 //
+// A lane that keeps missing runs free: its thread does the same kind of work in another order
+// (LevelDB's compactions). From then on every live block counts as late, so the same guard holds,
+// and a request takes the next place in turn that the plan has for its shape and call site
+// (slot_index.h), if that place is free, and else any gap that is long enough, of the box or of the
+// annex, a range behind all boxes that makes up for another order packing less tightly.
+//
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
 #ifndef REPRISE_REPLAY_ARENA_LANE_H_
@@ -30,6 +36,8 @@
 
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
+#include "replay/arena/slot_index.h"
+#include "replay/arena/stream.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
@@ -52,11 +60,23 @@ struct LiveKeys {
 
 class Lane {
  public:
-  // Everything must outlive the lane. `box` is where the lane's blocks go: lane.box_bytes, at least
-  // as aligned as the plan's box. `state` is StateBytes(lane) of zeroed memory.
-  void Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, char* box,
+  // Where the lane's blocks go.
+  struct Room {
+    char* box;             // lane.box_bytes, at least as aligned as the plan's box
+    char* annex;           // page-aligned
+    uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
+  };
+
+  // Everything must outlive the lane. `state` is StateBytes(lane) of zeroed memory.
+  void Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, const Room& room,
              void* state, LaneCounters* counters);
   static uint64_t StateBytes(const PlanLane& lane);
+
+  // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
+  // it is used, and what is used is counted.
+  static uint64_t AnnexBytes(const PlanLane& lane) {
+    return (lane.box_bytes / 2 + kBoxAlignment) & ~(kBoxAlignment - 1);
+  }
 
   // The planned place for a request, or null: the request goes to the fallback.
   void* Allocate(uint64_t shape, uint64_t site) {
@@ -71,7 +91,7 @@ class Lane {
     return AllocateSlowly(shape, site);
   }
 
-  // Whether an address lies in the lane's box.
+  // Whether an address lies in the lane's box; blocks in the annex are the lane's, too.
   bool Contains(const void* pointer) const {
     return static_cast<uint64_t>(static_cast<const char*>(pointer) - box_) < box_bytes_;
   }
@@ -79,6 +99,7 @@ class Lane {
   // Frees a block, by its owner. A pointer in the box that is no live block's start is counted and
   // ignored.
   void Free(void* pointer) {
+    if (__builtin_expect(!Contains(pointer), 0)) return FreeInAnnex(pointer);
     const uint64_t distance = static_cast<char*>(pointer) - box_;
     // A pointer into a granule has low bits; rotated, they make a number that no word holds.
     const uint64_t granule = distance >> 4 | distance << 60;
@@ -105,8 +126,7 @@ class Lane {
   // Whether no block is live. By the owner, or when there is none any more.
   bool Empty();
 
-  char* box() const { return box_; }
-  uint64_t box_bytes() const { return box_bytes_; }
+  Room room() const { return {box_, annex_, annex_granules_ * kGranule}; }
   LaneCounters* counters() const { return counters_; }
   const PlanLane* plan() const { return lane_; }
 
@@ -118,24 +138,49 @@ class Lane {
     uint64_t shape;
     uint64_t site;
   };
-  struct Word;  // a decoded word
 
   static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
   static constexpr uint64_t kMostLookAhead = 1 << 20;
+  static constexpr uint64_t kMissesToRunFree = 32;
+  static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
+  static constexpr uint32_t kLists = 512;      // of freed places, by length
+  static constexpr uint32_t kFirstProbes = 4;  // planned places tried in turn
+  static constexpr uint32_t kListProbes = 8;   // places that were freed, tried after them
+  static constexpr uint32_t kMoreProbes = 64;  // planned places tried after those
 
-  void* Serve(uint64_t granule) {
-    char* pointer = box_ + granule * kGranule;
+  void* Serve(uint64_t granule) { return Count(box_ + granule * kGranule); }
+  void* Count(char* pointer) {
     counters_->address_hash =
         MixAddress(counters_->address_hash, reinterpret_cast<uint64_t>(pointer));
     ++counters_->served;
     return pointer;
   }
   void* AllocateSlowly(uint64_t shape, uint64_t site);
+  void* AllocateFreely(uint64_t shape, uint64_t site);
+  void RunFree();
+  void FreeFreely(uint64_t granule);
+  void FreeInAnnex(void* pointer);
+  uint64_t GranuleOf(const void* pointer) const;
+  bool TakeFromRing(SlotRing& ring, uint32_t probes, Slot* slot) const;
+  void* Improvise(uint64_t shape);
+  bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
+  bool TakeFromAnnex(uint64_t shape, Slot* slot);
+  // Lengths below 32 have a list each, longer ones share one with those up to a sixteenth longer.
+  static uint32_t ListOf(uint64_t granules) {
+    if (granules < 32) return static_cast<uint32_t>(granules);
+    const auto width = static_cast<uint32_t>(63 - __builtin_clzll(granules));
+    return 32 + (width - 5) * 16 + static_cast<uint32_t>(granules >> (width - 4) & 15);
+  }
+  bool TakeGap(uint64_t shape, Slot* slot);
+  char* AddressOf(uint64_t granule) const {
+    const uint64_t box = box_bytes_ / kGranule;
+    return granule < box ? box_ + granule * kGranule : annex_ + (granule - box) * kGranule;
+  }
   void FreeSlowly(uint64_t granule);
   void Settle();
   void PassTurn();
-  Word Decode(const uint32_t* at) const;
+  Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits_); }
   const uint32_t* NextAllocation(const uint32_t* from, const uint32_t* limit) const;
   void PassUntil(const uint32_t* target);
   void Pass(const Word& word);
@@ -174,7 +219,17 @@ class Lane {
   GranuleSet late_cover_;      // every granule of late blocks
   Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
   uint64_t unmatched_;         // in a row
-  uint64_t next_look_;         // value of unmatched_ at which the next look ahead is due
+  bool running_free_;
+  void* slot_memory_;
+  char* annex_;
+  uint64_t annex_granules_;  // counted on from those of the box
+  SlotIndex slots_;          // once running free
+  uint64_t gap_search_;      // where the last search for a gap ended
+  uint32_t box_full_;        // requests for which a gap need not be looked for again
+  uint32_t annex_full_;
+  uint32_t freed_[kLists];  // by length: 1 + where a block was freed last; the next one in the
+                            // list stands in the block. Nothing more than hints: the guard decides
+  uint64_t next_look_;      // value of unmatched_ at which the next look ahead is due
 
   // Touched by other threads.
   alignas(64) void* remote_;  // atomic: list of blocks freed by others, linked through the blocks
