@@ -101,9 +101,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     lane.box = instance.buffers.front();
     for (const Buffer& buffer : instance.buffers)
       lane.box.upper = std::max(lane.box.upper, buffer.upper);
-    lane.box.size = planner::RoundUp(
-        lane.plan.makespan + (getenv("SLACK") ? lane.plan.makespan * atof(getenv("SLACK")) : 0),
-        kBoxAlignment);
+    lane.box.size = planner::RoundUp(lane.plan.makespan, kBoxAlignment);
   }
 
   // The boxes are buffers themselves: lanes of threads that do not coexist share memory.
