@@ -56,6 +56,13 @@ void RunAuto(Search& search, const std::string&) {
   }
 }
 
+void RunIdealloc(Search& search, const std::string&) {
+  Portfolio portfolio(search);
+  portfolio.TryOrders({{Fit::kFirst, "size"}});
+  if (!search.problem.plain || search.problem.size() == 0) return;
+  portfolio.Improve({Kind::kBoxing});
+}
+
 void RunSampledOrders(Search& search, const std::string&) {
   Portfolio portfolio(search);
   portfolio.TryOrders({{Fit::kFirst, "size"}});

@@ -43,15 +43,30 @@ void Portfolio::TryOrders(const std::vector<NamedOrder>& orders) {
     const int64_t rank = first_rank + i;
     if (search_.Stop(rank)) return false;
     const auto& [fit, by] = orders[i];
-    Addresses addresses =
-        PlaceInOrder(search_.problem, OccupancyOf(workers_[w]), OrderByName(search_.problem, by),
-                     fit, search_.record.Limit(rank), [&] { return search_.Stop(rank); });
-    if (addresses.empty()) return true;
-    const int64_t makespan = Makespan(search_.problem, addresses);
-    search_.record.Offer(std::move(addresses), makespan,
-                         (fit == Fit::kFirst ? "first_fit_by_" : "best_fit_by_") + by, rank);
+    FitInOrder(fit, OrderByName(search_.problem, by),
+               (fit == Fit::kFirst ? "first_fit_by_" : "best_fit_by_") + by, rank, workers_[w]);
     return true;
   });
+}
+
+void Portfolio::FitInOrder(Fit fit, const std::vector<uint32_t>& order, const std::string& finder,
+                           int64_t rank, Worker& worker) {
+  Addresses addresses =
+      PlaceInOrder(search_.problem, OccupancyOf(worker), order, fit, search_.record.Limit(rank),
+                   [&] { return search_.Stop(rank); });
+  if (addresses.empty()) return;
+  const int64_t makespan = Makespan(search_.problem, addresses);
+  search_.record.Offer(std::move(addresses), makespan, finder, rank);
+}
+
+void Portfolio::Box(int64_t attempt, int64_t rank, Worker& worker) {
+  Random random(search_.options.seed, rank);
+  const EpsilonRange legal = boxer_->legal();
+  // Now and then the calibrated epsilon, else a random one (idealloc, section 7.2.1).
+  const double epsilon =
+      attempt % 4 == 0 ? epsilon_ : legal.lower + random.Unit() * (legal.upper - legal.lower);
+  const Boxing boxing = boxer_->Run(epsilon, random);
+  FitInOrder(Fit::kFirst, Boxer::Unbox(boxing, random), "idealloc", rank, worker);
 }
 
 PeakSweep& Portfolio::SweepOf(Worker& worker) {
@@ -82,12 +97,7 @@ void Portfolio::TryPeakSweeps(int from, int to) {
 void Portfolio::SampleOrder(Fit fit, int64_t rank, Worker& worker) {
   Random random(search_.options.seed, rank);
   const std::vector<uint32_t> order = sampler_->Draw(random);
-  Addresses addresses =
-      PlaceInOrder(search_.problem, OccupancyOf(worker), order, fit, search_.record.Limit(rank),
-                   [&] { return search_.Stop(rank); });
-  if (addresses.empty()) return;
-  const int64_t makespan = Makespan(search_.problem, addresses);
-  search_.record.Offer(std::move(addresses), makespan, "sampled_orders", rank);
+  FitInOrder(fit, order, "sampled_orders", rank, worker);
 }
 
 void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker) {
@@ -111,6 +121,11 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
   for (const Kind kind : kinds) {
     const bool samples = kind == Kind::kSampleFirstFit || kind == Kind::kSampleBestFit;
     if (samples && !sampler_) sampler_ = std::make_unique<OrderSampler>(search_.problem);
+    if (kind == Kind::kBoxing && !boxer_) {
+      boxer_ = std::make_unique<Boxer>(search_.problem);
+      Random random(search_.options.seed);
+      epsilon_ = boxer_->Calibrate(random);
+    }
     if (kind == Kind::kPeakSweep && !peak_tables_) {
       peak_tables_ = std::make_unique<PeakTables>(search_.problem);
     }
@@ -143,6 +158,9 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
           Sweep(SweepOf(worker).Draw(random), rank, worker);
           break;
         }
+        case Kind::kBoxing:
+          Box(done + i, rank, worker);
+          break;
         case Kind::kValley:
           Valley(bound, attempts[i], rank, worker);
           break;

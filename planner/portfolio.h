@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/boxing.h"
 #include "planner/fit.h"
 #include "planner/peak_sweep.h"
 #include "planner/sampled_order.h"
@@ -32,7 +33,7 @@ class Portfolio {
   // The standard peak sweeps [from, to).
   void TryPeakSweeps(int from, int to);
 
-  enum class Kind { kSampleFirstFit, kSampleBestFit, kPeakSweep, kValley, kValleyRelaxed };
+  enum class Kind { kSampleFirstFit, kSampleBestFit, kPeakSweep, kBoxing, kValley, kValleyRelaxed };
 
   // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
   // up or options.iterations attempts were made.
@@ -52,11 +53,16 @@ class Portfolio {
   void Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
+  void Box(int64_t attempt, int64_t rank, Worker& worker);
+  void FitInOrder(Fit fit, const std::vector<uint32_t>& order, const std::string& finder,
+                  int64_t rank, Worker& worker);
   Occupancy& OccupancyOf(Worker& worker);
 
   Search& search_;
   std::unique_ptr<OrderSampler> sampler_;
   std::unique_ptr<PeakTables> peak_tables_;
+  std::unique_ptr<Boxer> boxer_;
+  double epsilon_ = 0;  // calibrated
   std::vector<Worker> workers_;
   int64_t next_rank_ = 1;
   int64_t valley_attempts_ = 0;

@@ -38,6 +38,8 @@ const std::vector<Strategy>& AllStrategies() {
       {{"best_fit_by_max_load_area", "best fit, the peak first, then by area"}, RunBestFitInOrder},
       {{"best_fit_by_max_load_lifespan", "best fit, the peak first, then the longest-lived"},
        RunBestFitInOrder},
+      {{"idealloc", "boxing, then first fit (Buchsbaum et al. 2003; Lamprakos et al. 2025)"},
+       RunIdealloc},
       {{"sampled_orders", "random weights of max load, size and lifespan, first and best fit"},
        RunSampledOrders},
       {{"valley_search",

@@ -27,6 +27,7 @@ void RunSweepBestFit(Search& search, const std::string& name);
 void RunFirstFitInOrder(Search& search, const std::string& name);
 void RunBestFitInOrder(Search& search, const std::string& name);
 void RunPeakSweep(Search& search, const std::string& name);
+void RunIdealloc(Search& search, const std::string& name);
 void RunSampledOrders(Search& search, const std::string& name);
 void RunValleySearch(Search& search, const std::string& name);
 

@@ -1,3 +1,5 @@
+reprise_test(planner_boxing_test LABEL unit SOURCES planner_boxing_test.cc
+             LIBRARIES reprise::planner)
 reprise_test(planner_check_test LABEL unit SOURCES planner_check_test.cc LIBRARIES reprise::planner)
 reprise_test(planner_instance_test LABEL unit SOURCES planner_instance_test.cc
              LIBRARIES reprise::planner)
