@@ -60,6 +60,8 @@ void RunIdealloc(Search& search, const std::string&) {
   Portfolio portfolio(search);
   portfolio.TryOrders({{Fit::kFirst, "size"}});
   if (!search.problem.plain || search.problem.size() == 0) return;
+  // Optimal when all sizes are the same or nothing overlaps (section 2.1), quick otherwise.
+  RunSweepBestFit(search, "sweep_best_fit");
   portfolio.Improve({Kind::kBoxing});
 }
 

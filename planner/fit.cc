@@ -6,10 +6,15 @@
 namespace reprise::planner {
 namespace {
 
-void Run(Search& search, const std::string& name, Fit fit) {
+// The order in a strategy's name: "..._by_ORDER"; names without one place by size.
+std::string OrderOf(const std::string& name) {
+  if (name == "xla_best_fit_temporal") return "lifespan";
   const size_t by = name.find("_by_");
-  const std::vector<uint32_t> order =
-      OrderByName(search.problem, by == std::string::npos ? "size" : name.substr(by + 4));
+  return by == std::string::npos ? "size" : name.substr(by + 4);
+}
+
+void Run(Search& search, const std::string& name, Fit fit) {
+  const std::vector<uint32_t> order = OrderByName(search.problem, OrderOf(name));
   Occupancy occupancy(search.problem);
   Addresses addresses = PlaceInOrder(search.problem, occupancy, order, fit, INT64_MAX,
                                      [&] { return search.Cancelled(); });

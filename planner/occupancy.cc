@@ -28,6 +28,7 @@ class BasicOccupancy {
   bool Look(uint32_t job);
   int64_t FirstFitAgain(uint32_t job, int64_t from, int64_t limit);
   int64_t BestFit(uint32_t job, int64_t limit);
+  int64_t BestFitWithin(uint32_t job, int64_t from, int64_t end);
   void Place(uint32_t job, int64_t address);
 
  private:
@@ -318,6 +319,25 @@ int64_t BasicOccupancy<Coordinate>::BestFit(uint32_t job, int64_t limit) {
   }
 }
 
+template <typename Coordinate>
+int64_t BasicOccupancy<Coordinate>::BestFitWithin(uint32_t job, int64_t from, int64_t end) {
+  for (Cursor& cursor : cursors_) cursor.at = 0;
+  const int64_t last = end - problem_.jobs[job].size;
+  int64_t best = from;
+  int64_t best_slack = INT64_MAX;
+  for (int64_t address = from;;) {
+    address = Advance(job, address, last);
+    if (address > last) return best;
+    const int64_t slack = std::min(Slack(address), last - address);
+    if (slack < best_slack) {
+      best = address;
+      best_slack = slack;
+    }
+    if (slack == 0) return best;
+    address += slack + 1;
+  }
+}
+
 Occupancy::Occupancy(const Problem& problem) {
   if (problem.end_bound < int64_t{1} << 32) {
     narrow_ = std::make_unique<BasicOccupancy<uint32_t>>(problem);
@@ -343,6 +363,10 @@ int64_t Occupancy::FirstFitAgain(uint32_t job, int64_t from, int64_t limit) {
 
 int64_t Occupancy::BestFit(uint32_t job, int64_t limit) {
   return narrow_ ? narrow_->BestFit(job, limit) : wide_->BestFit(job, limit);
+}
+
+int64_t Occupancy::BestFitWithin(uint32_t job, int64_t from, int64_t end) {
+  return narrow_ ? narrow_->BestFitWithin(job, from, end) : wide_->BestFitWithin(job, from, end);
 }
 
 void Occupancy::Place(uint32_t job, int64_t address) {

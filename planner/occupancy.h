@@ -40,6 +40,9 @@ class Occupancy {
   // Addresses above `limit` count only when there is no other.
   int64_t BestFit(uint32_t job, int64_t limit = INT64_MAX);
 
+  // After Look or a query of the same job: the same within [from, end), where `from` is legal.
+  int64_t BestFitWithin(uint32_t job, int64_t from, int64_t end);
+
   void Place(uint32_t job, int64_t address);
 
  private:

@@ -42,6 +42,13 @@ std::vector<uint32_t> OrderByName(const Problem& problem, std::string_view name)
   if (name == "size") return Sorted(problem, size, lifespan);
   if (name == "area") return Sorted(problem, area, size);
   if (name == "lifespan") return Sorted(problem, lifespan, size);
+  if (name == "breadth") {
+    const auto breadth = [&](uint32_t i) {
+      const Job& job = problem.jobs[i];
+      return Descending(job.lower < job.upper ? problem.load[job.lower] : 0);
+    };
+    return Sorted(problem, breadth, size, lifespan);
+  }
   if (name == "birth") return Sorted(problem, birth, size);
   if (name.substr(0, 8) == "max_load") {
     const std::vector<int64_t> most = MaxLoadInSpan(problem);

@@ -15,6 +15,7 @@ namespace reprise::planner {
 //   area               size x lifespan, size, descending
 //   lifespan           lifespan, size, descending
 //   birth              birth ascending, size descending
+//   breadth            the load at birth, size, lifespan, descending
 //   max_load           the max load within the span, size, death, descending
 //   max_load_latest    the max load within the span, size, birth, descending
 //   max_load_earliest  the max load within the span, size, descending, birth ascending
