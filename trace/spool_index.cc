@@ -99,60 +99,124 @@ class Indexer {
     return true;
   }
 
-  void VisitEvents(uint64_t begin, uint64_t end, bool sealed, bool trusted) {
-    std::vector<OpenRealloc> open;
-    SpoolEvent event;
-    bool malformed = false;
+  // Where a walk through a chunk stands.
+  struct Walk {
+    uint64_t at = 0;
     bool in_segment = false;
-    uint64_t stamp = 0;
-    uint64_t highest = 0;
-    uint64_t at = begin;
-    for (; DecodeSpoolEvent(file_, at, end, stamp, event, malformed);
-         at += SpoolEventBytes(event.kind)) {
+    bool malformed = false;
+    uint64_t stamp = 0;    // of the event before
+    uint64_t highest = 0;  // stamp of the segment
+    std::vector<OpenRealloc> open;
+  };
+
+  void VisitEvents(uint64_t begin, uint64_t end, bool sealed, bool trusted) {
+    Walk walk;
+    walk.at = begin;
+    for (;;) {
+      VisitRun(walk, end, trusted);
+      const bool hole = !walk.malformed && walk.in_segment;
+      const uint64_t next = hole ? AfterHole(walk.at, end, walk.stamp) : 0;
+      if (next == 0) break;
+      // The thread left the hook by a jump, or was cancelled there: one event was never written.
+      ++recording_.lost_events;
+      const uint32_t thread = index_.segments.back().thread;
+      CloseSegment(walk);
+      walk.at = next;
+      OpenSegment(walk, thread);
+    }
+    const bool in_segment = walk.in_segment;
+    CloseSegment(walk);
+    if (!trusted) return;
+    if (walk.malformed) {
+      AddDamage(walk.at, end - walk.at, in_segment ? "not an event" : "events of no known thread");
+    } else if (sealed && walk.at < end) {
+      AddDamage(walk.at, end - walk.at, "a sealed chunk holds an event that was never written");
+    }
+  }
+
+  // Goes on to the first word that begins no event.
+  void VisitRun(Walk& walk, uint64_t end, bool trusted) {
+    SpoolEvent event;
+    for (; DecodeSpoolEvent(file_, walk.at, end, walk.stamp, event, walk.malformed);
+         walk.at += SpoolEventBytes(event.kind)) {
       if (!trusted) {
         if (event.kind <= kSpoolReallocFailed) ++recording_.lost_events;
         continue;
       }
       if (event.kind == kSpoolThread) {
-        CloseSegment(in_segment, at, open);
-        in_segment = true;
-        stamp = event.words[2];
-        highest = 0;
-        index_.segments.push_back({ThreadIndex(event), at + SpoolEventBytes(kSpoolThread), 0, stamp,
-                                   UINT64_MAX, index_.late.size(), 0});
+        CloseSegment(walk);
+        walk.stamp = event.stamp;
+        const uint64_t at = walk.at;
+        walk.at += SpoolEventBytes(kSpoolThread);
+        OpenSegment(walk, ThreadIndex(event));
+        walk.at = at;
         continue;
       }
-      if (!in_segment) {
-        malformed = true;
-        break;
+      if (!walk.in_segment) {
+        walk.malformed = true;
+        return;
       }
-      const uint64_t base = stamp;
-      stamp = event.stamp;
+      const uint64_t base = walk.stamp;
+      walk.stamp = event.stamp;
       if (event.kind == kSpoolEpoch || event.kind == kSpoolSkip) continue;
       SpoolSegment& segment = index_.segments.back();
-      segment.first_stamp = std::min(segment.first_stamp, stamp);
-      if (stamp < highest) index_.late.push_back({stamp, base, at});
-      highest = std::max(highest, stamp);
-      FollowRealloc(event, segment.thread, open);
-    }
-    CloseSegment(in_segment, at, open);
-    if (malformed && trusted) {
-      AddDamage(at, end - at, in_segment ? "not an event" : "events of no known thread");
-    } else if (sealed && trusted && at < end) {
-      AddDamage(at, end - at, "a sealed chunk holds an event that was never written");
+      segment.first_stamp = std::min(segment.first_stamp, event.stamp);
+      if (event.stamp < walk.highest) index_.late.push_back({event.stamp, base, walk.at});
+      walk.highest = std::max(walk.highest, event.stamp);
+      FollowRealloc(event, segment.thread, walk.open);
     }
   }
 
-  void CloseSegment(bool in_segment, uint64_t at, std::vector<OpenRealloc>& open) {
-    if (!in_segment) return;
+  // Where events go on after the zero word at `at`; 0: they do not. What stands in the hole is
+  // not known, so the length is taken after which most events make sense. One of them must begin
+  // where no part of an event at `at` can lie: a process killed in the middle of its last event
+  // leaves words that may look like one.
+  uint64_t AfterHole(uint64_t at, uint64_t end, uint64_t stamp) const {
+    constexpr uint64_t kLongestEvent = 32;
+    constexpr int kEnough = 64;
+    uint64_t best = 0;
+    int most = 0;
+    for (uint64_t next = at + 8; next <= at + kLongestEvent; next += 8) {
+      SpoolEvent event;
+      bool malformed = false;
+      bool beyond = false;
+      int events = 0;
+      uint64_t there = next;
+      uint64_t base = stamp;
+      while (events < kEnough && DecodeSpoolEvent(file_, there, end, base, event, malformed)) {
+        // An event of a block has an address.
+        if (event.kind <= kSpoolUsable && event.address == 0) malformed = true;
+        ++events;
+        beyond |= there >= at + kLongestEvent;
+        base = event.stamp;
+        there += SpoolEventBytes(event.kind);
+      }
+      if (!malformed && beyond && events > most) {
+        most = events;
+        best = next;
+      }
+    }
+    return best;
+  }
+
+  void OpenSegment(Walk& walk, uint32_t thread) {
+    index_.segments.push_back({thread, walk.at, 0, walk.stamp, UINT64_MAX, index_.late.size(), 0});
+    walk.in_segment = true;
+    walk.highest = 0;
+  }
+
+  void CloseSegment(Walk& walk) {
+    if (!walk.in_segment) return;
     SpoolSegment& segment = index_.segments.back();
-    segment.end = at;
+    segment.end = walk.at;
     segment.late_end = index_.late.size();
-    std::stable_sort(index_.late.begin() + segment.late_begin, index_.late.end(),
+    std::stable_sort(index_.late.begin() + static_cast<ptrdiff_t>(segment.late_begin),
+                     index_.late.end(),
                      [](const auto& a, const auto& b) { return a.stamp < b.stamp; });
     if (segment.first_stamp == UINT64_MAX) index_.segments.pop_back();
-    open_.insert(open_.end(), open.begin(), open.end());
-    open.clear();
+    open_.insert(open_.end(), walk.open.begin(), walk.open.end());
+    walk.open.clear();
+    walk.in_segment = false;
   }
 
   // Pairs each failed realloc with the free that it revokes: the latest of that address.

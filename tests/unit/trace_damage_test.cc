@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "tests/unit/trace_random_recording.h"
 #include "tests/unit/trace_spool_builder.h"
@@ -166,11 +167,18 @@ TEST(TraceDamage, AKilledWriterLosesOnlyTheEventItWasWriting) {
   spool.header.complete = 0;
   spool.Thread(0, 0, 0, 1, 0);
   spool.Allocate(0, 1, 0x1000, 10);
-  spool.Words(0, {0, 0x1234, 20});  // word 0 is still missing
-  const Outcome outcome = Read(spool.Bytes());
-  EXPECT_FALSE(outcome.refused);
-  EXPECT_FALSE(outcome.damaged);
-  EXPECT_EQ(outcome.events, 1);
+  // Word 0 is still missing, and the others may look like events.
+  for (uint64_t low = 0; low < 16; ++low) {
+    for (const uint64_t size : {uint64_t{20}, low, low | uint64_t{6} << 56}) {
+      SpoolBuilder killed = spool;
+      killed.Words(0, {0, 0x1230 | low, size});
+      killed.Words(0, std::vector<uint64_t>(100));
+      const Outcome outcome = Read(killed.Bytes());
+      EXPECT_FALSE(outcome.refused);
+      EXPECT_FALSE(outcome.damaged);
+      EXPECT_EQ(outcome.events, 1);
+    }
+  }
 }
 
 }  // namespace

@@ -131,6 +131,28 @@ TEST(TraceSpool, SignalHandlerInvertsSlots) {
   EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:1", "2-:3", "3-4:4", "5-:6"));
 }
 
+// A signal handler jumps out of the hook it interrupted, so that a slot stays empty for ever: only
+// that event is missing. Whatever part of the slot was written, and sealed or not.
+TEST(TraceSpool, AHoleCostsOneEvent) {
+  const std::vector<std::vector<uint64_t>> holes = {
+      {0}, {0, 0}, {0, 0x5555, 0}, {0, 0x555555555234, 100}, {0, 0, 0}, {0, 1, 42, 0}};
+  for (const bool sealed : {false, true}) {
+    for (const auto& hole : holes) {
+      SpoolBuilder spool;
+      spool.Thread(0, 0, 0, 1, 0);
+      spool.Allocate(0, 1, 0x1000, 1);
+      spool.Words(0, hole);
+      for (uint64_t i = 3; i < 40; ++i) spool.Allocate(0, i, i * 0x1000, i);
+      if (sealed) spool.Seal(0);
+      const Recording recording = Load(spool);
+      ASSERT_EQ(recording.allocations.size(), 38) << hole.size();
+      EXPECT_EQ(recording.allocations[37].size, 39);
+      EXPECT_EQ(recording.lost_events, 1);
+      EXPECT_TRUE(recording.damage.empty());
+    }
+  }
+}
+
 TEST(TraceSpool, ReallocLinksOldAndNew) {
   SpoolBuilder spool;
   spool.Thread(0, 0, 0, 1, 0);
