@@ -1,7 +1,7 @@
 // `reprise check`: the independent checker on a plan.
 #include "planner/check.h"
 
-#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "replay/plan_builder.h"
@@ -34,33 +35,32 @@ struct Subject {
 };
 
 // The offsets of `plan`, by the ids of `instance`.
-absl::StatusOr<Subject> LoadCsv(const Arguments& arguments) {
-  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(arguments.instance);
+absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& plan_path) {
+  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance);
   if (!csv.ok()) return csv.status();
-  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(arguments.plan);
+  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(plan_path);
   if (!plan.ok()) return plan.status();
   if (!plan->has_offsets) {
     return absl::InvalidArgumentError(
-        absl::StrCat(arguments.plan, ":1: expected a column `offset`, found none"));
+        absl::StrCat(plan_path, ":1: expected a column `offset`, found none"));
   }
   std::unordered_map<std::string, const trace::CsvBuffer*> planned;
   for (const trace::CsvBuffer& buffer : plan->buffers) planned.emplace(buffer.id, &buffer);
   if (plan->buffers.size() != csv->buffers.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(arguments.plan, ": expected ",
-                                                   csv->buffers.size(), " buffers, found ",
-                                                   plan->buffers.size()));
+    return absl::InvalidArgumentError(absl::StrCat(plan_path, ": expected ", csv->buffers.size(),
+                                                   " buffers, found ", plan->buffers.size()));
   }
   Subject subject;
   subject.instance = ToInstance(*csv, /*keep_offsets=*/true);
   for (const trace::CsvBuffer& buffer : csv->buffers) {
     const auto found = planned.find(buffer.id);
     if (found == planned.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(arguments.plan, ": expected buffer '",
-                                                     buffer.id, "', found no row of that id"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(plan_path, ": expected buffer '", buffer.id, "', found no row of that id"));
     }
     if (!found->second->offset) {
-      return absl::InvalidArgumentError(absl::StrCat(arguments.plan, ":", found->second->line,
-                                                     ": expected an offset, found none"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(plan_path, ":", found->second->line, ": expected an offset, found none"));
     }
     subject.offsets.push_back(*found->second->offset);
     subject.names.push_back(buffer.id);
@@ -69,15 +69,15 @@ absl::StatusOr<Subject> LoadCsv(const Arguments& arguments) {
 }
 
 // A recording and its plan file.
-absl::StatusOr<Subject> LoadRecordingAndPlan(const Arguments& arguments) {
-  const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(arguments.instance);
+absl::StatusOr<Subject> LoadRecordingAndPlan(const std::string& trace,
+                                             const std::string& plan_path) {
+  const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(trace);
   if (!recording.ok()) return recording.status();
-  const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(arguments.plan);
+  const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(plan_path);
   if (!plan.ok()) return plan.status();
   absl::StatusOr<std::vector<int64_t>> offsets = replay::PlanOffsets(*plan, *recording);
   if (!offsets.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(arguments.plan, ": ", offsets.status().message()));
+    return absl::InvalidArgumentError(absl::StrCat(plan_path, ": ", offsets.status().message()));
   }
   Subject subject;
   subject.instance = replay::WholeInstance(*recording);
@@ -85,42 +85,91 @@ absl::StatusOr<Subject> LoadRecordingAndPlan(const Arguments& arguments) {
   return subject;
 }
 
-int RunCheck(const Arguments& arguments) {
-  const absl::StatusOr<trace::Format> format = trace::DetectFormat(arguments.instance);
-  if (!format.ok()) return Fail(format.status());
-  const absl::StatusOr<Subject> subject =
-      *format == trace::Format::kCsv ? LoadCsv(arguments) : LoadRecordingAndPlan(arguments);
-  if (!subject.ok()) return Fail(subject.status());
-  const planner::Instance& instance = subject->instance;
-  if (const absl::Status status = planner::Validate(instance); !status.ok()) return Fail(status);
+// One instance or trace and its plan, checked.
+struct Verdict {
+  planner::CheckResult result;
+  size_t buffers = 0;
+  nlohmann::ordered_json violations = nlohmann::ordered_json::array();
 
-  const planner::CheckResult result = planner::Check(instance, subject->offsets);
+  nlohmann::ordered_json Json() const {
+    return {{"valid", result.valid},
+            {"makespan", result.makespan},
+            {"max_load", result.max_load},
+            {"violations", violations}};
+  }
+};
+
+absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::string& plan) {
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(instance_path);
+  if (!format.ok()) return format.status();
+  const absl::StatusOr<Subject> subject = *format == trace::Format::kCsv
+                                              ? LoadCsv(instance_path, plan)
+                                              : LoadRecordingAndPlan(instance_path, plan);
+  if (!subject.ok()) return subject.status();
+  const planner::Instance& instance = subject->instance;
+  if (absl::Status status = planner::Validate(instance); !status.ok()) return status;
+  Verdict verdict;
+  verdict.buffers = instance.buffers.size();
+  verdict.result = planner::Check(instance, subject->offsets);
   const auto name = [&](uint32_t buffer) {
     return subject->names.empty() ? std::to_string(buffer) : subject->names[buffer];
   };
-  if (arguments.json) {
-    nlohmann::ordered_json json;
-    json["valid"] = result.valid;
-    json["makespan"] = result.makespan;
-    json["max_load"] = result.max_load;
-    json["violations"] = nlohmann::ordered_json::array();
-    for (const planner::Violation& violation : result.violations) {
-      json["violations"].push_back(
-          {{"first", name(violation.first)},
-           {"second", name(violation.second)},
-           {"message", planner::Describe(violation, instance, subject->offsets)}});
-    }
-    PrintJson(json);
-  } else if (result.valid) {
-    std::printf("valid: %zu buffers, makespan %lld, max load %lld\n", instance.buffers.size(),
-                static_cast<long long>(result.makespan), static_cast<long long>(result.max_load));
-  } else {
-    std::printf("invalid\n");
-    for (const planner::Violation& violation : result.violations) {
-      std::printf("  %s\n", planner::Describe(violation, instance, subject->offsets).c_str());
-    }
+  for (const planner::Violation& violation : verdict.result.violations) {
+    verdict.violations.push_back(
+        {{"first", name(violation.first)},
+         {"second", name(violation.second)},
+         {"message", planner::Describe(violation, instance, subject->offsets)}});
   }
-  return result.valid ? kDone : kNo;
+  return verdict;
+}
+
+void Print(const std::string& title, const Verdict& verdict) {
+  absl::PrintF("%s%s: %d buffers, makespan %d, max load %d\n", title,
+               verdict.result.valid ? "valid" : "invalid", verdict.buffers, verdict.result.makespan,
+               verdict.result.max_load);
+  for (const auto& violation : verdict.violations) {
+    absl::PrintF("  %s\n", violation["message"].get<std::string>());
+  }
+}
+
+// A folder of traces against a folder of plans: each trace has a plan of its name.
+int CheckFolder(const Arguments& arguments) {
+  const absl::StatusOr<std::vector<std::string>> traces = trace::FindTraces(arguments.instance);
+  if (!traces.ok()) return Fail(absl::InvalidArgumentError(traces.status().message()));
+  Verdict sums;
+  sums.result.valid = true;
+  nlohmann::ordered_json images = nlohmann::ordered_json::array();
+  for (const std::string& trace : *traces) {
+    const absl::StatusOr<Verdict> verdict = CheckOne(trace, replay::PlanFor(arguments.plan, trace));
+    if (!verdict.ok()) return Fail(verdict.status());
+    sums.result.valid = sums.result.valid && verdict->result.valid;
+    sums.result.makespan += verdict->result.makespan;
+    sums.result.max_load += verdict->result.max_load;
+    nlohmann::ordered_json image = {{"trace", trace}};
+    image.update(verdict->Json());
+    images.push_back(std::move(image));
+    if (!arguments.json) Print(trace + ": ", *verdict);
+  }
+  if (arguments.json) {
+    nlohmann::ordered_json json = sums.Json();
+    json["images"] = std::move(images);
+    PrintJson(json);
+  }
+  return sums.result.valid ? kDone : kNo;
+}
+
+int RunCheck(const Arguments& arguments) {
+  std::error_code error;
+  if (std::filesystem::is_directory(arguments.instance, error)) return CheckFolder(arguments);
+  const absl::StatusOr<Verdict> verdict =
+      CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance));
+  if (!verdict.ok()) return Fail(verdict.status());
+  if (arguments.json) {
+    PrintJson(verdict->Json());
+  } else {
+    Print("", *verdict);
+  }
+  return verdict->result.valid ? kDone : kNo;
 }
 
 }  // namespace
@@ -128,8 +177,12 @@ int RunCheck(const Arguments& arguments) {
 void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("check", "check a plan with the independent checker");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("instance", arguments->instance, "INSTANCE.csv, or a trace")->required();
-  command->add_option("plan", arguments->plan, "its plan: the CSV with offsets, or a plan file")
+  command
+      ->add_option("instance", arguments->instance, "INSTANCE.csv, a trace, or a folder of traces")
+      ->required();
+  command
+      ->add_option("plan", arguments->plan,
+                   "its plan: the CSV with offsets, a plan file, or a folder of them")
       ->required();
   command->add_flag("--json", arguments->json, "print one JSON object");
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });

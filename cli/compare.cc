@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "replay/plan_file.h"
 #include "trace/reader.h"
 
 namespace reprise::cli {
@@ -142,10 +143,17 @@ void Explain(const Measurement& it) {
   }
 }
 
-// Where the plan puts the allocations of `recording`.
-absl::StatusOr<replay::Placement> LoadPlacement(const std::string& plan,
-                                                const trace::Recording& /*recording*/) {
-  return absl::UnimplementedError(absl::StrCat(plan, ": plan files cannot be compared yet"));
+// Where the plan puts the allocations of `recording`, which was read from `trace`.
+absl::StatusOr<replay::Placement> LoadPlacement(const std::string& plan, const std::string& trace,
+                                                const trace::Recording& recording) {
+  const std::string path = replay::PlanFor(plan, trace);
+  const absl::StatusOr<replay::PlanFile> file = replay::PlanFile::Read(path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<std::vector<int64_t>> offsets = replay::PlanOffsets(*file, recording);
+  if (!offsets.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", offsets.status().message()));
+  }
+  return replay::Placement{*std::move(offsets), static_cast<int64_t>(file->header().arena_bytes)};
 }
 
 // Measures one recording. An allocator that fails goes to `failed`.
@@ -165,7 +173,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
   };
   std::optional<replay::Placement> placement;
   if (!settings.plan.empty()) {
-    absl::StatusOr<replay::Placement> loaded = LoadPlacement(settings.plan, *recording);
+    absl::StatusOr<replay::Placement> loaded = LoadPlacement(settings.plan, path, *recording);
     if (!loaded.ok()) return loaded.status();
     placement = *std::move(loaded);
   }

@@ -162,13 +162,13 @@ class LaneEncoder {
 
   void End() {
     words_.push_back(kEnd);
-    std::sort(placements_.begin(), placements_.end(), [](const Placement& a, const Placement& b) {
+    std::sort(placements_.begin(), placements_.end(), [](const PlanBlock& a, const PlanBlock& b) {
       return std::tie(a.offset, a.birth) < std::tie(b.offset, b.birth);
     });
   }
 
   const std::vector<uint32_t>& words() const { return words_; }
-  const std::vector<Placement>& placements() const { return placements_; }
+  const std::vector<PlanBlock>& placements() const { return placements_; }
   int offset_bits() const { return offset_bits_; }
 
  private:
@@ -191,7 +191,7 @@ class LaneEncoder {
   int offset_bits_ = 16;
   size_t next_turn_ = kTurnWords;
   std::vector<uint32_t> words_;
-  std::vector<Placement> placements_;
+  std::vector<PlanBlock> placements_;
   absl::flat_hash_map<uint32_t, uint32_t> placement_of_;  // of live allocations
 };
 

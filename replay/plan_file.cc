@@ -160,4 +160,10 @@ absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path) {
   return plans;
 }
 
+std::string PlanFor(const std::string& plan, const std::string& trace) {
+  std::error_code error;
+  if (!fs::is_directory(plan, error)) return plan;
+  return (fs::path(plan) / (fs::path(trace).stem().string() + ".plan")).string();
+}
+
 }  // namespace reprise::replay

@@ -46,6 +46,10 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
 // The plan files that `path` stands for: itself, or the *.plan files of a directory, by name.
 absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path);
 
+// The plan file for the trace at `trace`: `plan` itself, or the one of its name in the folder
+// `plan`.
+std::string PlanFor(const std::string& plan, const std::string& trace);
+
 }  // namespace reprise::replay
 
 #endif  // REPRISE_REPLAY_PLAN_FILE_H_

@@ -52,7 +52,7 @@ struct PlanKey {
 };
 
 // A block of the plan: where it lies and between which words of its lane it lives.
-struct Placement {
+struct PlanBlock {
   uint32_t offset;  // / 16, relative to the box
   uint32_t birth;   // index of its allocation word in the lane
   uint32_t death;   // index of its free or drain word; kNeverDies

@@ -28,7 +28,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
       reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
   end_word_ = first_word_ + lane->words - 1;
   placements_ =
-      reinterpret_cast<const Placement*>(file + plan->placements.offset) + lane->first_placement;
+      reinterpret_cast<const PlanBlock*>(file + plan->placements.offset) + lane->first_placement;
   plan_keys_ = reinterpret_cast<const PlanKey*>(file + plan->keys.offset);
   keys_ = keys.keys;
   learn_ = keys.learn;
@@ -89,13 +89,13 @@ uint64_t Lane::LateGranules(uint64_t granule) const {
 }
 
 // The block that the plan placed last at `granule`, alive or not.
-const Placement* Lane::PlannedAt(uint64_t granule) const {
+const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
   const auto now = static_cast<uint32_t>(__atomic_load_n(&cursor_, __ATOMIC_RELAXED) - first_word_);
   uint64_t low = 0;
   uint64_t high = lane_->placements;  // the answer lies before the first that is not less
   while (low < high) {
     const uint64_t middle = (low + high) / 2;
-    const Placement& placement = placements_[middle];
+    const PlanBlock& placement = placements_[middle];
     if (placement.offset < granule || (placement.offset == granule && placement.birth < now)) {
       low = middle + 1;
     } else {
@@ -281,7 +281,7 @@ void Lane::RunFree() {
   Drain();
   const auto now = static_cast<uint64_t>(cursor_ - first_word_);
   for (uint64_t i = 0; i < lane_->placements; ++i) {
-    const Placement& placement = placements_[i];
+    const PlanBlock& placement = placements_[i];
     if (placement.birth >= now || placement.death < now) continue;
     if (!RemoveEarly(placement.offset)) {
       AddLate(placement.offset, BlockGranules(plan_keys_[placement.key]));
@@ -450,7 +450,7 @@ void Lane::FreeSlowly(uint64_t granule) {
     cursor_ += 2;
     return;
   }
-  const Placement* placement = PlannedAt(granule);
+  const PlanBlock* placement = PlannedAt(granule);
   if (early || placement == nullptr || placement->death < cursor_ - first_word_) {
     ++counters_->invalid_frees;
     return;
@@ -488,7 +488,7 @@ void Lane::Drain() {
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
     } else {
-      const Placement* placement = PlannedAt(granule);
+      const PlanBlock* placement = PlannedAt(granule);
       if (placement == nullptr || placement->death < cursor_ - first_word_ || early_.Has(granule)) {
         ++counters_->invalid_frees;
       } else {
@@ -508,7 +508,7 @@ uint64_t Lane::Usable(const void* pointer) const {
   const auto now = static_cast<uint64_t>(__atomic_load_n(&cursor_, __ATOMIC_ACQUIRE) - first_word_);
   if (late_.Has(granule)) return LateGranules(granule) * kGranule;
   if (running_free_) return 0;
-  const Placement* placement = PlannedAt(granule);
+  const PlanBlock* placement = PlannedAt(granule);
   if (placement == nullptr || placement->death < now || early_.Has(granule)) return 0;
   return plan_keys_[placement->key].usable;
 }

@@ -187,7 +187,7 @@ class Lane {
   void* Place(const Word& word);
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
-  const Placement* PlannedAt(uint64_t granule) const;
+  const PlanBlock* PlannedAt(uint64_t granule) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
@@ -211,7 +211,7 @@ class Lane {
   const PlanLane* lane_;
   const uint32_t* first_word_;
   const uint32_t* end_word_;  // the kEnd
-  const Placement* placements_;
+  const PlanBlock* placements_;
   const PlanKey* plan_keys_;
   bool (*learn_)(uint64_t site);
   GranuleSet early_;           // starts of early blocks
