@@ -1,8 +1,10 @@
 // `reprise info`: what a trace, an instance or a folder of traces holds.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -206,7 +208,9 @@ int RunInfo(const InfoOptions& options) {
   }
   if (images.empty()) return code;
   if (options.json) {
-    PrintJson(paths->size() == 1 ? Describe(images[0]) : Sum(images));
+    std::error_code ignored;
+    const bool folder = std::filesystem::is_directory(options.path, ignored);
+    PrintJson(folder ? Sum(images) : Describe(images[0]));
   } else {
     for (size_t i = 0; i < images.size(); ++i) {
       if (i > 0) std::printf("\n\n");

@@ -339,7 +339,7 @@ class Reader {
 
 absl::Status ReadCompact(const MappedFile& file, const std::string& path, Recording& recording,
                          absl::FunctionRef<void(const Event&)> on_event) {
-  const absl::Status header = CheckHeader(file, path, recording.damage);
+  absl::Status header = CheckHeader(file, path, recording.damage);
   if (!header.ok()) return header;
   Reader reader(recording, on_event);
   ChunkScanner scanner(file.bytes(), sizeof(FileHeader), recording.damage);
@@ -359,7 +359,7 @@ absl::Status ReadCompact(const MappedFile& file, const std::string& path, Record
 
 absl::StatusOr<Process> ReadCompactProcess(const MappedFile& file, const std::string& path) {
   std::vector<Damage> damage;
-  const absl::Status header = CheckHeader(file, path, damage);
+  absl::Status header = CheckHeader(file, path, damage);
   if (!header.ok()) return header;
   ChunkScanner scanner(file.bytes(), sizeof(FileHeader), damage);
   Chunk chunk;

@@ -173,7 +173,7 @@ class Parser {
 
   absl::Status Options(const std::vector<std::string>& fields, CsvBuffer& buffer) const {
     if (instance_.has_alignments && !fields[columns_[kAlignment]].empty()) {
-      const absl::Status status = Number(fields, kAlignment, buffer.alignment);
+      absl::Status status = Number(fields, kAlignment, buffer.alignment);
       if (!status.ok()) return status;
       if (!std::has_single_bit(static_cast<uint64_t>(buffer.alignment))) {
         return Expected("a power of two for alignment", absl::StrCat(buffer.alignment));
@@ -181,7 +181,7 @@ class Parser {
     }
     if (instance_.has_offsets && !fields[columns_[kOffset]].empty()) {
       int64_t offset = 0;
-      const absl::Status status = Number(fields, kOffset, offset);
+      absl::Status status = Number(fields, kOffset, offset);
       if (!status.ok()) return status;
       if (offset > INT64_MAX - buffer.size) {
         return Expected("offset + size below 2^63", absl::StrCat(offset));
@@ -191,7 +191,7 @@ class Parser {
     if (!instance_.has_gaps) return absl::OkStatus();
     for (const std::string& text : std::vector<std::string>(
              absl::StrSplit(fields[columns_[kGaps]], ' ', absl::SkipEmpty()))) {
-      const absl::Status status = AddGap(text, buffer);
+      absl::Status status = AddGap(text, buffer);
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -254,7 +254,7 @@ absl::StatusOr<CsvInstance> ParseCsv(const std::string& text, const std::string&
   for (size_t begin = 0; begin < text.size();) {
     size_t end = text.find('\n', begin);
     if (end == std::string::npos) end = text.size();
-    const absl::Status status = parser.Line(text.substr(begin, end - begin));
+    absl::Status status = parser.Line(text.substr(begin, end - begin));
     if (!status.ok()) return status;
     begin = end + 1;
   }

@@ -68,6 +68,7 @@ TEST(TraceCommands, InfoOfAFolderSums) {
   const std::string folder = TestPath("folder");
   std::filesystem::create_directory(folder);
   ASSERT_TRUE(WriteRecording(RandomRecording(1, 100), folder + "/1.trace").ok());
+  EXPECT_EQ(Info(folder)["images"].size(), 1);
   ASSERT_TRUE(WriteRecording(RandomRecording(2, 200), folder + "/2.trace").ok());
   const nlohmann::json json = Info(folder);
   ASSERT_EQ(json["images"].size(), 2);
