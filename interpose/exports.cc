@@ -2,13 +2,20 @@
 // the caller's return address and stack depth must be taken here, where the caller's frame is next.
 // operator new and delete are exported too, so that the call site is the C++ caller's and not a
 // line inside libstdc++.
-#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <spawn.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "interpose/exec.h"
 #include "interpose/hooks.h"
 #include "interpose/process.h"
+#include "interpose/real.h"
 #include "interpose/recorder.h"
+#include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"
 
@@ -46,12 +53,128 @@ REPRISE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attri
   return CreateThread(thread, attributes, start, argument);
 }
 
+namespace {
+
+// The next definition of a function that we wrap but that is no part of the allocation family.
+template <typename Function>
+Function* Next(Function*& cached, const char* name) {
+  if (cached == nullptr) cached = reinterpret_cast<Function*>(NextSymbol(name));
+  return cached;
+}
+
+template <typename Call>
+int Exec(const char* path, bool search, Call call) {
+  NoteStart(path, search);
+  BeforeExec();
+  const int result = call();
+  ExecFailed();
+  return result;
+}
+
+// The arguments of execl and its kin, up to the null that ends them.
+constexpr int kMostArguments = 4096;
+int CollectArguments(const char* first, va_list rest, char** out) {
+  int count = 0;
+  for (const char* next = first; next != nullptr && count < kMostArguments - 1;
+       next = va_arg(rest, const char*)) {
+    out[count++] = const_cast<char*>(next);
+  }
+  out[count] = nullptr;
+  return count;
+}
+
+}  // namespace
+
 REPRISE_EXPORT int dlclose(void* handle) {
   static int (*next)(void*);
-  if (next == nullptr) next = reinterpret_cast<int (*)(void*)>(dlsym(RTLD_NEXT, "dlclose"));
-  const int result = next(handle);
+  const int result = Next(next, "dlclose")(handle);
   if (process.mode == Mode::kRecord || process.mode == Mode::kReplayRecord) ForgetModules();
   return result;
+}
+
+REPRISE_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) {
+  static int (*next)(const char*, char* const[], char* const[]);
+  return Exec(path, false, [&] { return Next(next, "execve")(path, arguments, environment); });
+}
+REPRISE_EXPORT int execv(const char* path, char* const arguments[]) {
+  return execve(path, arguments, environ);
+}
+REPRISE_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) {
+  static int (*next)(const char*, char* const[], char* const[]);
+  return Exec(file, true, [&] { return Next(next, "execvpe")(file, arguments, environment); });
+}
+REPRISE_EXPORT int execvp(const char* file, char* const arguments[]) {
+  return execvpe(file, arguments, environ);
+}
+REPRISE_EXPORT int execl(const char* path, const char* argument, ...) {
+  char* arguments[kMostArguments];
+  va_list rest;
+  va_start(rest, argument);
+  CollectArguments(argument, rest, arguments);
+  va_end(rest);
+  return execve(path, arguments, environ);
+}
+REPRISE_EXPORT int execlp(const char* file, const char* argument, ...) {
+  char* arguments[kMostArguments];
+  va_list rest;
+  va_start(rest, argument);
+  CollectArguments(argument, rest, arguments);
+  va_end(rest);
+  return execvpe(file, arguments, environ);
+}
+REPRISE_EXPORT int execle(const char* path, const char* argument, ...) {
+  char* arguments[kMostArguments];
+  va_list rest;
+  va_start(rest, argument);
+  CollectArguments(argument, rest, arguments);
+  char* const* environment = va_arg(rest, char* const*);
+  va_end(rest);
+  return execve(path, arguments, environment);
+}
+// Ends the image without running destructors.
+REPRISE_EXPORT __attribute__((noreturn)) void _exit(int status) {
+  BeforeExec();
+  for (;;) SystemCall(SYS_exit_group, status);
+}
+REPRISE_EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
+
+REPRISE_EXPORT int posix_spawn(pid_t* child, const char* path,
+                               const posix_spawn_file_actions_t* actions,
+                               const posix_spawnattr_t* attributes, char* const arguments[],
+                               char* const environment[]) {
+  static decltype(posix_spawn)* next;
+  NoteStart(path, false);
+  return Next(next, "posix_spawn")(child, path, actions, attributes, arguments, environment);
+}
+REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
+                                const posix_spawn_file_actions_t* actions,
+                                const posix_spawnattr_t* attributes, char* const arguments[],
+                                char* const environment[]) {
+  static decltype(posix_spawnp)* next;
+  NoteStart(file, true);
+  return Next(next, "posix_spawnp")(child, file, actions, attributes, arguments, environment);
+}
+
+// Names that libmimalloc exports beside glibc's. Were they not ours, a program that looks for them
+// would get mimalloc's, and pass it blocks that are not mimalloc's.
+REPRISE_EXPORT size_t malloc_size(void* pointer) { return HookUsableSize(pointer); }
+REPRISE_EXPORT size_t malloc_good_size(size_t size) { return (size + 15) & ~size_t{15}; }
+REPRISE_EXPORT void vfree(void* pointer) { HookFree(pointer, SITE); }
+REPRISE_EXPORT void* _aligned_malloc(size_t size, size_t alignment) {
+  return HookMemalign(alignment, size, SITE);
+}
+REPRISE_EXPORT void* reallocf(void* pointer, size_t size) {
+  void* fresh = HookRealloc(pointer, size, SITE);
+  if (fresh == nullptr && size != 0) HookFree(pointer, SITE);
+  return fresh;
+}
+REPRISE_EXPORT int reallocarr(void* pointer, size_t count, size_t size) {
+  void* before;
+  memcpy(&before, pointer, sizeof(before));
+  void* fresh = HookReallocArray(before, count, size, SITE);
+  if (fresh == nullptr && count != 0 && size != 0) return errno;
+  memcpy(pointer, &fresh, sizeof(fresh));
+  return 0;
 }
 
 namespace std {

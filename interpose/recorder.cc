@@ -369,9 +369,17 @@ bool StartRecording() {
 }
 
 void EndRecording() {
-  if (spool.header == nullptr) return;
-  spool.header->unpreloadable = process.image->unpreloadable;
-  __atomic_store_n(&spool.header->complete, 1, __ATOMIC_RELEASE);
+  if (spool.header != nullptr) __atomic_store_n(&spool.header->complete, 1, __ATOMIC_RELEASE);
+}
+
+void ResumeRecording() {
+  if (spool.header != nullptr) __atomic_store_n(&spool.header->complete, 0, __ATOMIC_RELEASE);
+}
+
+void CountUnpreloadable() {
+  if (spool.header != nullptr) {
+    __atomic_fetch_add(&spool.header->unpreloadable, 1, __ATOMIC_RELAXED);
+  }
 }
 
 void ReleaseChunk() {

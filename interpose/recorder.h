@@ -27,6 +27,12 @@ bool StartRecording();
 // The image ends: marks the spool complete. Events may still follow.
 void EndRecording();
 
+// It did not: an exec failed.
+void ResumeRecording();
+
+// A child was started that cannot be preloaded.
+void CountUnpreloadable();
+
 // The thread ends: its chunk goes on to the next thread that needs one.
 void ReleaseChunk();
 
