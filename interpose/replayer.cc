@@ -434,22 +434,26 @@ void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
   const size_t kept = before < size ? before : size;
   if (self.lane != nullptr && self.busy == 0 && replay_state.arena.LaneOf(pointer) == self.lane) {
     // The plan lets the new block overlap the old one: its bytes are moved, not copied. They are
-    // intact until then, because nobody else places anything in this lane.
+    // intact until then, because nobody else places anything in this lane; but for the first ones,
+    // where a free block may carry a link.
+    char first[Lane::kLinkBytes];
+    const size_t saved = kept < sizeof(first) ? kept : sizeof(first);
+    memcpy(first, pointer, saved);
     void* fresh;
     {
       const Busy busy;
       self.lane->Free(pointer);
       fresh = self.lane->Allocate(Shape(size, 4), site);
     }
+    if (fresh == nullptr) fresh = AllocateElsewhere(size, 16, /*zero=*/false);
     if (fresh == nullptr) {
-      fresh = AllocateElsewhere(size, 16, /*zero=*/false);
-      if (fresh == nullptr) {
-        const Busy busy;
-        self.lane->Revive(pointer, before);
-        return nullptr;
-      }
+      const Busy busy;
+      self.lane->Revive(pointer, before);
+      memcpy(pointer, first, saved);
+      return nullptr;
     }
     memmove(fresh, pointer, kept);
+    memcpy(fresh, first, saved);
     return fresh;
   }
   void* fresh = ReplayMalloc(size, site);

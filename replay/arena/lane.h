@@ -72,6 +72,9 @@ class Lane {
              void* state, LaneCounters* counters);
   static uint64_t StateBytes(const PlanLane& lane);
 
+  // What Free may write to the beginning of a block.
+  static constexpr uint64_t kLinkBytes = 8;
+
   // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
   // it is used, and what is used is counted.
   static uint64_t AnnexBytes(const PlanLane& lane) {
