@@ -261,7 +261,7 @@ void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
     }
   }
   NoteDivergence(shape, site);
-  if (counters_->unmatched + counters_->blocked >= kMissesToRunFree) {
+  if (counters_->unmatched > kMissesToRunFree + counters_->served / kServedPerMiss) {
     RunFree();
     return AllocateFreely(shape, site);
   }

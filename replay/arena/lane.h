@@ -145,7 +145,9 @@ class Lane {
   static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
   static constexpr uint64_t kMostLookAhead = 1 << 20;
+  // A lane runs free when it missed more often than this: rare misses are better borne.
   static constexpr uint64_t kMissesToRunFree = 32;
+  static constexpr uint64_t kServedPerMiss = 256;
   static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kFirstProbes = 4;  // planned places tried in turn
