@@ -147,7 +147,7 @@ class Lane {
   static constexpr uint64_t kMostLookAhead = 1 << 20;
   // A lane runs free when it missed more often than this: rare misses are better borne.
   static constexpr uint64_t kMissesToRunFree = 32;
-  static constexpr uint64_t kServedPerMiss = 256;
+  static constexpr uint64_t kServedPerMiss = 32;
   static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kFirstProbes = 4;  // planned places tried in turn

@@ -1,0 +1,473 @@
+// The lane against a model that keeps every live block in a map: whatever the program does, no two
+// live blocks may share a byte, and nothing may be lost.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "replay/arena/arena.h"
+#include "replay/plan_builder.h"
+#include "tests/unit/replay_recordings.h"
+
+namespace reprise::replay {
+namespace {
+
+constexpr uint64_t kModuleBase = 0x400000;
+
+uint64_t SiteOf(const PlanKey& key) {
+  return (kModuleBase + key.site_offset) | static_cast<uint64_t>(key.depth) << 47;
+}
+
+bool LearnNothing(uint64_t) { return false; }
+
+// A plan that is served in this process.
+class ServedPlan {
+ public:
+  explicit ServedPlan(const trace::Recording& recording) {
+    planner::Options options;
+    options.budget_seconds = 0.02;
+    options.threads = 1;
+    built_ = *BuildPlan(recording, options, LaneMode::kThread);
+    // As a file would be mapped: on a page boundary.
+    plan_ = static_cast<PlanHeader*>(Map(built_.bytes.size()));
+    std::memcpy(plan_, built_.bytes.data(), built_.bytes.size());
+    const auto* plan_keys = Table<PlanKey>(plan_->keys);
+    for (uint64_t i = 0; i < plan_->keys.count; ++i) {
+      keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
+    }
+    memory_.block_bytes = (plan_->arena_bytes * 5 + (8 << 20)) & ~uint64_t{4095};
+    memory_.blocks = static_cast<char*>(Map(memory_.block_bytes));
+    memory_.state = static_cast<char*>(Map(Arena::StateBytes(*plan_, memory_.block_bytes)));
+    counters_.resize(plan_->lanes.count + 1);
+    memory_.counters = counters_.data();
+    arena_.Start(plan_, {keys_.data(), LearnNothing}, memory_);
+  }
+  ~ServedPlan() {
+    for (const auto& [address, bytes] : maps_) munmap(address, bytes);
+  }
+  ServedPlan(const ServedPlan&) = delete;
+  ServedPlan& operator=(const ServedPlan&) = delete;
+
+  Arena& arena() { return arena_; }
+  const BuiltPlan& built() const { return built_; }
+  char* blocks() const { return memory_.blocks; }
+  const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
+
+ private:
+  void* Map(uint64_t bytes) {
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    maps_.emplace_back(mapped, bytes);
+    return mapped;
+  }
+  template <typename T>
+  const T* Table(const PlanTable& table) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(plan_) + table.offset);
+  }
+
+  BuiltPlan built_;
+  PlanHeader* plan_ = nullptr;
+  std::vector<LiveKey> keys_;
+  ArenaMemory memory_{};
+  std::vector<LaneCounters> counters_;
+  std::vector<std::pair<void*, uint64_t>> maps_;
+  Arena arena_;
+};
+
+uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation) {
+  const trace::Site& site = recording.sites[allocation.site];
+  return (kModuleBase + site.offset) | static_cast<uint64_t>(site.depth) << 47;
+}
+
+// What must be true of every block that a lane gives out.
+class Model {
+ public:
+  void Place(char* pointer, uint64_t bytes, uint64_t alignment) {
+    ASSERT_EQ(reinterpret_cast<uint64_t>(pointer) % alignment, 0u);
+    const auto begin = reinterpret_cast<uint64_t>(pointer);
+    const uint64_t end = begin + std::max<uint64_t>(bytes, 1);
+    const auto after = live_.lower_bound(begin);
+    if (after != live_.end()) {
+      ASSERT_LE(end, after->first) << "overlaps the block above";
+    }
+    if (after != live_.begin()) {
+      ASSERT_LE(std::prev(after)->second, begin) << "overlaps the block below";
+    }
+    live_[begin] = end;
+  }
+  void Free(char* pointer) { live_.erase(reinterpret_cast<uint64_t>(pointer)); }
+  size_t size() const { return live_.size(); }
+
+ private:
+  std::map<uint64_t, uint64_t> live_;  // begin -> end
+};
+
+TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    RecordingShape shape;
+    shape.allocations = 3000;
+    const trace::Recording recording = RandomRecording(shape, seed);
+    ServedPlan plan(recording);
+    Lane* lane = plan.arena().Take(1);
+    ASSERT_NE(lane, nullptr);
+    std::map<uint64_t, uint32_t> event;  // event index -> allocation, and its free
+    for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+      event[recording.allocations[i].birth] = i;
+      if (recording.allocations[i].death != trace::kNever) {
+        event[recording.allocations[i].death] = i | 1u << 31;
+      }
+    }
+    std::vector<char*> blocks(recording.allocations.size());
+    for (const auto& [when, what] : event) {
+      const uint32_t index = what & ~(1u << 31);
+      const trace::Allocation& allocation = recording.allocations[index];
+      if (what != index) {
+        lane->Free(blocks[index]);
+        continue;
+      }
+      blocks[index] = static_cast<char*>(lane->Allocate(
+          Shape(allocation.size, allocation.log2_alignment), SiteWordOf(recording, allocation)));
+      ASSERT_EQ(blocks[index], plan.blocks() + plan.built().offsets[index]);
+      ASSERT_GE(lane->Usable(blocks[index]), allocation.size);
+    }
+    EXPECT_EQ(plan.counters(0).served, recording.allocations.size());
+    EXPECT_EQ(plan.counters(0).improvised, 0u);
+    EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+  }
+}
+
+// A thread that does what was recorded, but for a share of its calls.
+struct Deviation {
+  const char* name;
+  double skip = 0;        // allocations left out
+  double insert = 0;      // allocations of another shape put in
+  double other_site = 0;  // the same size from another place
+  double late = 0;        // frees that come some events later
+  double never = 0;       // frees that do not come
+  double twice = 0;       // frees that come twice
+};
+
+void RunDeviating(const Deviation& deviation, uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << deviation.name << ", seed " << seed);
+  RecordingShape shape;
+  shape.allocations = 2000;
+  shape.sites = 12;
+  const trace::Recording recording = RandomRecording(shape, seed);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1);
+  ASSERT_NE(lane, nullptr);
+  std::mt19937_64 random(seed);
+  const auto chance = [&random](double share) {
+    return std::uniform_real_distribution<double>(0, 1)(random) < share;
+  };
+  Model model;
+  struct Block {
+    char* pointer;
+    uint64_t bytes;
+    unsigned char pattern;
+  };
+  std::map<uint32_t, Block> live;  // by allocation; inserted ones from 2^31 on
+  std::multimap<uint64_t, uint32_t> late;
+  uint64_t served = 0;
+  uint64_t invalid = 0;
+  uint32_t inserted = 1u << 31;
+  const auto allocate = [&](uint32_t index, uint64_t size, unsigned log2, uint64_t site) {
+    auto* pointer = static_cast<char*>(lane->Allocate(Shape(size, log2), site));
+    if (pointer == nullptr) return;  // the fallback's
+    ++served;
+    ASSERT_NO_FATAL_FAILURE(model.Place(pointer, size, uint64_t{1} << std::max(4u, log2)));
+    ASSERT_GE(lane->Usable(pointer), size);
+    const auto pattern = static_cast<unsigned char>(random());
+    std::memset(pointer, pattern, size);
+    live[index] = {pointer, size, pattern};
+  };
+  const auto release = [&](uint32_t index) {
+    const auto found = live.find(index);
+    if (found == live.end()) return;
+    const Block block = found->second;
+    for (uint64_t i = 0; i < block.bytes; ++i) {
+      ASSERT_EQ(static_cast<unsigned char>(block.pointer[i]), block.pattern) << "overwritten";
+    }
+    lane->Free(block.pointer);
+    model.Free(block.pointer);
+    live.erase(found);
+    if (chance(deviation.twice)) {
+      ++invalid;
+      lane->Free(block.pointer);
+    }
+  };
+
+  std::map<uint64_t, uint32_t> events;
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    events[recording.allocations[i].birth] = i;
+    if (recording.allocations[i].death != trace::kNever) {
+      events[recording.allocations[i].death] = i | 1u << 31;
+    }
+  }
+  for (const auto& [when, what] : events) {
+    while (!late.empty() && late.begin()->first <= when) {
+      ASSERT_NO_FATAL_FAILURE(release(late.begin()->second));
+      late.erase(late.begin());
+    }
+    const uint32_t index = what & ~(1u << 31);
+    const trace::Allocation& allocation = recording.allocations[index];
+    if (what != index) {
+      if (chance(deviation.never)) continue;
+      if (chance(deviation.late)) {
+        late.emplace(when + 1 + random() % 200, index);
+      } else {
+        ASSERT_NO_FATAL_FAILURE(release(index));
+      }
+      continue;
+    }
+    if (chance(deviation.insert)) {
+      const uint32_t other = inserted++;
+      ASSERT_NO_FATAL_FAILURE(
+          allocate(other, random() % 600, 4,
+                   SiteWordOf(recording, recording.allocations[random() % (index + 1)])));
+      late.emplace(when + 1 + random() % 300, other);
+    }
+    if (chance(deviation.skip)) continue;
+    uint64_t site = SiteWordOf(recording, allocation);
+    if (chance(deviation.other_site)) site += 64;
+    ASSERT_NO_FATAL_FAILURE(allocate(index, allocation.size, allocation.log2_alignment, site));
+  }
+  while (!live.empty()) ASSERT_NO_FATAL_FAILURE(release(live.begin()->first));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).served, served);
+  EXPECT_EQ(plan.counters(0).invalid_frees, invalid);
+}
+
+TEST(LaneTest, KeepsBlocksApartWhateverTheRunDoes) {
+  const Deviation deviations[] = {
+      {.name = "skip a few", .skip = 0.01},
+      {.name = "insert a few", .insert = 0.01},
+      {.name = "some frees late", .late = 0.05},
+      {.name = "some frees never", .never = 0.02},
+      {.name = "some frees twice", .twice = 0.05},
+      {.name = "a bit of everything", .skip = 0.003, .insert = 0.003, .late = 0.01, .twice = 0.01},
+      {.name = "much of everything",
+       .skip = 0.2,
+       .insert = 0.2,
+       .other_site = 0.1,
+       .late = 0.3,
+       .never = 0.1,
+       .twice = 0.1},
+      {.name = "all sites differ", .other_site = 1},
+      {.name = "all frees late", .late = 1},
+  };
+  for (const Deviation& deviation : deviations) {
+    for (uint64_t seed = 1; seed <= 25; ++seed) {
+      ASSERT_NO_FATAL_FAILURE(RunDeviating(deviation, seed));
+    }
+  }
+}
+
+TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
+  RecordingShape shape;
+  shape.allocations = 20000;
+  const trace::Recording recording = RandomRecording(shape, 7);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1);
+  uint64_t requests = 0;
+  std::vector<char*> blocks(recording.allocations.size());
+  for (uint64_t event = 0, birth = 0; event < recording.events; ++event) {
+    for (; birth < recording.allocations.size() && recording.allocations[birth].birth == event;
+         ++birth) {
+      if (birth % 1000 == 999) continue;  // one in a thousand is skipped
+      const trace::Allocation& allocation = recording.allocations[birth];
+      blocks[birth] = static_cast<char*>(lane->Allocate(
+          Shape(allocation.size, allocation.log2_alignment), SiteWordOf(recording, allocation)));
+      ++requests;
+    }
+    for (uint64_t i = birth > 400 ? birth - 400 : 0; i < birth; ++i) {
+      if (recording.allocations[i].death == event && blocks[i] != nullptr) lane->Free(blocks[i]);
+    }
+  }
+  EXPECT_GE(plan.counters(0).served - plan.counters(0).improvised, requests * 98 / 100);
+}
+
+TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
+  const trace::Recording recording = RandomRecording({}, 11);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1);
+  const trace::Allocation& first = recording.allocations[0];
+  auto* block = static_cast<char*>(
+      lane->Allocate(Shape(first.size, first.log2_alignment), SiteWordOf(recording, first)));
+  ASSERT_NE(block, nullptr);
+  lane->Free(block + 1);
+  lane->Free(lane->room().box + lane->room().annex_bytes / 2 / 16 * 16);
+  lane->Free(lane->room().annex);
+  EXPECT_EQ(plan.counters(0).invalid_frees, 3u);
+  lane->Free(block);
+  lane->Free(block);
+  EXPECT_EQ(plan.counters(0).invalid_frees, 4u);
+  EXPECT_TRUE(lane->Empty());
+}
+
+TEST(LaneTest, ReviveUndoesAFree) {
+  const trace::Recording recording = RandomRecording({}, 12);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1);
+  const trace::Allocation& first = recording.allocations[0];
+  void* block =
+      lane->Allocate(Shape(first.size, first.log2_alignment), SiteWordOf(recording, first));
+  const uint64_t usable = lane->Usable(block);
+  lane->Free(block);
+  lane->Revive(block, usable);
+  EXPECT_GE(lane->Usable(block), first.size);
+  EXPECT_FALSE(lane->Empty());
+  lane->Free(block);
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+// Owners allocate and free while others free their blocks: patterns tell whether two blocks ever
+// shared memory.
+TEST(ArenaTest, OtherThreadsMayFree) {
+  RecordingShape shape;
+  shape.allocations = 20000;
+  shape.threads = 4;
+  shape.remote_frees = 0.3;
+  const trace::Recording recording = RandomRecording(shape, 21);
+  ServedPlan plan(recording);
+  struct Handed {
+    std::atomic<char*> pointer{nullptr};
+    uint64_t bytes = 0;
+    unsigned char pattern = 0;
+  };
+  const auto handed = std::make_unique<Handed[]>(recording.allocations.size());
+  std::atomic<int> broken{0};
+  std::vector<std::thread> threads;
+  for (uint32_t self = 0; self < shape.threads; ++self) {
+    threads.emplace_back([&, self] {
+      Lane* lane = plan.arena().Take(self + 1);
+      if (lane == nullptr) {
+        ++broken;
+        return;
+      }
+      // Everything in the order of the recording, as far as this thread is concerned.
+      std::vector<std::pair<uint64_t, uint32_t>> mine;
+      for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+        const trace::Allocation& allocation = recording.allocations[i];
+        if (allocation.thread == self) mine.emplace_back(allocation.birth, i);
+        if (allocation.free_thread == self) mine.emplace_back(allocation.death, i | 1u << 31);
+      }
+      std::sort(mine.begin(), mine.end());
+      for (const auto& [when, what] : mine) {
+        const uint32_t index = what & ~(1u << 31);
+        const trace::Allocation& allocation = recording.allocations[index];
+        Handed& hand = handed[index];
+        if (what == index) {
+          char* pointer =
+              static_cast<char*>(lane->Allocate(Shape(allocation.size, allocation.log2_alignment),
+                                                SiteWordOf(recording, allocation)));
+          if (pointer == nullptr) pointer = static_cast<char*>(std::malloc(allocation.size + 1));
+          hand.bytes = allocation.size;
+          hand.pattern = static_cast<unsigned char>(index * 31 + 7);
+          std::memset(pointer, hand.pattern, hand.bytes);
+          hand.pointer.store(pointer, std::memory_order_release);
+          continue;
+        }
+        char* pointer;
+        while ((pointer = hand.pointer.load(std::memory_order_acquire)) == nullptr) {
+          std::this_thread::yield();
+        }
+        for (uint64_t i = 0; i < hand.bytes; ++i) {
+          if (static_cast<unsigned char>(pointer[i]) != hand.pattern) ++broken;
+        }
+        Lane* owner = plan.arena().LaneOf(pointer);
+        if (owner == nullptr) {
+          std::free(pointer);
+        } else if (owner == lane) {
+          lane->Free(pointer);
+        } else {
+          owner->FreeRemotely(pointer);
+        }
+      }
+      plan.arena().Leave(lane);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(broken, 0);
+  uint64_t invalid = 0;
+  for (uint32_t i = 0; i < shape.threads; ++i) invalid += plan.counters(i).invalid_frees;
+  EXPECT_EQ(invalid, 0u);
+}
+
+TEST(ArenaTest, ALaneWhosePlaceIsTakenRunsElsewhere) {
+  trace::Recording recording;
+  recording.modules.push_back({"/made/up", "", kModuleBase});
+  recording.sites.push_back({0, 16, 1});
+  recording.threads = {{1, trace::kNone, 0, 2}, {2, 0, 2, 4}};
+  trace::Allocation first{0, 1, 5000, 0};
+  first.free_thread = 0;
+  trace::Allocation second{2, 3, 5000, 0};
+  second.thread = second.free_thread = 1;
+  recording.allocations = {first, second};
+  recording.events = 4;
+  ServedPlan plan(recording);
+  Lane* one = plan.arena().Take(1);
+  void* block = one->Allocate(Shape(5000, 4), SiteWordOf(recording, first));
+  ASSERT_NE(block, nullptr);
+  // The second thread starts while the first one's block is live.
+  Lane* two = plan.arena().Take(2);
+  ASSERT_NE(two, nullptr);
+  void* other = two->Allocate(Shape(5000, 4), SiteWordOf(recording, second));
+  ASSERT_NE(other, nullptr);
+  EXPECT_NE(block, other);
+  EXPECT_EQ(plan.counters(1).moved, 1u);
+  EXPECT_EQ(plan.arena().LaneOf(other), two);
+  EXPECT_EQ(plan.arena().LaneOf(block), one);
+}
+
+TEST(ArenaTest, ALaneIsTakenOnce) {
+  ServedPlan plan(RandomRecording({}, 31));
+  EXPECT_NE(plan.arena().Take(1), nullptr);
+  EXPECT_EQ(plan.arena().Take(1), nullptr);
+  EXPECT_EQ(plan.arena().Take(12345), nullptr);
+}
+
+TEST(GranuleSetTest, RangesAreWhatTheyAre) {
+  std::vector<uint64_t> words(64), start_words(64);
+  GranuleSet set, starts;
+  set.Attach(words.data());
+  starts.Attach(start_words.data());
+  std::mt19937_64 random(1);
+  std::vector<bool> model(2000);
+  for (int round = 0; round < 20000; ++round) {
+    const uint64_t begin = random() % 1900;
+    const uint64_t end = begin + 1 + random() % 99;
+    const bool any =
+        std::find(model.begin() + begin, model.begin() + end, true) != model.begin() + end;
+    ASSERT_EQ(set.HasAny(begin, end), any);
+    const auto out = std::find(model.begin() + begin, model.begin() + end, false);
+    ASSERT_EQ(set.RunEnd(begin, starts, end), static_cast<uint64_t>(out - model.begin()));
+    const uint64_t length = 1 + random() % 20;
+    const uint64_t gap = set.FindGap(begin, end, length, 1);
+    uint64_t expected = end;
+    for (uint64_t at = begin; at + length <= end && expected == end; ++at) {
+      if (std::find(model.begin() + at, model.begin() + at + length, true) ==
+          model.begin() + at + length) {
+        expected = at;
+      }
+    }
+    ASSERT_EQ(gap, expected);
+    const bool add = random() % 2 == 0;
+    std::fill(model.begin() + begin, model.begin() + end, add);
+    if (add) {
+      set.AddRange(begin, end);
+    } else {
+      set.RemoveRange(begin, end);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::replay

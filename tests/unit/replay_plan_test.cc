@@ -1,0 +1,141 @@
+// Plan files: what goes in comes out, and nothing that is damaged is taken for a plan.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "planner/check.h"
+#include "replay/plan_builder.h"
+#include "replay/plan_file.h"
+#include "tests/unit/replay_recordings.h"
+
+namespace reprise::replay {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PlanFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("replay_plan_test." + std::to_string(getpid()));
+    fs::create_directories(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string Write(const std::string& bytes) {
+    const std::string path = (directory_ / "a.plan").string();
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+
+  fs::path directory_;
+};
+
+BuiltPlan Build(const trace::Recording& recording, LaneMode mode = LaneMode::kThread) {
+  planner::Options options;
+  options.budget_seconds = 0.05;
+  options.threads = 1;
+  absl::StatusOr<BuiltPlan> built = BuildPlan(recording, options, mode);
+  EXPECT_TRUE(built.ok()) << built.status();
+  return *std::move(built);
+}
+
+TEST_F(PlanFileTest, HoldsTheOffsetsThatWerePlanned) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    RecordingShape shape;
+    shape.threads = seed % 4 + 1;
+    shape.remote_frees = 0.2;
+    const trace::Recording recording = RandomRecording(shape, seed);
+    for (const LaneMode mode : {LaneMode::kThread, LaneMode::kNone}) {
+      const BuiltPlan built = Build(recording, mode);
+      EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
+      const auto file = PlanFile::Read(Write(built.bytes));
+      ASSERT_TRUE(file.ok()) << file.status();
+      const auto offsets = PlanOffsets(*file, recording);
+      ASSERT_TRUE(offsets.ok()) << offsets.status();
+      EXPECT_EQ(*offsets, built.offsets);
+      EXPECT_EQ(file->header().arena_bytes, static_cast<uint64_t>(built.arena_bytes));
+      EXPECT_LE(built.makespan, built.arena_bytes);
+      EXPECT_GE(built.makespan, built.max_load);
+    }
+  }
+}
+
+// Offsets and keys that do not fit into one word of the stream.
+TEST_F(PlanFileTest, HoldsFarOffsetsAndRareKeys) {
+  RecordingShape shape;
+  shape.allocations = 20000;
+  shape.sites = 3000;
+  shape.most_bytes = 1 << 20;
+  const trace::Recording recording = RandomRecording(shape, 99);
+  const BuiltPlan built = Build(recording);
+  const auto file = PlanFile::Read(Write(built.bytes));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(*PlanOffsets(*file, recording), built.offsets);
+}
+
+TEST_F(PlanFileTest, AnotherRecordingIsRefused) {
+  const BuiltPlan built = Build(RandomRecording({}, 1));
+  const auto file = PlanFile::Read(Write(built.bytes));
+  RecordingShape longer;
+  longer.allocations = 1001;
+  EXPECT_EQ(PlanOffsets(*file, RandomRecording(longer, 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
+  const BuiltPlan built = Build(trace::Recording{});
+  EXPECT_EQ(built.makespan, 0);
+  EXPECT_TRUE(PlanFile::Read(Write(built.bytes)).ok());
+}
+
+TEST_F(PlanFileTest, EveryTruncationIsRefused) {
+  RecordingShape small;
+  small.allocations = 20;
+  const std::string bytes = Build(RandomRecording(small, 3)).bytes;
+  for (size_t length = 0; length < bytes.size(); length += 7) {
+    EXPECT_FALSE(PlanFile::Read(Write(bytes.substr(0, length))).ok()) << length;
+  }
+}
+
+TEST_F(PlanFileTest, EveryFlippedBitIsRefused) {
+  RecordingShape small;
+  small.allocations = 10;
+  std::string bytes = Build(RandomRecording(small, 4)).bytes;
+  for (size_t bit = 0; bit < bytes.size() * 8; bit += 11) {
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+    EXPECT_FALSE(PlanFile::Read(Write(bytes)).ok()) << bit;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+  }
+}
+
+TEST_F(PlanFileTest, ANewerVersionIsNamed) {
+  std::string bytes = Build(RandomRecording({}, 5)).bytes;
+  const uint32_t newer = kPlanVersion + 1;
+  std::memcpy(bytes.data() + 8, &newer, sizeof(newer));
+  const auto file = PlanFile::Read(Write(bytes));
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 2"));
+}
+
+TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistShareMemory) {
+  trace::Recording recording;
+  recording.threads = {{1, trace::kNone, 0, 2}, {2, 0, 2, 4}};
+  trace::Allocation first{0, 1, 100000};
+  first.free_thread = 0;
+  trace::Allocation second{2, 3, 100000};
+  second.thread = second.free_thread = 1;
+  recording.allocations = {first, second};
+  recording.events = 4;
+  const BuiltPlan built = Build(recording);
+  EXPECT_EQ(built.lanes, 2);
+  EXPECT_LT(built.arena_bytes, 110000);
+}
+
+}  // namespace
+}  // namespace reprise::replay

@@ -1,0 +1,63 @@
+#include "tests/unit/replay_recordings.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace reprise::replay {
+
+trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto chance = [&random](double share) {
+    return std::uniform_real_distribution<double>(0, 1)(random) < share;
+  };
+  trace::Recording recording;
+  recording.process.place = seed | 1;
+  recording.process.executable = "/made/up";
+  recording.process.build_id = "0123456789abcdef";
+  recording.modules.push_back({"/made/up", "0123456789abcdef", 0x400000});
+  for (uint32_t i = 0; i < shape.sites; ++i) {
+    recording.sites.push_back({0, 16 * (i + uint64_t{1}), i % 7 + 1});
+  }
+  for (uint32_t i = 0; i < shape.threads; ++i) {
+    recording.threads.push_back({i + uint64_t{1}, i == 0 ? trace::kNone : 0, 0, 0});
+  }
+  std::vector<uint32_t> live;
+  uint64_t event = 0;
+  while (recording.allocations.size() < shape.allocations) {
+    const bool free_one = !live.empty() && chance(live.size() < 100 ? 0.45 : 0.55);
+    if (free_one) {
+      // Mostly the youngest.
+      const size_t back =
+          std::min<size_t>(live.size() - 1, std::geometric_distribution<>(0.3)(random));
+      const size_t index = live.size() - 1 - back;
+      trace::Allocation& allocation = recording.allocations[live[index]];
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(index));
+      if (chance(shape.never_freed)) continue;
+      allocation.death = event++;
+      allocation.free_thread = allocation.thread;
+      if (chance(shape.remote_frees)) allocation.free_thread = random() % shape.threads;
+      continue;
+    }
+    trace::Allocation allocation;
+    allocation.birth = event++;
+    allocation.thread = static_cast<uint32_t>(random() % shape.threads);
+    allocation.site = static_cast<uint32_t>(random() % shape.sites);
+    // A site mostly asks for one size.
+    allocation.size =
+        chance(0.8) ? (allocation.site * 37 + 5) % shape.most_bytes : random() % shape.most_bytes;
+    if (chance(shape.aligned)) {
+      allocation.kind = trace::AllocationKind::kAligned;
+      allocation.log2_alignment = static_cast<uint8_t>(6 + random() % 7);
+    }
+    if (chance(shape.usable_asked)) {
+      recording.usable_answers.emplace_back(static_cast<uint32_t>(recording.allocations.size()),
+                                            ((allocation.size + 8) | 15) - 7 + 8);
+    }
+    live.push_back(static_cast<uint32_t>(recording.allocations.size()));
+    recording.allocations.push_back(allocation);
+  }
+  recording.events = event;
+  return recording;
+}
+
+}  // namespace reprise::replay

@@ -1,0 +1,28 @@
+// Recordings made up for the tests of plans and lanes.
+#ifndef REPRISE_TESTS_UNIT_REPLAY_RECORDINGS_H_
+#define REPRISE_TESTS_UNIT_REPLAY_RECORDINGS_H_
+
+#include <cstdint>
+#include <random>
+
+#include "trace/recording.h"
+
+namespace reprise::replay {
+
+struct RecordingShape {
+  uint32_t allocations = 1000;
+  uint32_t threads = 1;
+  uint32_t sites = 20;
+  uint64_t most_bytes = 400;
+  double remote_frees = 0;  // share of blocks that another thread frees
+  double never_freed = 0.02;
+  double aligned = 0.02;       // share of requests that ask for 64 to 4096 bytes of alignment
+  double usable_asked = 0.05;  // share of blocks whose usable size was asked for
+};
+
+// A random recording: mostly short lives, some long ones. Site i is module 0, offset 16 * (i + 1).
+trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed);
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_TESTS_UNIT_REPLAY_RECORDINGS_H_
