@@ -49,6 +49,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_cover_.Attach(memory + 2 * bytes);
   slot_memory_ = memory + 3 * bytes;
   running_free_ = false;
+  stretch_ = first_word_;
+  stretch_misses_ = 0;
   box_full_ = annex_full_ = 0;
   memset(freed_, 0, sizeof(freed_));
   unmatched_ = 0;
@@ -261,7 +263,7 @@ void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
     }
   }
   NoteDivergence(shape, site);
-  if (counters_->unmatched > kMissesToRunFree + counters_->served / kServedPerMiss) {
+  if (MissesTooMuch()) {
     RunFree();
     return AllocateFreely(shape, site);
   }
@@ -274,6 +276,14 @@ void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
   PassUntil(found);
   --counters_->unmatched;
   return Place(Decode(found));
+}
+
+bool Lane::MissesTooMuch() {
+  if (cursor_ - stretch_ > static_cast<int64_t>(kStretchWords)) {
+    stretch_ = cursor_;
+    stretch_misses_ = 0;
+  }
+  return ++stretch_misses_ > kMissesPerStretch;
 }
 
 // Leaves the stream for good: what is live becomes late, and the cursor stands at the end.

@@ -145,9 +145,10 @@ class Lane {
   static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
   static constexpr uint64_t kMostLookAhead = 1 << 20;
-  // A lane runs free when it missed more often than this: rare misses are better borne.
-  static constexpr uint64_t kMissesToRunFree = 32;
-  static constexpr uint64_t kServedPerMiss = 32;
+  // A lane runs free when, within a stretch of its stream, it missed more often than this: a burst
+  // of misses is better borne than the order lost.
+  static constexpr uint64_t kStretchWords = 8192;
+  static constexpr uint64_t kMissesPerStretch = 128;
   static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kFirstProbes = 4;  // planned places tried in turn
@@ -163,6 +164,7 @@ class Lane {
   }
   void* AllocateSlowly(uint64_t shape, uint64_t site);
   void* AllocateFreely(uint64_t shape, uint64_t site);
+  bool MissesTooMuch();
   void RunFree();
   void FreeFreely(uint64_t granule);
   void FreeInAnnex(void* pointer);
@@ -224,6 +226,8 @@ class Lane {
   GranuleSet late_cover_;      // every granule of late blocks
   Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
   uint64_t unmatched_;         // in a row
+  const uint32_t* stretch_;    // where it begins
+  uint64_t stretch_misses_;
   bool running_free_;
   void* slot_memory_;
   char* annex_;
