@@ -71,6 +71,25 @@ void RunSampledOrders(Search& search, const std::string&) {
   portfolio.Improve({Kind::kSampleFirstFit, Kind::kSampleBestFit});
 }
 
+// One search without restarts after the other, each for something better than the last found, until
+// one ends without a packing: then the last is optimal.
+void RunExactSearch(Search& search, const std::string& name) {
+  RunFirstFitInOrder(search, "big_rocks_first");
+  if (search.problem.size() == 0 || search.record.makespan() == INT64_MAX) return;
+  ValleySearch valley(search.problem);
+  for (int64_t rank = 1; !search.Done() && !search.OutOfTime(); ++rank) {
+    const int64_t capacity = search.record.makespan() - 1;
+    Random random(search.options.seed, rank);
+    const auto outcome =
+        valley.Run(capacity, random, INT64_MAX, [&] { return search.OutOfTime(); });
+    if (outcome == ValleySearch::Outcome::kImpossible) search.RaiseBound(capacity + 1);
+    if (outcome != ValleySearch::Outcome::kFound) return;
+    Addresses addresses = valley.addresses();
+    const int64_t makespan = Makespan(search.problem, addresses);
+    search.record.Offer(std::move(addresses), makespan, name, rank);
+  }
+}
+
 void RunValleySearch(Search& search, const std::string&) {
   Portfolio portfolio(search);
   portfolio.TryOrders({{Fit::kFirst, "size"}});

@@ -44,6 +44,11 @@ const std::vector<Strategy>& AllStrategies() {
        RunBestFitInOrder},
       {{"gergov", "an infeasible packing made feasible by first fit (Gergov 1999; MemoMalloc)"},
        RunGergov},
+      {{"mincost_flow", "reuse as a minimum cost flow (Lee et al. 2019; MemoMalloc)"},
+       RunMincostFlow},
+#ifdef REPRISE_HAVE_CBC
+      {{"mip", "the integer program, by COIN-OR CBC (MemoMalloc, formulation 2.1)"}, RunMip, true},
+#endif
       {{"xla_best_fit_spatial", "best fit, the largest first, then the longest-lived (XLA)"},
        RunBestFitInOrder},
       {{"xla_best_fit_temporal", "best fit, the longest-lived first, then the largest (XLA)"},
@@ -62,6 +67,9 @@ const std::vector<Strategy>& AllStrategies() {
        RunIdealloc},
       {{"sampled_orders", "random weights of max load, size and lifespan, first and best fit"},
        RunSampledOrders},
+      {{"exact_search", "valley search without restarts, down from the best known (as minimalloc)"},
+       RunExactSearch,
+       true},
       {{"valley_search",
         "depth-first over the skyline's lowest valley, with proofs (small problems)"},
        RunValleySearch},

@@ -31,6 +31,9 @@ void RunGergov(Search& search, const std::string& name);
 void RunHillClimb(Search& search, const std::string& name);
 void RunSomasManyFirst(Search& search, const std::string& name);
 void RunSomasManyBest(Search& search, const std::string& name);
+void RunMincostFlow(Search& search, const std::string& name);
+void RunMip(Search& search, const std::string& name);  // where CBC was found
+void RunExactSearch(Search& search, const std::string& name);
 void RunIdealloc(Search& search, const std::string& name);
 void RunSampledOrders(Search& search, const std::string& name);
 void RunValleySearch(Search& search, const std::string& name);
