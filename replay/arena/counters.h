@@ -10,10 +10,10 @@ namespace reprise::replay {
 struct alignas(64) LaneCounters {
   uint64_t served;        // allocations that the arena took
   uint64_t address_hash;  // of their addresses, in order
-  uint64_t fallback;      // allocations that did not; `blocked` and `unmatched` are parts of it
+  uint64_t fallback;      // allocations that it did not
   uint64_t fallback_hash;
-  uint64_t blocked;        // the planned place was still taken
-  uint64_t unmatched;      // the plan expected something else
+  uint64_t blocked;        // requests whose planned place was still taken, served or not
+  uint64_t unmatched;      // requests that the plan did not expect, served or not
   uint64_t invalid_frees;  // double frees and pointers that are no block's start: ignored
   uint64_t moved;          // 1: the lane ran in a spare range
   // The first divergence: where in the stream, and what was expected and seen.

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "replay/arena/drop_behind.h"
+
 namespace reprise::replay {
 
 namespace {
@@ -16,9 +18,9 @@ void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 
 }  // namespace
 
-uint64_t Lane::StateBytes(const PlanLane& lane) {
+uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return 3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         SlotIndex::MemoryFor(lane.placements);
+         SlotIndex::MemoryFor(lane.placements, plan.keys.count);
 }
 
 void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
@@ -290,24 +292,30 @@ bool Lane::MissesTooMuch() {
 void Lane::RunFree() {
   Drain();
   const auto now = static_cast<uint64_t>(cursor_ - first_word_);
+  const DropBehind drop(placements_, lane_->placements * sizeof(PlanBlock));
   for (uint64_t i = 0; i < lane_->placements; ++i) {
     const PlanBlock& placement = placements_[i];
+    drop.At(&placement);
     if (placement.birth >= now || placement.death < now) continue;
     if (!RemoveEarly(placement.offset)) {
       AddLate(placement.offset, BlockGranules(plan_keys_[placement.key]));
     }
   }
-  slots_.Build(first_word_, *lane_, plan_keys_, keys_, slot_memory_);
+  BuildSlots();
   running_free_ = true;
   gap_search_ = 0;
   cursor_ = end_word_;
+}
+
+void Lane::BuildSlots() {
+  slots_.Build(placements_, lane_->placements, plan_keys_, plan_->keys.count, keys_, slot_memory_);
 }
 
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
   SlotRing* ring = slots_.Find(shape, site);
   if (ring == nullptr && learn_(site)) {
-    slots_.Build(first_word_, *lane_, plan_keys_, keys_, slot_memory_);
+    BuildSlots();
     ring = slots_.Find(shape, site);
   }
   Slot slot;

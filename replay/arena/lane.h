@@ -67,10 +67,10 @@ class Lane {
     uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
   };
 
-  // Everything must outlive the lane. `state` is StateBytes(lane) of zeroed memory.
+  // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
   void Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, const Room& room,
              void* state, LaneCounters* counters);
-  static uint64_t StateBytes(const PlanLane& lane);
+  static uint64_t StateBytes(const PlanHeader& plan, const PlanLane& lane);
 
   // What Free may write to the beginning of a block.
   static constexpr uint64_t kLinkBytes = 8;
@@ -165,6 +165,7 @@ class Lane {
   void* AllocateSlowly(uint64_t shape, uint64_t site);
   void* AllocateFreely(uint64_t shape, uint64_t site);
   bool MissesTooMuch();
+  void BuildSlots();
   void RunFree();
   void FreeFreely(uint64_t granule);
   void FreeInAnnex(void* pointer);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "replay/arena/drop_behind.h"
 #include "replay/arena/lane.h"
 #include "replay/arena/stream.h"
 
@@ -9,41 +10,39 @@ namespace reprise::replay {
 namespace {
 
 // At least twice as many rings as there can be kinds of requests.
-uint64_t RingCount(uint64_t placements) {
+uint64_t RingCount(uint64_t placements, uint64_t keys) {
+  const uint64_t kinds = placements < keys ? placements : keys;
   uint64_t count = 16;
-  while (count < 2 * placements) count *= 2;
+  while (count < 2 * kinds) count *= 2;
   return count;
 }
 
 }  // namespace
 
-uint64_t SlotIndex::MemoryFor(uint64_t placements) {
-  return RingCount(placements) * sizeof(SlotRing) + (placements + 1) * sizeof(Slot);
+uint64_t SlotIndex::MemoryFor(uint64_t placements, uint64_t keys) {
+  return RingCount(placements, keys) * sizeof(SlotRing) + (placements + 1) * sizeof(Slot);
 }
 
-void SlotIndex::Build(const uint32_t* words, const PlanLane& lane, const PlanKey* plan_keys,
-                      const LiveKey* keys, void* memory) {
-  const uint64_t rings = RingCount(lane.placements);
+void SlotIndex::Build(const PlanBlock* blocks, uint64_t count, const PlanKey* plan_keys,
+                      uint64_t key_count, const LiveKey* keys, void* memory) {
+  const uint64_t rings = RingCount(count, key_count);
   rings_ = static_cast<SlotRing*>(memory);
   slots_ = reinterpret_cast<Slot*>(rings_ + rings);
   ring_mask_ = rings - 1;
   memset(static_cast<void*>(rings_), 0, rings * sizeof(SlotRing));
-  // Twice over the stream: count the slots of every ring, then lay them down one ring after
-  // another.
+  // Twice over the blocks: count the places of every ring, then lay them down one ring after
+  // another. The blocks come by address, so a place that is used many times comes many times in a
+  // row.
   uint32_t laid = 0;
   for (int pass = 0; pass < 2; ++pass) {
-    for (const uint32_t* at = words; *at != kEnd;) {
-      const Word word = DecodeWord(at, lane.offset_bits);
-      at += word.length;
-      if (word.kind != Word::kAllocation || keys[word.key].site == 0) continue;
-      const LiveKey& key = keys[word.key];
-      uint64_t place = Hash(key.shape, key.site);
-      while (rings_[place & ring_mask_].shape != 0 &&
-             (rings_[place & ring_mask_].shape != key.shape ||
-              rings_[place & ring_mask_].site != key.site)) {
-        ++place;
-      }
-      SlotRing& ring = rings_[place & ring_mask_];
+    const DropBehind drop(blocks, count * sizeof(PlanBlock));
+    for (uint64_t i = 0; i < count; ++i) {
+      drop.At(&blocks[i]);
+      const LiveKey& key = keys[blocks[i].key];
+      if (key.site == 0) continue;
+      SlotRing& ring = RingFor(key.shape, key.site);
+      if (ring.latest == blocks[i].offset + 1) continue;
+      ring.latest = blocks[i].offset + 1;
       if (pass == 0) {
         ring.shape = key.shape;
         ring.site = key.site;
@@ -55,9 +54,20 @@ void SlotIndex::Build(const uint32_t* words, const PlanLane& lane, const PlanKey
         laid += ring.count;
       }
       slots_[ring.first + ring.next++] = {
-          word.granule, static_cast<uint32_t>(BlockGranules(plan_keys[word.key]))};
+          blocks[i].offset, static_cast<uint32_t>(BlockGranules(plan_keys[blocks[i].key]))};
     }
+    for (uint64_t i = 0; i < rings; ++i) rings_[i].latest = 0;
   }
+}
+
+// The ring of this kind of request, or the unused one where it belongs.
+SlotRing& SlotIndex::RingFor(uint64_t shape, uint64_t site) {
+  uint64_t at = Hash(shape, site);
+  while (rings_[at & ring_mask_].shape != 0 &&
+         (rings_[at & ring_mask_].shape != shape || rings_[at & ring_mask_].site != site)) {
+    ++at;
+  }
+  return rings_[at & ring_mask_];
 }
 
 }  // namespace reprise::replay

@@ -2,6 +2,7 @@
 // live blocks may share a byte, and nothing may be lost.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -33,9 +34,12 @@ class ServedPlan {
     options.budget_seconds = 0.02;
     options.threads = 1;
     built_ = *BuildPlan(recording, options, LaneMode::kThread);
-    // As a file would be mapped: on a page boundary.
-    plan_ = static_cast<PlanHeader*>(Map(built_.bytes.size()));
-    std::memcpy(plan_, built_.bytes.data(), built_.bytes.size());
+    // A mapped file, because lanes give back pages of it that they expect to find again.
+    const int fd = memfd_create("plan", 0);
+    EXPECT_EQ(write(fd, built_.bytes.data(), built_.bytes.size()),
+              static_cast<ssize_t>(built_.bytes.size()));
+    plan_ = static_cast<const PlanHeader*>(Map(built_.bytes.size(), MAP_PRIVATE, fd));
+    close(fd);
     const auto* plan_keys = Table<PlanKey>(plan_->keys);
     for (uint64_t i = 0; i < plan_->keys.count; ++i) {
       keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
@@ -59,9 +63,8 @@ class ServedPlan {
   const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
 
  private:
-  void* Map(uint64_t bytes) {
-    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1) {
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     EXPECT_NE(mapped, MAP_FAILED);
     maps_.emplace_back(mapped, bytes);
     return mapped;
@@ -72,7 +75,7 @@ class ServedPlan {
   }
 
   BuiltPlan built_;
-  PlanHeader* plan_ = nullptr;
+  const PlanHeader* plan_ = nullptr;
   std::vector<LiveKey> keys_;
   ArenaMemory memory_{};
   std::vector<LaneCounters> counters_;
@@ -83,6 +86,19 @@ class ServedPlan {
 uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation) {
   const trace::Site& site = recording.sites[allocation.site];
   return (kModuleBase + site.offset) | static_cast<uint64_t>(site.depth) << 47;
+}
+
+// What happens at each event index: an allocation is born, or dies (kDies).
+constexpr uint32_t kDies = 1u << 31;
+std::map<uint64_t, uint32_t> EventsOf(const trace::Recording& recording) {
+  std::map<uint64_t, uint32_t> events;
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    events[recording.allocations[i].birth] = i;
+    if (recording.allocations[i].death != trace::kNever) {
+      events[recording.allocations[i].death] = i | kDies;
+    }
+  }
+  return events;
 }
 
 // What must be true of every block that a lane gives out.
@@ -116,16 +132,9 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
     ServedPlan plan(recording);
     Lane* lane = plan.arena().Take(1);
     ASSERT_NE(lane, nullptr);
-    std::map<uint64_t, uint32_t> event;  // event index -> allocation, and its free
-    for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-      event[recording.allocations[i].birth] = i;
-      if (recording.allocations[i].death != trace::kNever) {
-        event[recording.allocations[i].death] = i | 1u << 31;
-      }
-    }
     std::vector<char*> blocks(recording.allocations.size());
-    for (const auto& [when, what] : event) {
-      const uint32_t index = what & ~(1u << 31);
+    for (const auto& [when, what] : EventsOf(recording)) {
+      const uint32_t index = what & ~kDies;
       const trace::Allocation& allocation = recording.allocations[index];
       if (what != index) {
         lane->Free(blocks[index]);
@@ -203,19 +212,12 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     }
   };
 
-  std::map<uint64_t, uint32_t> events;
-  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-    events[recording.allocations[i].birth] = i;
-    if (recording.allocations[i].death != trace::kNever) {
-      events[recording.allocations[i].death] = i | 1u << 31;
-    }
-  }
-  for (const auto& [when, what] : events) {
+  for (const auto& [when, what] : EventsOf(recording)) {
     while (!late.empty() && late.begin()->first <= when) {
       ASSERT_NO_FATAL_FAILURE(release(late.begin()->second));
       late.erase(late.begin());
     }
-    const uint32_t index = what & ~(1u << 31);
+    const uint32_t index = what & ~kDies;
     const trace::Allocation& allocation = recording.allocations[index];
     if (what != index) {
       if (chance(deviation.never)) continue;
@@ -277,18 +279,17 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
   Lane* lane = plan.arena().Take(1);
   uint64_t requests = 0;
   std::vector<char*> blocks(recording.allocations.size());
-  for (uint64_t event = 0, birth = 0; event < recording.events; ++event) {
-    for (; birth < recording.allocations.size() && recording.allocations[birth].birth == event;
-         ++birth) {
-      if (birth % 1000 == 999) continue;  // one in a thousand is skipped
-      const trace::Allocation& allocation = recording.allocations[birth];
-      blocks[birth] = static_cast<char*>(lane->Allocate(
-          Shape(allocation.size, allocation.log2_alignment), SiteWordOf(recording, allocation)));
-      ++requests;
+  for (const auto& [when, what] : EventsOf(recording)) {
+    const uint32_t index = what & ~kDies;
+    if (index % 1000 == 999) continue;  // one in a thousand is skipped
+    const trace::Allocation& allocation = recording.allocations[index];
+    if (what != index) {
+      if (blocks[index] != nullptr) lane->Free(blocks[index]);
+      continue;
     }
-    for (uint64_t i = birth > 400 ? birth - 400 : 0; i < birth; ++i) {
-      if (recording.allocations[i].death == event && blocks[i] != nullptr) lane->Free(blocks[i]);
-    }
+    blocks[index] = static_cast<char*>(lane->Allocate(
+        Shape(allocation.size, allocation.log2_alignment), SiteWordOf(recording, allocation)));
+    ++requests;
   }
   EXPECT_GE(plan.counters(0).served - plan.counters(0).improvised, requests * 98 / 100);
 }
@@ -357,11 +358,11 @@ TEST(ArenaTest, OtherThreadsMayFree) {
       for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
         const trace::Allocation& allocation = recording.allocations[i];
         if (allocation.thread == self) mine.emplace_back(allocation.birth, i);
-        if (allocation.free_thread == self) mine.emplace_back(allocation.death, i | 1u << 31);
+        if (allocation.free_thread == self) mine.emplace_back(allocation.death, i | kDies);
       }
       std::sort(mine.begin(), mine.end());
       for (const auto& [when, what] : mine) {
-        const uint32_t index = what & ~(1u << 31);
+        const uint32_t index = what & ~kDies;
         const trace::Allocation& allocation = recording.allocations[index];
         Handed& hand = handed[index];
         if (what == index) {

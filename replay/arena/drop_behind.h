@@ -1,0 +1,45 @@
+// Walking once through a table of the plan without keeping it in memory.
+#ifndef REPRISE_REPLAY_ARENA_DROP_BEHIND_H_
+#define REPRISE_REPLAY_ARENA_DROP_BEHIND_H_
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+namespace reprise::replay {
+
+// Gives back the pages of a file mapping behind a walk, and the rest when it ends: they come back
+// from the file when they are read again. Hook-safe.
+class DropBehind {
+ public:
+  DropBehind(const void* begin, uint64_t bytes)
+      : done_(Up(reinterpret_cast<uint64_t>(begin))),
+        end_(reinterpret_cast<uint64_t>(begin) + bytes) {}
+  ~DropBehind() { Drop(end_); }
+  DropBehind(const DropBehind&) = delete;
+  DropBehind& operator=(const DropBehind&) = delete;
+
+  // The walk has come to `at`.
+  void At(const void* at) const {
+    const auto here = reinterpret_cast<uint64_t>(at);
+    if (__builtin_expect(here - done_ >= kStretch && here > done_, 0)) Drop(here);
+  }
+
+ private:
+  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kStretch = 256 << 10;
+  static uint64_t Up(uint64_t address) { return (address + kPage - 1) & ~(kPage - 1); }
+
+  void Drop(uint64_t here) const {
+    here &= ~(kPage - 1);
+    if (here <= done_) return;
+    madvise(reinterpret_cast<void*>(done_), here - done_, MADV_DONTNEED);
+    done_ = here;
+  }
+
+  mutable uint64_t done_;
+  uint64_t end_;
+};
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_DROP_BEHIND_H_
