@@ -341,9 +341,9 @@ size_t UsableAnywhere(void* pointer) {
 }  // namespace
 
 bool StartReplay() {
-  static const char* const kForeign[] = {
-      "mallocx",   "rallocx", "xallocx",   "sallocx",    "dallocx",   "sdallocx",     "nallocx",
-      "tc_malloc", "tc_free", "tc_calloc", "tc_realloc", "tc_delete", "tc_free_sized"};
+  static const char* const kForeign[] = {"mallocx",   "rallocx",    "xallocx",   "sallocx",
+                                         "dallocx",   "sdallocx",   "tc_malloc", "tc_free",
+                                         "tc_calloc", "tc_realloc", "tc_delete", "tc_free_sized"};
   const PlanEntry* entry = FindPlan();
   if (entry == nullptr) {
     if (process.image_number == 0) Say("not replayed: no plan was made for it");
