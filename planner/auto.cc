@@ -48,9 +48,10 @@ void RunAuto(Search& search, const std::string&) {
                        {Fit::kBest, "area"}});
   if (Portfolio::SuitsValleySearch(problem)) {
     portfolio.Improve({Kind::kValley, Kind::kValleyRelaxed, Kind::kValley, Kind::kSampleFirstFit,
-                       Kind::kValley, Kind::kValleyRelaxed, Kind::kValley, Kind::kSampleBestFit});
+                       Kind::kValley, Kind::kKernel, Kind::kValley, Kind::kSampleBestFit});
   } else if (sweepable) {
-    portfolio.Improve({Kind::kSampleFirstFit, Kind::kPeakSweep, Kind::kSampleBestFit});
+    portfolio.Improve({Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,
+                       Kind::kPeakSweep, Kind::kKernel, Kind::kBoxing, Kind::kKernel});
   } else {
     portfolio.Improve({Kind::kSampleFirstFit, Kind::kSampleBestFit});
   }
@@ -88,6 +89,13 @@ void RunExactSearch(Search& search, const std::string& name) {
     const int64_t makespan = Makespan(search.problem, addresses);
     search.record.Offer(std::move(addresses), makespan, name, rank);
   }
+}
+
+void RunKernelFirst(Search& search, const std::string&) {
+  Portfolio portfolio(search);
+  portfolio.TryOrders({{Fit::kFirst, "size"}});
+  if (!search.problem.plain || search.problem.size() == 0) return;
+  portfolio.Improve({Kind::kKernel});
 }
 
 void RunValleySearch(Search& search, const std::string&) {

@@ -12,13 +12,18 @@ namespace reprise::planner {
 
 enum class Fit { kFirst, kBest };
 
-// Places all jobs in `order`; fixed jobs come first whatever the order says. Gives up, returning an
+// Places all jobs in `order` around those that `addresses` places already (-1: not placed; empty:
+// none); fixed jobs come first whatever the order says. Gives up, returning an
 // empty vector, as soon as a job ends at or above `limit`, or when `stop` says so.
 template <typename Stop>
 Addresses PlaceInOrder(const Problem& problem, Occupancy& occupancy,
-                       const std::vector<uint32_t>& order, Fit fit, int64_t limit, Stop stop) {
+                       const std::vector<uint32_t>& order, Fit fit, int64_t limit, Stop stop,
+                       Addresses addresses = {}) {
   occupancy.Clear();
-  Addresses addresses(problem.size(), -1);
+  if (addresses.empty()) addresses.assign(problem.size(), -1);
+  for (uint32_t job = 0; job < problem.size(); ++job) {
+    if (addresses[job] >= 0) occupancy.Place(job, addresses[job]);
+  }
   for (const uint32_t job : problem.fixed) {
     addresses[job] = problem.fixed_address(job);
     occupancy.Place(job, addresses[job]);

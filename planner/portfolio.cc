@@ -100,6 +100,41 @@ void Portfolio::SampleOrder(Fit fit, int64_t rank, Worker& worker) {
   FitInOrder(fit, order, "sampled_orders", rank, worker);
 }
 
+// Packs a kernel by valley search, then everything else around it by first fit.
+void Portfolio::SolveKernel(int64_t attempt, int64_t capacity, int64_t rank, Worker& worker) {
+  const auto count = static_cast<int64_t>(kernels_.size());
+  const Kernel& kernel = kernels_[attempt % count];
+  Random random(search_.options.seed, rank);
+  ValleySearch valley(kernel.problem);
+  const auto stop = [&] { return search_.Stop(rank); };
+  const ValleySearch::Outcome outcome =
+      valley.Run(capacity / kernel.scale, random, kNodes * Luby(attempt / count + 1), stop);
+  if (outcome == ValleySearch::Outcome::kImpossible) {
+    NoteImpossible((capacity / kernel.scale + 1) * kernel.scale - 1);
+  }
+  if (outcome != ValleySearch::Outcome::kFound) return;
+  Addresses placed(search_.problem.size(), -1);
+  for (uint32_t k = 0; k < kernel.jobs.size(); ++k) {
+    placed[kernel.jobs[k]] = valley.addresses()[k] * kernel.scale;
+  }
+  constexpr int kCompletions = 3;
+  for (int i = 0; i < kCompletions && !stop(); ++i) {
+    const std::vector<uint32_t> order =
+        i == 0 ? OrderByName(search_.problem, "max_load") : sampler_->Draw(random);
+    Addresses addresses = PlaceInOrder(search_.problem, OccupancyOf(worker), order, Fit::kFirst,
+                                       search_.record.Limit(rank), stop, placed);
+    if (addresses.empty()) continue;
+    const int64_t makespan = Makespan(search_.problem, addresses);
+    search_.record.Offer(std::move(addresses), makespan, "kernel_first", rank);
+  }
+}
+
+void Portfolio::NoteImpossible(int64_t capacity) {
+  int64_t known = impossible_;
+  while (known < capacity && !impossible_.compare_exchange_weak(known, capacity)) {
+  }
+}
+
 void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker) {
   if (!worker.valley) worker.valley = std::make_unique<ValleySearch>(search_.problem);
   Random random(search_.options.seed, rank);
@@ -110,16 +145,16 @@ void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& 
     const int64_t makespan = Makespan(search_.problem, addresses);
     search_.record.Offer(std::move(addresses), makespan, "valley_search", rank);
   } else if (outcome == ValleySearch::Outcome::kImpossible) {
-    int64_t known = impossible_;
-    while (known < capacity && !impossible_.compare_exchange_weak(known, capacity)) {
-    }
+    NoteImpossible(capacity);
   }
 }
 
 void Portfolio::Improve(const std::vector<Kind>& kinds) {
   const int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
   for (const Kind kind : kinds) {
-    const bool samples = kind == Kind::kSampleFirstFit || kind == Kind::kSampleBestFit;
+    const bool samples =
+        kind == Kind::kSampleFirstFit || kind == Kind::kSampleBestFit || kind == Kind::kKernel;
+    if (kind == Kind::kKernel && kernels_.empty()) kernels_ = MakeKernels(search_.problem);
     if (samples && !sampler_) sampler_ = std::make_unique<OrderSampler>(search_.problem);
     if (kind == Kind::kBoxing && !boxer_) {
       boxer_ = std::make_unique<Boxer>(search_.problem);
@@ -139,6 +174,7 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
     std::vector<int64_t> attempts(count);
     for (int64_t i = 0; i < count; ++i) {
       const Kind kind = kinds[(done + i) % kinds.size()];
+      if (kind == Kind::kKernel) attempts[i] = kernel_attempts_++;
       if (kind == Kind::kValley || kind == Kind::kValleyRelaxed) attempts[i] = valley_attempts_++;
     }
     impossible_ = -1;
@@ -160,6 +196,16 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
         }
         case Kind::kBoxing:
           Box(done + i, rank, worker);
+          break;
+        case Kind::kKernel:
+          // Mostly at the bound, sometimes with room to spare: a quarter, an eighth ...
+          if (kernels_.empty()) {
+            SampleOrder(Fit::kFirst, rank, worker);
+          } else {
+            const int64_t spare = attempts[i] / static_cast<int64_t>(kernels_.size()) % 8;
+            SolveKernel(attempts[i], bound + (spare % 2 == 0 ? 0 : room >> (2 + spare / 2)), rank,
+                        worker);
+          }
           break;
         case Kind::kValley:
           Valley(bound, attempts[i], rank, worker);

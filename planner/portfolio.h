@@ -10,6 +10,7 @@
 
 #include "planner/boxing.h"
 #include "planner/fit.h"
+#include "planner/kernel.h"
 #include "planner/peak_sweep.h"
 #include "planner/sampled_order.h"
 #include "planner/search.h"
@@ -33,7 +34,15 @@ class Portfolio {
   // The standard peak sweeps [from, to).
   void TryPeakSweeps(int from, int to);
 
-  enum class Kind { kSampleFirstFit, kSampleBestFit, kPeakSweep, kBoxing, kValley, kValleyRelaxed };
+  enum class Kind {
+    kSampleFirstFit,
+    kSampleBestFit,
+    kPeakSweep,
+    kBoxing,
+    kKernel,
+    kValley,
+    kValleyRelaxed
+  };
 
   // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
   // up or options.iterations attempts were made.
@@ -50,6 +59,8 @@ class Portfolio {
   };
 
   void SampleOrder(Fit fit, int64_t rank, Worker& worker);
+  void SolveKernel(int64_t attempt, int64_t capacity, int64_t rank, Worker& worker);
+  void NoteImpossible(int64_t capacity);
   void Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
@@ -62,10 +73,12 @@ class Portfolio {
   std::unique_ptr<OrderSampler> sampler_;
   std::unique_ptr<PeakTables> peak_tables_;
   std::unique_ptr<Boxer> boxer_;
+  std::vector<Kernel> kernels_;
   double epsilon_ = 0;  // calibrated
   std::vector<Worker> workers_;
   int64_t next_rank_ = 1;
   int64_t valley_attempts_ = 0;
+  int64_t kernel_attempts_ = 0;
   std::atomic<int64_t> impossible_{-1};  // the largest capacity shown to be too small this round
 };
 

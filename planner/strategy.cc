@@ -70,6 +70,8 @@ const std::vector<Strategy>& AllStrategies() {
       {{"exact_search", "valley search without restarts, down from the best known (as minimalloc)"},
        RunExactSearch,
        true},
+      {{"kernel_first", "valley search where the load is high, then first fit around that"},
+       RunKernelFirst},
       {{"valley_search",
         "depth-first over the skyline's lowest valley, with proofs (small problems)"},
        RunValleySearch},

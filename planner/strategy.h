@@ -36,6 +36,7 @@ void RunMip(Search& search, const std::string& name);  // where CBC was found
 void RunExactSearch(Search& search, const std::string& name);
 void RunIdealloc(Search& search, const std::string& name);
 void RunSampledOrders(Search& search, const std::string& name);
+void RunKernelFirst(Search& search, const std::string& name);
 void RunValleySearch(Search& search, const std::string& name);
 
 }  // namespace reprise::planner

@@ -1,0 +1,53 @@
+#include "planner/kernel.h"
+
+namespace reprise::planner {
+namespace {
+
+constexpr uint32_t kMostSections = 1500;
+constexpr uint32_t kMostJobs = 6000;
+
+// The jobs that live in a section of at least `share` times the max load.
+std::vector<uint32_t> JobsThatSee(const Problem& problem, double share) {
+  const double least = share * static_cast<double>(problem.max_load);
+  std::vector<uint32_t> before(problem.sections + 1);  // how many such sections
+  for (uint32_t s = 0; s < problem.sections; ++s) {
+    before[s + 1] = before[s] + (static_cast<double>(problem.load[s]) >= least ? 1 : 0);
+  }
+  std::vector<uint32_t> jobs;
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    if (before[problem.jobs[j].lower] < before[problem.jobs[j].upper]) jobs.push_back(j);
+  }
+  return jobs;
+}
+
+Kernel MakeKernel(const Problem& whole, std::vector<uint32_t> jobs) {
+  Kernel kernel;
+  kernel.jobs = std::move(jobs);
+  kernel.instance = std::make_unique<Instance>();
+  for (const uint32_t j : kernel.jobs) {
+    const Job& job = whole.jobs[j];
+    kernel.instance->buffers.push_back({job.lower, job.upper, job.size});
+  }
+  kernel.problem = MakeProblem(*kernel.instance);
+  kernel.scale = kernel.problem.unit;
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<Kernel> MakeKernels(const Problem& problem) {
+  std::vector<Kernel> kernels;
+  size_t size = 0;
+  for (const double share : {0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.5}) {
+    std::vector<uint32_t> jobs = JobsThatSee(problem, share);
+    if (jobs.size() > kMostJobs || jobs.size() == problem.size()) break;
+    if (jobs.size() == size) continue;
+    size = jobs.size();
+    Kernel kernel = MakeKernel(problem, std::move(jobs));
+    if (kernel.problem.sections > kMostSections) break;
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+}  // namespace reprise::planner
