@@ -156,19 +156,48 @@ bool TakeChunk() {
   return true;
 }
 
-// After a Reserve that did not fit and began at `at`: makes room for an event. False: there is
-// none.
-__attribute__((noinline, cold)) bool MakeRoom(const char* at) {
+// Where a thread's chunk stood before a reservation.
+struct Room {
+  SpoolChunk* chunk;
+  char* limit;
+};
+
+// Marks room that was reserved and will not be used, so that readers need not wonder.
+void Waste(char* begin, const char* end) {
+  if (begin < end) Store(begin, SkipWord((end - begin) / 8) | trace::kSpoolWaste);
+}
+
+// A handler has made room after the reservation [at, at + bytes) was begun in `before`: marks what
+// was reserved in vain. Returns where the thread's events end now.
+char* Yield(const Room& before, char* at, uint64_t bytes) {
+  char* const old_limit = before.limit;
+  if (at < old_limit && at + bytes > old_limit) {
+    // Reserved before the handler ran; its events stand behind the old limit.
+    Waste(at, old_limit);
+    if (before.chunk != nullptr && before.chunk->bytes != 0) {
+      before.chunk->checksum = XXH3_64bits(before.chunk + 1, before.chunk->bytes);
+    }
+    return self.limit;
+  }
+  if (at + bytes > self.limit) return at;
+  Waste(at, at + bytes);
+  return self.limit;
+}
+
+// After the reservation [at, at + bytes) turned out not to fit: makes room for an event. False:
+// there is none.
+__attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint64_t bytes) {
   const SignalBlock block;
-  // A handler may have made room since the reservation failed.
-  if (self.cursor != nullptr && self.cursor + 64 <= self.limit) return true;
+  char* end = at;
+  if (self.limit != before.limit || self.chunk != before.chunk) {
+    end = Yield(before, at, bytes);
+    if (self.cursor != nullptr && self.cursor + 64 <= self.limit) return true;
+  }
+  if (end > self.limit) end = self.limit;
   if (self.path == 0) NameUnknownThread();
   spool.lock.Lock();
   bool room = false;
   if (self.chunk != nullptr) {
-    // Where the events end. When a handler failed after the code it interrupted had failed, a few
-    // zero words stay in front of the limit, which readers pass over.
-    char* end = at < self.limit ? const_cast<char*>(at) : self.limit;
     const uint64_t left = reinterpret_cast<char*>(self.chunk) + kSpoolChunkBytes - self.limit;
     const uint64_t step = left < kStep ? left : kStep;
     if (step > 0 && Populate(self.limit, step)) {
@@ -199,12 +228,16 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
     const uint64_t before = self.stamp;
     const bool epoch = __builtin_expect(stamp - before >= kEpochDistance, 0);
     const uint64_t bytes = Words * 8 + (epoch ? 16 : 0);
+    // Read before the reservation: a handler that makes room in between must be noticed.
+    const Room room = {self.chunk, self.limit};
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(bytes);
-    if (__builtin_expect(at + bytes > self.limit, 0)) {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(at + bytes > room.limit || self.chunk != room.chunk, 0)) {
       if (self.starved > 0 && self.chunk == nullptr) {
         --self.starved;
         self.cursor = nullptr;
-      } else if (MakeRoom(at)) {
+      } else if (MakeRoom(room, at, bytes)) {
         continue;
       }
       Lose(1);
@@ -213,7 +246,7 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
     if (__builtin_expect(self.stamp != before, 0)) {
       // A handler ran in between, and its events stand in front of ours: the distance that was
       // looked at is no longer the one a reader will see.
-      Store(at, SkipWord(bytes / 8));
+      Waste(at, at + bytes);
       continue;
     }
     self.stamp = stamp;

@@ -34,33 +34,38 @@ inline constexpr int kSpoolAddressShift = 3;  // 47-bit addresses, blocks 8-byte
 #endif
 
 enum SpoolEventKind : uint64_t {
-  kSpoolMalloc = 1,        // 3 words: word 0, site word, size word
-  kSpoolCalloc = 2,        // 3 words
-  kSpoolAligned = 3,       // 3 words
-  kSpoolReallocAlloc = 4,  // 3 words; follows its kSpoolReallocFree in the same thread
-  kSpoolFree = 5,          // 1 word
-  kSpoolReallocFree = 6,   // 1 word: the old block, stamped before the call
-  kSpoolReallocFailed = 7, // 1 word: the old block lives on; revokes the kSpoolReallocFree
-  kSpoolUsable = 8,        // 2 words: word 0, the answer of malloc_usable_size
-  kSpoolThread = 9,        // 4 words: word 0, thread id | parent id << 32, path, full stamp
-  kSpoolEpoch = 10,        // 2 words: word 0, full stamp
-  kSpoolSkip = 11,         // bits 20..63 say how many words to pass over, this one included
+  kSpoolMalloc = 1,         // 3 words: word 0, site word, size word
+  kSpoolCalloc = 2,         // 3 words
+  kSpoolAligned = 3,        // 3 words
+  kSpoolReallocAlloc = 4,   // 3 words; follows its kSpoolReallocFree in the same thread
+  kSpoolFree = 5,           // 1 word
+  kSpoolReallocFree = 6,    // 1 word: the old block, stamped before the call
+  kSpoolReallocFailed = 7,  // 1 word: the old block lives on; revokes the kSpoolReallocFree
+  kSpoolUsable = 8,         // 2 words: word 0, the answer of malloc_usable_size
+  kSpoolThread = 9,         // 4 words: word 0, thread id | parent id << 32, path, full stamp
+  kSpoolEpoch = 10,         // 2 words: word 0, full stamp
+  // Bits 20..63 say how many words to pass over, this one included. Bit 4 set: nothing is there.
+  // Clear: an event was being written there; lost when the same thread wrote others after it.
+  kSpoolSkip = 11,
 };
+
+inline constexpr uint64_t kSpoolWaste = 1 << 4;
 
 // Site word: return address in bits 0..46, stack depth in 16-byte units modulo 2^17 in bits 47..63.
 inline constexpr int kSpoolSiteBits = 47;
-// Size word: bytes requested in bits 0..55, log2 of the alignment in bits 56..63 (0: the usual one).
+// Size word: bytes requested in bits 0..55, log2 of the alignment in bits 56..63 (0: the usual
+// one).
 inline constexpr int kSpoolSizeBits = 56;
 
 // At SpoolHeader::module_bytes_used and below; 8-byte aligned; `path` then `build_id` (raw bytes)
 // follow. `bytes` is written last.
 struct SpoolModule {
-  uint32_t bytes;          // of this record, padding included; 0: not written yet
+  uint32_t bytes;  // of this record, padding included; 0: not written yet
   uint16_t path_bytes;
   uint16_t build_id_bytes;
-  uint64_t base;           // load address
-  uint64_t begin, end;     // the half-open range of its addresses
-  uint64_t stamp;          // from when on: a later module may take the addresses of an earlier one
+  uint64_t base;        // load address
+  uint64_t begin, end;  // the half-open range of its addresses
+  uint64_t stamp;       // from when on: a later module may take the addresses of an earlier one
 };
 
 struct SpoolHeader {
@@ -69,18 +74,18 @@ struct SpoolHeader {
   uint32_t byte_order;
   uint32_t address_shift;
   uint32_t pid;
-  uint64_t start_time;        // of the process, clock ticks since boot: tells a reused pid apart
-  uint64_t place;             // recording.h, Process
+  uint64_t start_time;  // of the process, clock ticks since boot: tells a reused pid apart
+  uint64_t place;       // recording.h, Process
   uint64_t parent_place;
   uint32_t start_order;
-  uint32_t complete;          // 1: the process said goodbye; nothing follows
-  uint64_t module_bytes_used; // atomic
-  uint64_t chunks_used;       // atomic: chunks [0, chunks_used) may hold events
-  uint64_t lost_events;       // atomic
-  uint64_t next_stamp;        // atomic: the global order; the first stamp is 1
-  uint64_t unpreloadable;     // atomic
-  uint32_t threads;           // atomic: thread ids given out; the main thread is 0
-  char executable[1024];      // zero-terminated; cut when longer
+  uint32_t complete;           // 1: the process said goodbye; nothing follows
+  uint64_t module_bytes_used;  // atomic
+  uint64_t chunks_used;        // atomic: chunks [0, chunks_used) may hold events
+  uint64_t lost_events;        // atomic
+  uint64_t next_stamp;         // atomic: the global order; the first stamp is 1
+  uint64_t unpreloadable;      // atomic
+  uint32_t threads;            // atomic: thread ids given out; the main thread is 0
+  char executable[1024];       // zero-terminated; cut when longer
 };
 static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
 

@@ -106,6 +106,7 @@ class Indexer {
     bool malformed = false;
     uint64_t stamp = 0;    // of the event before
     uint64_t highest = 0;  // stamp of the segment
+    uint64_t half_written = 0;
     std::vector<OpenRealloc> open;
   };
 
@@ -114,10 +115,11 @@ class Indexer {
     walk.at = begin;
     for (;;) {
       VisitRun(walk, end, trusted);
-      const bool hole = !walk.malformed && walk.in_segment;
-      const uint64_t next = hole ? AfterHole(walk.at, end, walk.stamp) : 0;
-      if (next == 0) break;
-      // The thread left the hook by a jump, or was cancelled there: one event was never written.
+      if (walk.malformed || !walk.in_segment) break;
+      const uint64_t next = AfterHole(walk.at, end);
+      if (next == end) break;
+      // Room that was taken and never written: the thread left the hook by a jump, or was cancelled
+      // there, before the first word of its event.
       ++recording_.lost_events;
       const uint32_t thread = index_.segments.back().thread;
       CloseSegment(walk);
@@ -138,7 +140,7 @@ class Indexer {
   void VisitRun(Walk& walk, uint64_t end, bool trusted) {
     SpoolEvent event;
     for (; DecodeSpoolEvent(file_, walk.at, end, walk.stamp, event, walk.malformed);
-         walk.at += SpoolEventBytes(event.kind)) {
+         walk.at += event.bytes) {
       if (!trusted) {
         if (event.kind <= kSpoolReallocFailed) ++recording_.lost_events;
         continue;
@@ -147,7 +149,7 @@ class Indexer {
         CloseSegment(walk);
         walk.stamp = event.stamp;
         const uint64_t at = walk.at;
-        walk.at += SpoolEventBytes(kSpoolThread);
+        walk.at += event.bytes;
         OpenSegment(walk, ThreadIndex(event));
         walk.at = at;
         continue;
@@ -158,7 +160,14 @@ class Indexer {
       }
       const uint64_t base = walk.stamp;
       walk.stamp = event.stamp;
-      if (event.kind == kSpoolEpoch || event.kind == kSpoolSkip) continue;
+      if (event.kind == kSpoolSkip) {
+        if (!event.waste) ++walk.half_written;
+        continue;
+      }
+      if (event.kind == kSpoolEpoch) continue;
+      // What was written half before another event was left by a jump out of its hook.
+      recording_.lost_events += walk.half_written;
+      walk.half_written = 0;
       SpoolSegment& segment = index_.segments.back();
       segment.first_stamp = std::min(segment.first_stamp, event.stamp);
       if (event.stamp < walk.highest) index_.late.push_back({event.stamp, base, walk.at});
@@ -167,36 +176,10 @@ class Indexer {
     }
   }
 
-  // Where events go on after the zero word at `at`; 0: they do not. What stands in the hole is
-  // not known, so the length is taken after which most events make sense. One of them must begin
-  // where no part of an event at `at` can lie: a process killed in the middle of its last event
-  // leaves words that may look like one.
-  uint64_t AfterHole(uint64_t at, uint64_t end, uint64_t stamp) const {
-    constexpr uint64_t kLongestEvent = 32;
-    constexpr int kEnough = 64;
-    uint64_t best = 0;
-    int most = 0;
-    for (uint64_t next = at + 8; next <= at + kLongestEvent; next += 8) {
-      SpoolEvent event;
-      bool malformed = false;
-      bool beyond = false;
-      int events = 0;
-      uint64_t there = next;
-      uint64_t base = stamp;
-      while (events < kEnough && DecodeSpoolEvent(file_, there, end, base, event, malformed)) {
-        // An event of a block has an address.
-        if (event.kind <= kSpoolUsable && event.address == 0) malformed = true;
-        ++events;
-        beyond |= there >= at + kLongestEvent;
-        base = event.stamp;
-        there += SpoolEventBytes(event.kind);
-      }
-      if (!malformed && beyond && events > most) {
-        most = events;
-        best = next;
-      }
-    }
-    return best;
+  // Where the words that are not zero go on after the zero word at `at`; `end` when they do not.
+  uint64_t AfterHole(uint64_t at, uint64_t end) const {
+    while (at + 8 <= end && LoadWord(file_, at) == 0) at += 8;
+    return at + 8 <= end ? at : end;
   }
 
   void OpenSegment(Walk& walk, uint32_t thread) {
@@ -293,25 +276,29 @@ class Indexer {
 
 }  // namespace
 
-uint64_t SpoolEventBytes(uint64_t kind) {
-  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 0, 0, 0, 0};
-  return kBytes[kind & 15];
-}
-
 bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t base_stamp,
                       SpoolEvent& event, bool& malformed) {
+  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 0, 0, 0, 0};
   if (position + 8 > end) return false;
   const uint64_t word = LoadWord(file, position);
   if (word == 0) return false;
   event.kind = word & 15;
-  const uint64_t bytes = SpoolEventBytes(event.kind);
-  if (bytes == 0 || position + bytes > end) {
+  event.bytes = kBytes[event.kind];
+  if (event.kind == kSpoolSkip) {
+    // Carries a length in place of an address, and no stamp.
+    event.bytes = (word >> 20) * 8;
+    event.stamp = base_stamp;
+    event.waste = (word & kSpoolWaste) != 0;
+    malformed = event.bytes == 0 || event.bytes > end - position;
+    return !malformed;
+  }
+  if (event.bytes == 0 || position + event.bytes > end) {
     malformed = true;
     return false;
   }
   event.address = word >> 20;
   event.position = position;
-  std::memcpy(event.words, file.bytes().data() + position + 8, bytes - 8);
+  std::memcpy(event.words, file.bytes().data() + position + 8, event.bytes - 8);
   event.stamp = base_stamp + static_cast<uint64_t>(int64_t{static_cast<int16_t>(
                                  static_cast<uint16_t>((word >> 4) - base_stamp))});
   if (event.kind == kSpoolThread) event.stamp = event.words[2];

@@ -19,6 +19,8 @@ struct SpoolEvent {
   uint64_t address = 0;    // in units of the block alignment; names the block
   uint64_t stamp = 0;      // in full
   uint64_t words[3] = {};  // those after word 0
+  uint64_t bytes = 0;      // that it takes
+  bool waste = false;      // kSpoolSkip: room that nothing was meant for
   uint64_t position = 0;   // of word 0, bytes from the start of the file
 };
 
@@ -51,9 +53,6 @@ struct SpoolIndex {
 // zero), or it is malformed (`malformed` is set).
 bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t base_stamp,
                       SpoolEvent& event, bool& malformed);
-
-// Bytes that an event of this kind takes; 0: no such kind.
-uint64_t SpoolEventBytes(uint64_t kind);
 
 // Goes through every chunk; fills in recording.threads, damage and lost_events.
 SpoolIndex IndexSpool(const MappedFile& file, const SpoolHeader& header, Recording& recording);

@@ -127,7 +127,7 @@ class Cursor {
   void FindNext() {
     bool malformed = false;
     while (DecodeSpoolEvent(*file_, at_, segment_->end, base_, next_, malformed)) {
-      at_ += SpoolEventBytes(next_.kind);
+      at_ += next_.bytes;
       base_ = next_.stamp;
       if (next_.kind == kSpoolEpoch || next_.kind == kSpoolSkip) continue;
       if (next_.stamp < highest_) continue;

@@ -1,1 +1,7 @@
-
+reprise_test(interpose_place_test LABEL unit
+  SOURCES interpose_place_test.cc LIBRARIES reprise_hooks)
+# Reads what the hooks wrote. Not under a sanitizer: its runtime has hooks of its own.
+if(NOT REPRISE_SANITIZE)
+  reprise_test(interpose_recorder_test LABEL unit
+    SOURCES interpose_recorder_test.cc LIBRARIES reprise_hooks reprise_trace)
+endif()

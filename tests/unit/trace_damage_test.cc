@@ -167,11 +167,11 @@ TEST(TraceDamage, AKilledWriterLosesOnlyTheEventItWasWriting) {
   spool.header.complete = 0;
   spool.Thread(0, 0, 0, 1, 0);
   spool.Allocate(0, 1, 0x1000, 10);
-  // Word 0 is still missing, and the others may look like events.
+  // Word 0 says "pass over" until the others are there; those may look like events.
   for (uint64_t low = 0; low < 16; ++low) {
     for (const uint64_t size : {uint64_t{20}, low, low | uint64_t{6} << 56}) {
       SpoolBuilder killed = spool;
-      killed.Words(0, {0, 0x1230 | low, size});
+      killed.Words(0, {kSpoolSkip | uint64_t{3} << 20, 0x1230 | low, size});
       killed.Words(0, std::vector<uint64_t>(100));
       const Outcome outcome = Read(killed.Bytes());
       EXPECT_FALSE(outcome.refused);

@@ -131,11 +131,18 @@ TEST(TraceSpool, SignalHandlerInvertsSlots) {
   EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:1", "2-:3", "3-4:4", "5-:6"));
 }
 
+constexpr uint64_t Skip(uint64_t words) { return kSpoolSkip | words << 20; }
+
 // A signal handler jumps out of the hook it interrupted, so that a slot stays empty for ever: only
-// that event is missing. Whatever part of the slot was written, and sealed or not.
+// that event is missing. Whatever part of the slot was written (its first word says "pass over"),
+// and sealed or not.
 TEST(TraceSpool, AHoleCostsOneEvent) {
-  const std::vector<std::vector<uint64_t>> holes = {
-      {0}, {0, 0}, {0, 0x5555, 0}, {0, 0x555555555234, 100}, {0, 0, 0}, {0, 1, 42, 0}};
+  const std::vector<std::vector<uint64_t>> holes = {{0},
+                                                    {0, 0, 0},
+                                                    {Skip(3), 0, 0},
+                                                    {Skip(3), 0x5555, 0},
+                                                    {Skip(3), 0x555555555234, 100},
+                                                    {Skip(4), 1, 42, 0}};
   for (const bool sealed : {false, true}) {
     for (const auto& hole : holes) {
       SpoolBuilder spool;
@@ -151,6 +158,17 @@ TEST(TraceSpool, AHoleCostsOneEvent) {
       EXPECT_TRUE(recording.damage.empty());
     }
   }
+}
+
+TEST(TraceSpool, WasteCostsNothing) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Allocate(0, 1, 0x1000, 1);
+  spool.Words(0, {Skip(4) | kSpoolWaste, 0x1234, 0, 7});
+  spool.Free(0, 16000, 0x1000);  // the stamp counts on from the event before the waste
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:1"));
+  EXPECT_EQ(recording.lost_events, 0);
 }
 
 TEST(TraceSpool, ReallocLinksOldAndNew) {

@@ -1,0 +1,247 @@
+// The recorder without a preload: the hooks are called directly, in a session that the test makes,
+// and the spool that they write must tell exactly what was done.
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "interpose/hooks.h"
+#include "interpose/process.h"
+#include "interpose/real.h"
+#include "interpose/recorder.h"
+#include "interpose/session.h"
+#include "interpose/thread_state.h"
+#include "interpose/threads.h"
+#include "trace/reader.h"
+
+namespace reprise::interpose {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kSite = 0x1234;  // outside every module
+
+// One session for the whole test process: an image starts once.
+class RecorderTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = fs::temp_directory_path() / ("recorder_test." + std::to_string(getpid()));
+    fs::create_directories(directory_ / "out");
+    SessionFile session{};
+    session.magic = kSessionMagic;
+    session.flags = kSessionRecord;
+    std::strncpy(session.directory, directory_.c_str(), kPathBytes - 1);
+    std::strncpy(session.output, (directory_ / "out").c_str(), kPathBytes - 1);
+    Write("session", &session, sizeof(session), sizeof(session));
+    Registry registry{};
+    registry.magic = kSessionMagic;
+    Write("registry", &registry, sizeof(registry), kRegistryBytes);
+    setenv(kSessionVariable, directory_.c_str(), 1);
+    process.mode = Mode::kUnstarted;
+    Start();
+    ASSERT_EQ(process.mode, Mode::kRecord);
+  }
+
+  static void TearDownTestSuite() {
+    process.mode = Mode::kPlain;
+    fs::remove_all(directory_);
+  }
+
+  static void Write(const char* name, const void* bytes, size_t count, uint64_t size) {
+    const std::string path = directory_ / name;
+    std::ofstream(path, std::ios::binary).write(static_cast<const char*>(bytes), count);
+    fs::resize_file(path, size);
+  }
+
+  // What has been recorded so far; the process is still recording.
+  static trace::Recording Read() {
+    for (const auto& entry : fs::directory_iterator(directory_ / "out")) {
+      auto recording = trace::LoadRecording(entry.path());
+      EXPECT_TRUE(recording.ok()) << recording.status();
+      EXPECT_TRUE(recording->damage.empty());
+      return *std::move(recording);
+    }
+    ADD_FAILURE() << "no spool";
+    return {};
+  }
+
+  static fs::path directory_;
+};
+
+fs::path RecorderTest::directory_;
+
+TEST_F(RecorderTest, EveryKindOfCallIsThere) {
+  const trace::Recording before = Read();
+  void* plain = HookMalloc(100, kSite);
+  void* zeroed = HookCalloc(3, 7, kSite + 1);
+  void* aligned = HookAlignedAlloc(256, 512, kSite + 2);
+  const size_t usable = HookUsableSize(plain);
+  void* grown = HookRealloc(plain, 5000, kSite + 3);
+  void* empty = HookMalloc(0, kSite + 4);
+  void* refused = HookMalloc(SIZE_MAX / 2 + 1, kSite + 5);
+  EXPECT_EQ(refused, nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  void* kept = HookRealloc(grown, SIZE_MAX / 2 + 1, kSite + 6);  // fails: the block lives on
+  EXPECT_EQ(kept, nullptr);
+  HookFree(zeroed, kSite);
+  HookFree(nullptr, kSite);
+  const trace::Recording after = Read();
+  ASSERT_EQ(after.allocations.size(), before.allocations.size() + 5);
+  EXPECT_EQ(after.events, before.events + 7);
+  const trace::Allocation* made = &after.allocations[before.allocations.size()];
+  EXPECT_EQ(made[0].size, 100u);
+  EXPECT_EQ(made[1].size, 21u);
+  EXPECT_EQ(made[1].kind, trace::AllocationKind::kCalloc);
+  EXPECT_NE(made[1].death, trace::kNever);
+  EXPECT_EQ(made[2].size, 512u);
+  EXPECT_EQ(made[2].log2_alignment, 8);
+  EXPECT_EQ(made[3].size, 5000u);
+  EXPECT_EQ(made[3].kind, trace::AllocationKind::kRealloc);
+  EXPECT_EQ(made[3].previous, before.allocations.size());
+  EXPECT_EQ(made[3].death, trace::kNever);
+  EXPECT_EQ(made[4].size, 0u);
+  ASSERT_FALSE(after.usable_answers.empty());
+  EXPECT_EQ(after.usable_answers.back().first, before.allocations.size());
+  EXPECT_EQ(after.usable_answers.back().second, usable);
+  EXPECT_EQ(after.lost_events, 0u);
+  for (void* block : {aligned, grown, empty}) HookFree(block, kSite);
+}
+
+TEST_F(RecorderTest, CallSitesNameTheirModule) {
+  // An address inside this program.
+  const uint64_t here = reinterpret_cast<uint64_t>(&RecordUsable) & ((uint64_t{1} << 47) - 1);
+  const uint64_t depth = 33;
+  HookFree(HookMalloc(64, here | depth << 47), kSite);
+  const trace::Recording recording = Read();
+  const trace::Site& site = recording.sites[recording.allocations.back().site];
+  ASSERT_NE(site.module, trace::kNone);
+  EXPECT_EQ(fs::path(recording.modules[site.module].path).filename(),
+            fs::read_symlink("/proc/self/exe").filename());
+  EXPECT_EQ(recording.modules[site.module].base + site.offset, here);
+  EXPECT_EQ(site.depth, depth);
+}
+
+struct ThreadJob {
+  std::vector<std::atomic<void*>>* mailbox;
+  uint64_t seed;
+  uint64_t rounds;
+};
+
+// Blocks go through a mailbox that all threads share: what one thread frees, another gets from
+// malloc at once.
+void* Exchange(void* argument) {
+  const auto* job = static_cast<ThreadJob*>(argument);
+  std::mt19937_64 random(job->seed);
+  for (uint64_t i = 0; i < job->rounds; ++i) {
+    void* fresh = HookMalloc(1 + random() % 100, kSite);
+    void* old = (*job->mailbox)[random() % job->mailbox->size()].exchange(fresh);
+    if (old != nullptr) HookFree(old, kSite);
+  }
+  return nullptr;
+}
+
+// A free and the reuse of its address by another thread must never appear inverted: an inverted
+// pair would show as a free of an unknown block or as a block that is allocated twice.
+TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) {
+  constexpr int kThreads = 4;
+  const trace::Recording before = Read();
+  std::vector<std::atomic<void*>> mailbox(64);
+  std::vector<ThreadJob> jobs;
+  std::vector<pthread_t> threads(kThreads);
+  for (int i = 0; i < kThreads; ++i) jobs.push_back({&mailbox, i + uint64_t{1}, 250000});
+  for (int i = 0; i < kThreads; ++i) {
+    ASSERT_EQ(CreateThread(&threads[i], nullptr, Exchange, &jobs[i]), 0);
+  }
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  for (auto& slot : mailbox) HookFree(slot.load(), kSite);
+  const trace::Recording after = Read();
+  EXPECT_EQ(after.unmatched_frees, before.unmatched_frees);
+  EXPECT_EQ(after.implied_frees, before.implied_frees);
+  EXPECT_EQ(after.lost_events, 0u);
+  EXPECT_GE(after.events, before.events + 2 * kThreads * jobs[0].rounds);
+  EXPECT_EQ(after.threads.size(), before.threads.size() + kThreads);
+}
+
+void* AllocateOnce(void*) {
+  HookFree(HookMalloc(10, kSite), kSite);
+  return nullptr;
+}
+
+TEST_F(RecorderTest, ThreadsOneAfterAnotherShareAChunk) {
+  const auto chunks = [] {
+    uint64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(directory_ / "out")) {
+      struct stat info;
+      stat(entry.path().c_str(), &info);
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    }
+    return bytes;
+  };
+  const uint64_t before = chunks();
+  for (int i = 0; i < 1000; ++i) {
+    pthread_t thread;
+    ASSERT_EQ(CreateThread(&thread, nullptr, AllocateOnce, nullptr), 0);
+    pthread_join(thread, nullptr);
+  }
+  EXPECT_LT(chunks() - before, 2u << 20);
+}
+
+std::atomic<uint64_t> handled{0};
+
+// The real allocator must be one that a handler may call: blocks of a static pool, handed out by an
+// atomic counter.
+alignas(16) char pool[256 << 20];
+std::atomic<uint64_t> pool_used{0};
+void* PoolMalloc(size_t size) {
+  const uint64_t at = pool_used.fetch_add((size + 31) & ~uint64_t{15});
+  return at + size < sizeof(pool) ? pool + at : nullptr;
+}
+void PoolFree(void*) {}
+
+void OnSignal(int) {
+  HookFree(HookMalloc(24, kSite), kSite);
+  handled.fetch_add(1);
+}
+
+TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
+  const trace::Recording before = Read();
+  const Real usual = real;
+  real.malloc = PoolMalloc;
+  real.free = PoolFree;
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  struct sigaction old;
+  sigaction(SIGALRM, &action, &old);
+  const itimerval often{{0, 50}, {0, 50}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  uint64_t mine = 0;
+  while (handled.load() < 3000 && pool_used.load() < sizeof(pool) / 2) {
+    for (int i = 0; i < 100; ++i, ++mine) HookFree(HookMalloc(8, kSite), kSite);
+  }
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &old, nullptr);
+  real = usual;
+  const trace::Recording after = Read();
+  EXPECT_EQ(after.lost_events, 0u);
+  EXPECT_EQ(after.allocations.size() - before.allocations.size(), mine + handled.load());
+  EXPECT_EQ(after.unmatched_frees, before.unmatched_frees);
+}
+
+}  // namespace
+}  // namespace reprise::interpose
