@@ -163,6 +163,30 @@ ordered_json LaneDetails(const std::string& counters) {
   return lanes;
 }
 
+// The process images that ran without a plan, forked children aside: they never have one.
+size_t CountWithoutPlan(const LaunchResult& result) {
+  return static_cast<size_t>(
+      std::count_if(result.images.begin(), result.images.end(), [](const ImageEntry& image) {
+        return image.forked == 0 && image.state != interpose::kImageReplayed;
+      }));
+}
+
+// What those who do not read the statistics must know all the same.
+void Warn(const LaunchResult& result, const Totals& sums) {
+  const size_t without = CountWithoutPlan(result);
+  // Of one that is alone its message says why.
+  if (without > 0 && result.images.size() > 1) {
+    absl::FPrintF(stderr, "reprise: %d of %d process images had no plan and ran as usual\n", without,
+                  result.images.size());
+  }
+  if (sums.invalid_frees > 0) {
+    absl::FPrintF(stderr,
+                  "reprise: %d frees of what is no live block were ignored; glibc would have "
+                  "aborted\n",
+                  sums.invalid_frees);
+  }
+}
+
 int RunReplay(const ReplayOptions& options) {
   const absl::StatusOr<Offer> offer = ReadPlans(options.plan);
   if (!offer.ok()) {
@@ -196,7 +220,6 @@ int RunReplay(const ReplayOptions& options) {
   if (!result.ok()) return FailLaunch(result.status());
   PrintMessages(*result);
   if (!options.record.empty()) FinishRecordings(request.output, *result);
-  if (options.stats.empty()) return result->exit_code;
 
   Totals sums;
   std::vector<ordered_json> images;
@@ -216,7 +239,11 @@ int RunReplay(const ReplayOptions& options) {
     entry["lanes"] = LaneDetails(result->counters[i]);
     images.push_back(std::move(entry));
   }
+  Warn(*result, sums);
+  if (options.stats.empty()) return result->exit_code;
   ordered_json json = sums.Json();
+  if (images.empty()) json["served_percent"] = 0.0;
+  json["images_without_plan"] = CountWithoutPlan(*result);
   json["images"] = images;
   stats << json.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
   stats.close();
