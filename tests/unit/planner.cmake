@@ -5,3 +5,7 @@ reprise_test(planner_instance_test LABEL unit SOURCES planner_instance_test.cc
              LIBRARIES reprise::planner)
 reprise_test(planner_strategies_test LABEL unit SOURCES planner_strategies_test.cc
              LIBRARIES reprise::planner Threads::Threads)
+reprise_test(planner_benchmarks_test LABEL unit SOURCES planner_benchmarks_test.cc
+             LIBRARIES reprise::planner reprise::trace)
+target_compile_definitions(planner_benchmarks_test PRIVATE
+  REPRISE_BENCHMARKS="${PROJECT_SOURCE_DIR}/../shared/benchmarks")

@@ -100,6 +100,29 @@ TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
   }
 }
 
+// Large enough for every stage of `auto`, too hard to be solved by the first one.
+TEST(SolveTest, ThreadsDoNotChangeThePlanOfAPortfolio) {
+  Shape shape;
+  shape.buffers = 700;
+  shape.horizon = 1500;
+  shape.most = 100'000;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const Instance instance = RandomInstance(seed, shape);
+    Options options;
+    options.iterations = 40;
+    options.budget_seconds = 1000;
+    options.seed = seed;
+    options.threads = 1;
+    const auto one = Solve(instance, options);
+    options.threads = 3;
+    const auto three = Solve(instance, options);
+    ASSERT_TRUE(one.ok() && three.ok());
+    EXPECT_EQ(one->offsets, three->offsets);
+    EXPECT_EQ(one->strategy, three->strategy);
+    EXPECT_EQ(one->lower_bound, three->lower_bound);
+  }
+}
+
 TEST_P(StrategyTest, CancelledBeforeItStartsStillHasAPlan) {
   const std::atomic<bool> cancel = true;
   Shape shape;
