@@ -206,6 +206,7 @@ void AfterFork() {
   const bool was_replaying = process.mode == Mode::kReplay || process.mode == Mode::kReplayRecord ||
                              process.mode == Mode::kReplayChild;
   RenewThreadAfterFork();
+  StopRecordingAfterFork();
   const bool records = was_recording && !was_replaying && entry != nullptr && StartRecording();
   if (was_replaying) {
     StopReplayAfterFork();

@@ -331,13 +331,15 @@ inline void NoteModule(uint64_t site) {
 
 }  // namespace
 
-bool StartRecording() {
+void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   known_bytes = 0;
   self.cursor = self.limit = nullptr;
   self.chunk = nullptr;
   self.stamp = 0;
+}
 
+bool StartRecording() {
   char path[kPathBytes + 128];
   const char* output = process.session->output;
   const size_t length = strnlen(output, kPathBytes - 1);

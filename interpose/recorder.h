@@ -24,6 +24,9 @@ namespace reprise::interpose {
 // was left for the launcher). Called in Start() and in a forked child.
 bool StartRecording();
 
+// In a forked child: the parent's spool is not mapped here.
+void StopRecordingAfterFork();
+
 // The image ends: marks the spool complete. Events may still follow.
 void EndRecording();
 
