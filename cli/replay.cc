@@ -176,8 +176,8 @@ void Warn(const LaunchResult& result, const Totals& sums) {
   const size_t without = CountWithoutPlan(result);
   // Of one that is alone its message says why.
   if (without > 0 && result.images.size() > 1) {
-    absl::FPrintF(stderr, "reprise: %d of %d process images had no plan and ran as usual\n", without,
-                  result.images.size());
+    absl::FPrintF(stderr, "reprise: %d of %d process images had no plan and ran as usual\n",
+                  without, result.images.size());
   }
   if (sums.invalid_frees > 0) {
     absl::FPrintF(stderr,
