@@ -1,10 +1,13 @@
 #include "cli/command.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -42,6 +45,20 @@ std::string HumanBytes(double bytes) {
   }
   return unit == 0 ? absl::StrFormat("%.0f B", bytes)
                    : absl::StrFormat("%.1f %s", bytes, kUnits[unit]);
+}
+
+std::string CheckWholeNumber(const std::string& text) {
+  int64_t value = 0;
+  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  if (digits && absl::SimpleAtoi(text, &value)) return {};
+  return absl::StrCat("expected a whole number from 0 to 2^63 - 1, found '", text, "'");
+}
+
+std::string CheckSeconds(const std::string& text) {
+  constexpr double kMostSeconds = 1e9;
+  double value = 0;
+  if (absl::SimpleAtod(text, &value) && value >= 0 && value <= kMostSeconds) return {};
+  return absl::StrCat("expected seconds from 0 to 1e9, found '", text, "'");
 }
 
 absl::Status SystemError(int error, const std::string& what) {

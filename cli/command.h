@@ -14,11 +14,11 @@ namespace reprise::cli {
 // The exit codes that scripts rely on.
 enum ExitCode : int {
   kDone = 0,
-  kNo = 1,         // the answer is no: plan invalid, comparison failed
-  kUsage = 2,      // the command line is wrong
-  kBadInput = 3,   // an input file is wrong
-  kSystem = 4,     // the system refused
-  kLauncher = 125, // record and replay: reprise itself failed
+  kNo = 1,           // the answer is no: plan invalid, comparison failed
+  kUsage = 2,        // the command line is wrong
+  kBadInput = 3,     // an input file is wrong
+  kSystem = 4,       // the system refused
+  kLauncher = 125,   // record and replay: reprise itself failed
   kCannotRun = 126,  // record and replay: the program cannot be run or preloaded
   kNotFound = 127,   // record and replay: the program was not found
 };
@@ -44,6 +44,12 @@ void PrintJson(const nlohmann::ordered_json& json);
 
 // 1234567 as "1.2 MiB".
 std::string HumanBytes(double bytes);
+
+// Checks for options, CLI11's own being too kind: a whole number below 2^63 without a sign (it
+// takes -1 for 2^64 - 1), and a time in seconds (it takes nan). They return what is wrong, or
+// nothing.
+std::string CheckWholeNumber(const std::string& text);
+std::string CheckSeconds(const std::string& text);
 
 // An absl::Status of the errno `error`: "what: strerror". Maps to kSystem.
 absl::Status SystemError(int error, const std::string& what);

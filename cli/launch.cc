@@ -82,6 +82,7 @@ absl::StatusOr<std::string> MakeSession(const LaunchRequest& request) {
 }
 
 volatile sig_atomic_t child_process = 0;
+struct sigaction file_size_action {};  // before IgnoreFileSizeSignal
 
 // A key press reaches the whole terminal group, the program included; only what was sent to us
 // alone is passed on.
@@ -142,6 +143,7 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   if (child < 0) return SystemError(errno, "fork");
   if (child == 0) {
     for (int i = 0; i < 3; ++i) sigaction(passed[i], &before[i], nullptr);
+    sigaction(SIGXFSZ, &file_size_action, nullptr);
     RunProgram(request, path, library, session, pipe_ends[1]);
   }
   child_process = child;
@@ -202,6 +204,12 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   result.exit_code = *code;
   if (absl::Status status = Collect(*session, result); !status.ok()) return status;
   return result;
+}
+
+void IgnoreFileSizeSignal() {
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &ignore, &file_size_action);
 }
 
 int FailLaunch(const absl::Status& status) {

@@ -30,6 +30,10 @@ struct LaunchResult {
 // Errors: NotFound (exit 127), PermissionDenied and FailedPrecondition (126), others (125).
 absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request);
 
+// From now on a write beyond RLIMIT_FSIZE is an error here and no signal. What Launch starts gets
+// the signal as it was.
+void IgnoreFileSizeSignal();
+
 // Prints the error of a launch and returns the exit code that goes with it.
 int FailLaunch(const absl::Status& status);
 

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "cli/command.h"
+#include "cli/launch.h"
 
 #ifndef REPRISE_VERSION
 #define REPRISE_VERSION "unknown"
@@ -18,6 +19,8 @@ int main(int argc, char** argv) {
   // Results go to stdout, so the log goes to stderr.
   spdlog::set_default_logger(spdlog::stderr_color_st("reprise"));
   spdlog::set_pattern("reprise: %v");
+
+  IgnoreFileSizeSignal();
 
   CLI::App app{"Record what a program allocates, plan where it should have gone, replay it there."};
   app.name("reprise");

@@ -95,7 +95,10 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
   if (!csv.ok()) return csv.status();
   const absl::StatusOr<planner::Plan> plan =
       planner::Solve(ToInstance(*csv, /*keep_offsets=*/true), options.solve);
-  if (!plan.ok()) return plan.status();
+  if (!plan.ok()) {
+    return absl::Status(plan.status().code(),
+                        absl::StrCat(options.input, ": ", plan.status().message()));
+  }
   std::ofstream file(output, std::ios::binary);
   file << trace::FormatCsv(*csv, plan->offsets);
   file.close();
@@ -254,7 +257,7 @@ void AddPlan(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_option("--budget", options->solve.budget_seconds, "seconds to spend at most")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CheckSeconds);
   command
       ->add_option("--lanes", options->lanes,
                    "thread: a lane per thread, for replay; none: the recording as one instance")
@@ -264,8 +267,10 @@ void AddPlan(CLI::App& app, Run& run) {
       ->add_option("--iterations", options->solve.iterations,
                    "of iterative strategies; 0: as many as the budget allows")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--seed", options->solve.seed)->capture_default_str();
+      ->check(CheckWholeNumber);
+  command->add_option("--seed", options->solve.seed)
+      ->capture_default_str()
+      ->check(CheckWholeNumber);
   command->add_option("--threads", options->solve.threads, "0: as many as the machine has")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));

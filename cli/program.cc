@@ -54,6 +54,7 @@ absl::Status CheckElf(const std::string& path, std::ifstream& file) {
 }  // namespace
 
 absl::StatusOr<std::string> FindProgram(const std::string& name) {
+  if (name.empty()) return absl::NotFoundError("the program's name is empty: not found");
   if (name.find('/') != std::string::npos) {
     if (access(name.c_str(), F_OK) != 0) {
       return absl::NotFoundError(absl::StrCat(name, ": ", std::strerror(errno)));

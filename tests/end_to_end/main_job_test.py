@@ -67,6 +67,17 @@ def some_text(_):
     return b"".join(b"%d squared is %d\n" % (number, number * number) for number in range(60000))
 
 
+def make_redis_script(bench):
+    """A server, its client and the shell that starts both; the server ends when it is told to."""
+    (bench.work / "redis.sh").write_text(
+        "redis-server --port 0 --unixsocket socket --save '' --appendonly no --logfile log &\n"
+        "until [ -S socket ]; do sleep 0.05; done\n"
+        f"redis-cli -s socket < '{WORKLOADS}/redis.txt'\n"
+        "redis-cli -s socket shutdown nosave\n"
+        "wait\n"
+    )
+
+
 def leveldb(*options):
     return [lambda bench: bench.build / "bin" / "leveldb_bench", *options]
 
@@ -100,6 +111,15 @@ PROGRAMS = {
         prepare=make_source,
         writes=["object.o"],
         images=3,
+    ),
+    # Linked with jemalloc, and its clock decides what is done when.
+    "redis": Program(
+        ["sh", "redis.sh"],
+        needs="redis-server",
+        prepare=make_redis_script,
+        served=97.0,
+        one_thread=False,
+        images=4,
     ),
 }
 
