@@ -25,6 +25,9 @@ void RunAuto(Search& search, const std::string&) {
     RunSweepBestFit(search, "sweep_best_fit");
     if (search.Done()) return;
     portfolio.TryPeakSweeps(0, kQuickSweeps);
+  } else {
+    RunFirstFitInOrder(search, "first_fit_by_max_load");
+    if (search.Done()) return;
   }
   if (sweepable && problem.size() > kLarge) {
     portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
