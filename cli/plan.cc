@@ -176,17 +176,23 @@ int PlanDirectory(PlanOptions options) {
   for (const auto& entry : fs::directory_iterator(options.output, error)) {
     if (entry.path().extension() == ".plan") fs::remove(entry.path(), error);
   }
-  const double budget = options.solve.budget_seconds;
+  // Shared by the size of the traces: what one leaves over, the next ones have.
+  double budget = options.solve.budget_seconds;
+  std::vector<double> weights;
+  double weight_left = 0;
+  for (const std::string& trace : *traces) {
+    weights.push_back(static_cast<double>(fs::file_size(trace, error)) + 1);
+    weight_left += weights.back();
+  }
   std::vector<ordered_json> images;
-  double spent = 0;
   for (size_t i = 0; i < traces->size(); ++i) {
-    options.solve.budget_seconds =
-        std::max(0.02, (budget - spent) / static_cast<double>(traces->size() - i));
+    options.solve.budget_seconds = budget * weights[i] / weight_left;
+    weight_left -= weights[i];
     const fs::path output =
         fs::path(options.output) / (fs::path((*traces)[i]).stem().string() + ".plan");
     absl::StatusOr<ordered_json> image = PlanRecording(options, (*traces)[i], output.string());
     if (!image.ok()) return Fail(image.status());
-    spent += (*image)["seconds"].get<double>();
+    budget = std::max(0.0, budget - (*image)["seconds"].get<double>());
     ordered_json named = {{"trace", (*traces)[i]}, {"plan", output.string()}};
     named.update(*image);
     images.push_back(std::move(named));

@@ -18,7 +18,10 @@ using planner::Instance;
 using trace::Allocation;
 using trace::Recording;
 
-constexpr double kLeastBudget = 0.02;  // seconds, of a lane however small
+// Seconds: what a lane gets at least, so that even a small share of the budget gives a plan worth
+// having.
+constexpr double kLeastBudget = 0.02;
+constexpr double kLeastBudgetPerBuffer = 5e-6;
 
 // The part of a recording that one lane holds, as a planning problem of its own.
 Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& block_bytes,
@@ -83,8 +86,10 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     if (lane.members.size() > lanes[largest].members.size()) largest = i;
     const Instance instance = LaneInstance(recording, block_bytes, lane.members);
     planner::Options lane_options = options;
-    lane_options.budget_seconds = std::max(
-        kLeastBudget, budget_left * static_cast<double>(lane.members.size()) / members_left);
+    const auto members = static_cast<double>(lane.members.size());
+    lane_options.budget_seconds =
+        std::max({kLeastBudget, kLeastBudgetPerBuffer * members,
+                  budget_left * members / static_cast<double>(members_left)});
     members_left -= lane.members.size();
     const absl::Time lane_start = absl::Now();
     absl::StatusOr<planner::Plan> plan = planner::Solve(instance, lane_options);
