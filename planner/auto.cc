@@ -50,8 +50,9 @@ void RunAuto(Search& search, const std::string&) {
                        {Fit::kBest, "size"},
                        {Fit::kBest, "area"}});
   if (Portfolio::SuitsValleySearch(problem)) {
-    portfolio.Improve({Kind::kValley, Kind::kValleyRelaxed, Kind::kValley, Kind::kSampleFirstFit,
-                       Kind::kValley, Kind::kKernel, Kind::kValley, Kind::kSampleBestFit});
+    portfolio.Improve({Kind::kValley, Kind::kKernel, Kind::kValleyRelaxed, Kind::kValley,
+                       Kind::kKernel, Kind::kSampleFirstFit, Kind::kValley, Kind::kValleyRelaxed,
+                       Kind::kKernel, Kind::kSampleBestFit});
   } else if (sweepable) {
     portfolio.Improve({Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,
                        Kind::kPeakSweep, Kind::kKernel, Kind::kBoxing, Kind::kKernel});

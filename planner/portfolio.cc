@@ -175,7 +175,8 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
     for (int64_t i = 0; i < count; ++i) {
       const Kind kind = kinds[(done + i) % kinds.size()];
       if (kind == Kind::kKernel) attempts[i] = kernel_attempts_++;
-      if (kind == Kind::kValley || kind == Kind::kValleyRelaxed) attempts[i] = valley_attempts_++;
+      if (kind == Kind::kValley) attempts[i] = valley_attempts_++;
+      if (kind == Kind::kValleyRelaxed) attempts[i] = relaxed_attempts_++;
     }
     impossible_ = -1;
     ParallelFor(search_.threads, count, [&](int64_t i, int w) {

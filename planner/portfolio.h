@@ -78,6 +78,7 @@ class Portfolio {
   std::vector<Worker> workers_;
   int64_t next_rank_ = 1;
   int64_t valley_attempts_ = 0;
+  int64_t relaxed_attempts_ = 0;
   int64_t kernel_attempts_ = 0;
   std::atomic<int64_t> impossible_{-1};  // the largest capacity shown to be too small this round
 };
