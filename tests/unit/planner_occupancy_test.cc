@@ -1,0 +1,132 @@
+// First fit and best fit find what a search of every address finds.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/free_blocks.h"
+#include "planner/occupancy.h"
+#include "planner_random.h"
+
+namespace reprise::planner {
+namespace {
+
+struct Placed {
+  uint32_t job;
+  int64_t address;
+};
+
+// Whether `job` could be at `address`, by comparing it with everything placed.
+bool Legal(const Problem& problem, const std::vector<Placed>& placed, uint32_t job,
+           int64_t address) {
+  if (problem.AlignUp(job, address) != address) return false;
+  const Job& a = problem.jobs[job];
+  for (const Placed& other : placed) {
+    const Job& b = problem.jobs[other.job];
+    if (a.lower >= b.upper || b.lower >= a.upper) continue;
+    if (address < other.address + b.size && other.address < address + a.size) return false;
+  }
+  return true;
+}
+
+TEST(OccupancyTest, FindsTheLowestAddressAndTheTightestGap) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 30;
+    shape.horizon = 5 + static_cast<int>(seed % 40);
+    Instance instance = RandomInstance(seed, shape);
+    std::mt19937_64 random(seed);
+    if (seed % 3 == 0) {
+      for (int i = 0; i < shape.buffers; ++i) {
+        instance.alignments.push_back(int64_t{1} << (random() % 4));
+      }
+    }
+    const Problem problem = MakeProblem(instance);
+    Occupancy occupancy(problem);
+    std::vector<Placed> placed;
+    for (uint32_t job = 0; job < problem.size(); ++job) {
+      const int64_t from = static_cast<int64_t>(random() % 20);
+      int64_t lowest = from;
+      while (!Legal(problem, placed, job, lowest)) ++lowest;
+      EXPECT_EQ(occupancy.FirstFit(job, from), lowest);
+      // The room above a legal address, up to the next one that is taken.
+      int64_t best = -1;
+      int64_t best_room = INT64_MAX;
+      for (int64_t address = 0; address < 400; ++address) {
+        if (!Legal(problem, placed, job, address)) continue;
+        if (address > 0 && Legal(problem, placed, job, address - 1)) continue;
+        int64_t room = 0;
+        const Problem& p = problem;
+        for (const Placed& other : placed) {
+          if (p.jobs[job].lower >= p.jobs[other.job].upper ||
+              p.jobs[other.job].lower >= p.jobs[job].upper || other.address < address) {
+            continue;
+          }
+          const int64_t gap = other.address - address - p.jobs[job].size;
+          if (room == 0 || gap + 1 < room) room = gap + 1;
+        }
+        if (room == 0) room = INT64_MAX;
+        if (best < 0 || room < best_room) {
+          best = address;
+          best_room = room;
+        }
+      }
+      if (instance.alignments.empty()) {
+        EXPECT_EQ(occupancy.BestFit(job), best);
+      }
+      const int64_t address = random() % 2 == 0 ? lowest : occupancy.BestFit(job);
+      EXPECT_TRUE(Legal(problem, placed, job, address));
+      occupancy.Place(job, address);
+      placed.push_back({job, address});
+    }
+    occupancy.Clear();
+    for (uint32_t job = 0; job < problem.size(); ++job) EXPECT_FALSE(occupancy.Look(job));
+  }
+}
+
+TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
+  std::mt19937_64 random(7);
+  FreeBlocks space;
+  struct Live {
+    uint32_t handle;
+    int64_t size;
+  };
+  std::vector<Live> live;
+  for (int step = 0; step < 20'000; ++step) {
+    if (live.size() < 10 || random() % 2 == 0) {
+      const int64_t size = 1 + static_cast<int64_t>(random() % (random() % 8 == 0 ? 5000 : 60));
+      if (random() % 3 == 0) {
+        // Only even addresses will do.
+        const uint32_t handle = space.TakeWhere(
+            size, [](int64_t lower, int64_t) { return lower + (lower % 2 == 0 ? 0 : 1); });
+        EXPECT_EQ(space.address(handle) % 2, 0);
+        live.push_back({handle, size});
+      } else {
+        live.push_back({space.Take(size), size});
+      }
+    } else {
+      const size_t at = random() % live.size();
+      space.Free(live[at].handle);
+      live[at] = live.back();
+      live.pop_back();
+    }
+    if (step % 100 != 0) continue;
+    std::set<std::pair<int64_t, int64_t>> extents;
+    for (const Live& block : live) {
+      extents.insert({space.address(block.handle), space.address(block.handle) + block.size});
+    }
+    ASSERT_EQ(extents.size(), live.size());
+    int64_t end = 0;
+    for (const auto& [lower, upper] : extents) {
+      EXPECT_LE(end, lower);
+      end = upper;
+    }
+    EXPECT_LE(end, space.top());
+  }
+  for (const Live& block : live) space.Free(block.handle);
+  // Everything is one free block again.
+  EXPECT_EQ(space.address(space.Take(space.top())), 0);
+}
+
+}  // namespace
+}  // namespace reprise::planner
