@@ -434,11 +434,7 @@ void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
   const size_t kept = before < size ? before : size;
   if (self.lane != nullptr && self.busy == 0 && replay_state.arena.LaneOf(pointer) == self.lane) {
     // The plan lets the new block overlap the old one: its bytes are moved, not copied. They are
-    // intact until then, because nobody else places anything in this lane; but for the first ones,
-    // where a free block may carry a link.
-    char first[Lane::kLinkBytes];
-    const size_t saved = kept < sizeof(first) ? kept : sizeof(first);
-    memcpy(first, pointer, saved);
+    // intact until then, because nobody else places anything in this lane.
     void* fresh;
     {
       const Busy busy;
@@ -449,11 +445,9 @@ void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
     if (fresh == nullptr) {
       const Busy busy;
       self.lane->Revive(pointer, before);
-      memcpy(pointer, first, saved);
       return nullptr;
     }
     memmove(fresh, pointer, kept);
-    memcpy(fresh, first, saved);
     return fresh;
   }
   void* fresh = ReplayMalloc(size, site);

@@ -19,7 +19,8 @@ void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 }  // namespace
 
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
-  return 3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+  return kLists * sizeof(FreedPlaces) +
+         3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
          SlotIndex::MemoryFor(lane.placements, plan.keys.count);
 }
 
@@ -54,7 +55,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   stretch_ = first_word_;
   stretch_misses_ = 0;
   box_full_ = annex_full_ = 0;
-  memset(freed_, 0, sizeof(freed_));
+  freed_ = static_cast<FreedPlaces*>(slot_memory_);
+  slot_memory_ = freed_ + kLists;
   unmatched_ = 0;
   next_look_ = kConfirm;
   remote_ = nullptr;
@@ -342,30 +344,26 @@ bool Lane::TakeFromRing(SlotRing& ring, uint32_t probes, Slot* slot) const {
   return false;
 }
 
-// Where a block of about the same length was freed, the latest first; from `lowest` on.
+// Where a block of about the same length was freed, the latest first; from `lowest` on. Places that
+// have been taken since are forgotten.
 bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   const uint64_t granules = shape & kShapeGranules;
   const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
   const uint64_t box = box_bytes_ / kGranule;
-  const uint64_t all = box + annex_granules_;
-  uint32_t* link = &freed_[ListOf(granules)];
-  uint32_t next = *link;
-  for (uint32_t probe = 0; probe < kListProbes && next != 0; ++probe) {
-    const uint64_t granule = next - 1;
-    const bool inside = granule + granules <= (granule < box ? box : all);
-    // Somebody has written to the place since: the list ends here.
-    if (granule < lowest || granule >= all || late_cover_.Has(granule)) {
-      memset(link, 0, sizeof(*link));
-      return false;
+  FreedPlaces& places = freed_[ListOf(granules)];
+  for (uint32_t i = places.count; i-- > 0;) {
+    const uint32_t granule = places.granule[i];
+    const bool taken = late_cover_.Has(granule);
+    const uint64_t end = granule < box ? box : box + annex_granules_;
+    const bool fits = !taken && granule >= lowest && granule % step == 0 &&
+                      granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
+    if (taken || fits) {
+      memmove(&places.granule[i], &places.granule[i + 1], (--places.count - i) * sizeof(uint32_t));
     }
-    auto* place = reinterpret_cast<uint32_t*>(AddressOf(granule));
-    next = *place;
-    if (inside && granule % step == 0 && !late_cover_.HasAny(granule, granule + granules)) {
-      *link = next;
-      *slot = {static_cast<uint32_t>(granule), static_cast<uint32_t>(granules)};
+    if (fits) {
+      *slot = {granule, static_cast<uint32_t>(granules)};
       return true;
     }
-    link = place;
   }
   return false;
 }
@@ -426,9 +424,11 @@ uint64_t Lane::GranuleOf(const void* pointer) const {
 void Lane::FreeFreely(uint64_t granule) {
   const uint64_t granules = LateGranules(granule);
   RemoveLate(granule);
-  uint32_t& head = freed_[ListOf(granules)];
-  memcpy(AddressOf(granule), &head, sizeof(head));
-  head = static_cast<uint32_t>(granule + 1);
+  FreedPlaces& places = freed_[ListOf(granules)];
+  if (places.count == kRemembered) {
+    memmove(&places.granule[0], &places.granule[1], --places.count * sizeof(uint32_t));
+  }
+  places.granule[places.count++] = static_cast<uint32_t>(granule);
 }
 
 void Lane::FreeInAnnex(void* pointer) {

@@ -72,9 +72,6 @@ class Lane {
              void* state, LaneCounters* counters);
   static uint64_t StateBytes(const PlanHeader& plan, const PlanLane& lane);
 
-  // What Free may write to the beginning of a block.
-  static constexpr uint64_t kLinkBytes = 8;
-
   // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
   // it is used, and what is used is counted.
   static uint64_t AnnexBytes(const PlanLane& lane) {
@@ -151,9 +148,16 @@ class Lane {
   static constexpr uint64_t kMissesPerStretch = 128;
   static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;      // of freed places, by length
+  static constexpr uint32_t kRemembered = 15;  // places in each
   static constexpr uint32_t kFirstProbes = 4;  // planned places tried in turn
-  static constexpr uint32_t kListProbes = 8;   // places that were freed, tried after them
   static constexpr uint32_t kMoreProbes = 64;  // planned places tried after those
+
+  // Where blocks of about one length were freed, the latest last. Nothing is written into free
+  // blocks: realloc moves bytes out of them, and programs write to them.
+  struct FreedPlaces {
+    uint32_t count;
+    uint32_t granule[kRemembered];
+  };
 
   void* Serve(uint64_t granule) { return Count(box_ + granule * kGranule); }
   void* Count(char* pointer) {
@@ -237,9 +241,8 @@ class Lane {
   uint64_t gap_search_;      // where the last search for a gap ended
   uint32_t box_full_;        // requests for which a gap need not be looked for again
   uint32_t annex_full_;
-  uint32_t freed_[kLists];  // by length: 1 + where a block was freed last; the next one in the
-                            // list stands in the block. Nothing more than hints: the guard decides
-  uint64_t next_look_;      // value of unmatched_ at which the next look ahead is due
+  uint64_t next_look_;  // value of unmatched_ at which the next look ahead is due
+  FreedPlaces* freed_;  // kLists of them
 
   // Touched by other threads.
   alignas(64) void* remote_;  // atomic: list of blocks freed by others, linked through the blocks

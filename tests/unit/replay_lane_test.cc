@@ -160,6 +160,7 @@ struct Deviation {
   double late = 0;        // frees that come some events later
   double never = 0;       // frees that do not come
   double twice = 0;       // frees that come twice
+  double grow = 0;        // blocks that are reallocated
 };
 
 void RunDeviating(const Deviation& deviation, uint64_t seed) {
@@ -212,7 +213,37 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     }
   };
 
+  // As replay does it: freed, placed anew, and only then are the bytes moved.
+  const auto reallocate = [&](uint32_t index, uint64_t size, uint64_t site) {
+    const auto found = live.find(index);
+    if (found == live.end()) return;
+    const Block old = found->second;
+    lane->Free(old.pointer);
+    model.Free(old.pointer);
+    auto* pointer = static_cast<char*>(lane->Allocate(Shape(size, 4), site));
+    if (pointer == nullptr) {
+      live.erase(found);
+      return;
+    }
+    ++served;
+    ASSERT_NO_FATAL_FAILURE(model.Place(pointer, size, 16));
+    const uint64_t kept = std::min(size, old.bytes);
+    std::memmove(pointer, old.pointer, kept);
+    for (uint64_t i = 0; i < kept; ++i) {
+      ASSERT_EQ(static_cast<unsigned char>(pointer[i]), old.pattern) << "realloc lost a byte";
+    }
+    std::memset(pointer, old.pattern, size);
+    live[index] = {pointer, size, old.pattern};
+  };
+
   for (const auto& [when, what] : EventsOf(recording)) {
+    if (chance(deviation.grow) && !live.empty()) {
+      auto any = live.begin();
+      std::advance(any, static_cast<std::ptrdiff_t>(random() % live.size()));
+      const trace::Allocation& like =
+          recording.allocations[random() % recording.allocations.size()];
+      ASSERT_NO_FATAL_FAILURE(reallocate(any->first, like.size, SiteWordOf(recording, like)));
+    }
     while (!late.empty() && late.begin()->first <= when) {
       ASSERT_NO_FATAL_FAILURE(release(late.begin()->second));
       late.erase(late.begin());
@@ -262,6 +293,13 @@ TEST(LaneTest, KeepsBlocksApartWhateverTheRunDoes) {
        .never = 0.1,
        .twice = 0.1},
       {.name = "all sites differ", .other_site = 1},
+      {.name = "reallocs", .grow = 0.02},
+      {.name = "reallocs and a bit of everything",
+       .skip = 0.02,
+       .insert = 0.02,
+       .late = 0.05,
+       .grow = 0.3},
+      {.name = "reallocs of everything", .skip = 0.3, .other_site = 0.3, .late = 0.5, .grow = 1},
       {.name = "all frees late", .late = 1},
   };
   for (const Deviation& deviation : deviations) {
