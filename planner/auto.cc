@@ -24,7 +24,7 @@ void RunAuto(Search& search, const std::string&) {
   if (sweepable) {
     RunSweepBestFit(search, "sweep_best_fit");
     if (search.Done()) return;
-    portfolio.TryPeakSweeps(0, kQuickSweeps);
+    portfolio.TryPeakSweeps(0, problem.size() > kLarge ? kQuickSweeps : 2 * PeakSweep::kStacks);
   } else {
     RunFirstFitInOrder(search, "first_fit_by_max_load");
     if (search.Done()) return;

@@ -119,11 +119,14 @@ PeakSweep::PeakSweep(const PeakTables& tables)
     : tables_(tables), problem_(tables.problem), handles_(problem_.size()) {}
 
 PeakSweep::Recipe PeakSweep::Standard(int number) const {
-  constexpr std::array<size_t, kRecipes / kStacks> kRocks = {0, 0, 64, 512, 4096};
-  const size_t rocks = std::min(kRocks[number / kStacks], tables_.largest.size());
+  // The second group is the hills; where there are none, some rocks.
+  constexpr std::array<size_t, kRecipes / kStacks> kRocks = {0, 16, 64, 512, 4096};
+  const int group = number / kStacks;
+  const bool by_hills = group == 1 && !tables_.hills.empty();
+  const size_t rocks = by_hills ? 0 : std::min(kRocks[group], tables_.largest.size());
   return {{tables_.largest.begin(), tables_.largest.begin() + rocks},
           static_cast<Stack>(number % kStacks),
-          number < kStacks && !tables_.hills.empty()};
+          by_hills};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
