@@ -263,14 +263,23 @@ void TakeLane() {
   self.lane = replay_state.arena.Take(self.path);
 }
 
+// What does not come from the lane. The caller is not interrupting a hook, and is busy. A thread's
+// exit hook stands in one row with mimalloc's, which takes the thread's heap away.
+void* AllocateAside(size_t size, size_t alignment, bool zero) {
+  if (self.exit_rounds == 0) return FallbackAllocate(size, alignment, zero);
+  void* pointer = SideAllocate(size, alignment);
+  if (pointer == nullptr) errno = ENOMEM;
+  return pointer;
+}
+
 __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment, bool zero) {
   void* pointer;
-  if (self.busy != 0 || self.ended != 0) {
+  if (self.busy != 0) {
     pointer = SideAllocate(size, alignment);
     if (pointer == nullptr) errno = ENOMEM;
   } else {
     const Busy busy;
-    pointer = FallbackAllocate(size, alignment, zero);
+    pointer = AllocateAside(size, alignment, zero);
   }
   if (pointer != nullptr && process.mode != Mode::kReplayChild) CountFallback(pointer);
   return pointer;
@@ -331,11 +340,34 @@ __attribute__((noinline)) void FreeElsewhere(void* pointer) {
 size_t UsableAnywhere(void* pointer) {
   if (replay_state.arena.Contains(pointer)) {
     const Lane* lane = replay_state.arena.LaneOf(pointer);
-    return lane != nullptr ? lane->Usable(pointer) : 0;
+    if (lane == nullptr) return 0;
+    if (lane != self.lane || self.busy != 0) return lane->Usable(pointer);
+    const Busy busy;
+    return lane->Usable(pointer);
   }
   if (IsFallback(pointer)) return FallbackUsable(pointer);
   if (IsSide(pointer)) return SideUsable(pointer);
   return IsOurs(pointer) ? 0 : real.malloc_usable_size(pointer);
+}
+
+// The plan lets the new block overlap the old one: its bytes are moved, not copied, and nothing may
+// be placed over them until then, by a signal handler neither. What is no live block has no bytes;
+// glibc would abort, here the program gets a fresh block and the free is counted.
+void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
+  const Busy busy;
+  const size_t before = self.lane->Usable(pointer);
+  self.lane->Free(pointer);
+  void* fresh = self.lane->Allocate(Shape(size, 4), site);
+  if (fresh == nullptr) {
+    fresh = AllocateAside(size, 16, /*zero=*/false);
+    if (fresh != nullptr) CountFallback(fresh);
+  }
+  if (fresh == nullptr) {
+    if (before != 0) self.lane->Revive(pointer, before);
+    return nullptr;
+  }
+  memmove(fresh, pointer, before < size ? before : size);
+  return fresh;
 }
 
 }  // namespace
@@ -425,34 +457,18 @@ void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
     ReplayFree(pointer, site);
     return nullptr;
   }
+  if (self.lane != nullptr && self.busy == 0 && replay_state.arena.LaneOf(pointer) == self.lane) {
+    return ReallocateInLane(pointer, size, site);
+  }
   const size_t before = UsableAnywhere(pointer);
   if (before == 0) {
     // Not a live block. glibc would abort; the program gets a fresh one and the free is counted.
     ReplayFree(pointer, site);
     return ReplayMalloc(size, site);
   }
-  const size_t kept = before < size ? before : size;
-  if (self.lane != nullptr && self.busy == 0 && replay_state.arena.LaneOf(pointer) == self.lane) {
-    // The plan lets the new block overlap the old one: its bytes are moved, not copied. They are
-    // intact until then, because nobody else places anything in this lane.
-    void* fresh;
-    {
-      const Busy busy;
-      self.lane->Free(pointer);
-      fresh = self.lane->Allocate(Shape(size, 4), site);
-    }
-    if (fresh == nullptr) fresh = AllocateElsewhere(size, 16, /*zero=*/false);
-    if (fresh == nullptr) {
-      const Busy busy;
-      self.lane->Revive(pointer, before);
-      return nullptr;
-    }
-    memmove(fresh, pointer, kept);
-    return fresh;
-  }
   void* fresh = ReplayMalloc(size, site);
   if (fresh == nullptr) return nullptr;
-  memcpy(fresh, pointer, kept);
+  memcpy(fresh, pointer, before < size ? before : size);
   FreeElsewhere(pointer);
   return fresh;
 }
