@@ -65,6 +65,9 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
     if (alignment <= 16) {
       pointer = zero ? mi_heap_zalloc(self.heap, size) : mi_heap_malloc(self.heap, size);
     } else {
+      // mimalloc 2.0.9 takes blocks whose size is a power of two for naturally aligned, which they
+      // need not be: any other size goes another way there.
+      if ((size & (size - 1)) == 0) size += 16;
       pointer = zero ? mi_heap_zalloc_aligned(self.heap, size, alignment)
                      : mi_heap_malloc_aligned(self.heap, size, alignment);
     }

@@ -12,7 +12,6 @@ namespace {
 // What a remotely freed block's first word is set to once it has been taken in, so that a block
 // that was freed twice ends the walk instead of closing a circle.
 constexpr uint64_t kNoGap = UINT64_MAX;
-constexpr uint64_t kShapeGranules = (uint64_t{1} << 56) - 1;
 
 void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 
@@ -347,7 +346,7 @@ bool Lane::TakeFromRing(SlotRing& ring, uint32_t probes, Slot* slot) const {
 // Where a block of about the same length was freed, the latest first; from `lowest` on. Places that
 // have been taken since are forgotten.
 bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
-  const uint64_t granules = shape & kShapeGranules;
+  const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
   const uint64_t box = box_bytes_ / kGranule;
   FreedPlaces& places = freed_[ListOf(granules)];
@@ -374,7 +373,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
     --box_full_;
     return false;
   }
-  const uint64_t granules = shape & kShapeGranules;
+  const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t from = gap_search_ < box ? gap_search_ : 0;
@@ -398,7 +397,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
     --annex_full_;
     return false;
   }
-  const uint64_t granules = shape & kShapeGranules;
+  const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   const uint64_t box = box_bytes_ / kGranule;

@@ -269,7 +269,11 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     if (chance(deviation.skip)) continue;
     uint64_t site = SiteWordOf(recording, allocation);
     if (chance(deviation.other_site)) site += 64;
-    ASSERT_NO_FATAL_FAILURE(allocate(index, allocation.size, allocation.log2_alignment, site));
+    // Any size that the plan takes for the same.
+    const uint64_t size =
+        (allocation.size + 7) / 8 * 8 - random() % std::min<uint64_t>(8, allocation.size + 1);
+    ASSERT_NO_FATAL_FAILURE(
+        allocate(index, allocation.size == 0 ? 0 : size, allocation.log2_alignment, site));
   }
   while (!live.empty()) ASSERT_NO_FATAL_FAILURE(release(live.begin()->first));
   EXPECT_TRUE(lane->Empty());

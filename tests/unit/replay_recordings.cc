@@ -50,8 +50,10 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
       allocation.log2_alignment = static_cast<uint8_t>(6 + random() % 7);
     }
     if (chance(shape.usable_asked)) {
-      recording.usable_answers.emplace_back(static_cast<uint32_t>(recording.allocations.size()),
-                                            ((allocation.size + 8) | 15) - 7 + 8);
+      // As glibc answers.
+      recording.usable_answers.emplace_back(
+          static_cast<uint32_t>(recording.allocations.size()),
+          std::max<uint64_t>(24, ((allocation.size + 23) & ~uint64_t{15}) - 8));
     }
     live.push_back(static_cast<uint32_t>(recording.allocations.size()));
     recording.allocations.push_back(allocation);
