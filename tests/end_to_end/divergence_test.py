@@ -1,0 +1,39 @@
+"""A plan is a hint, never a hazard: a program that does something else than was recorded.
+
+tests/programs/diverging is recorded with one sequence of calls and replayed with others: mutated,
+longer, shorter, wholly different, with more threads and with fewer. Every block holds a pattern that is
+verified, so the program itself finds out when two blocks shared memory or bytes got lost.
+"""
+
+from harness import expect, expect_equal, main
+
+RECORDED = ("1", "2", "5000")  # seed, threads, rounds
+
+# What is replayed under the plan of that recording: (seed, threads, rounds[, like]).
+RUNS = {
+    "the_same": ("1", "2", "5000"),
+    "mutated": ("2", "2", "5000", "1"),
+    "another_seed": ("3", "2", "5000"),
+    "longer": ("4", "2", "60000", "1"),
+    "shorter": ("5", "2", "100", "1"),
+    "more_threads": ("6", "9", "10000", "1"),
+    "one_thread": ("7", "0", "20000", "1"),
+}
+
+
+def run_case(bench, name, run):
+    program = bench.build / "bin" / "programs" / "diverging"
+    recorded = bench.record([program, *RECORDED])
+    expect_equal(recorded.status, 0, f"recorded; {recorded.stderr}")
+    bench.plan()
+    for seed in range(4):
+        arguments = (str(int(run[0]) + 10 * seed), *run[1:])
+        outcome, stats = bench.replay([program, *arguments])
+        expect_equal((outcome.status, outcome.stdout), (0, recorded.stdout), f"replayed {arguments}")
+        expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+        expect(stats["allocations"] > 0, "nothing was counted")
+
+
+if __name__ == "__main__":
+    main({name: lambda bench, name=name, run=run: run_case(bench, name, run)
+          for name, run in RUNS.items()})
