@@ -320,9 +320,8 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     ring = slots_.Find(shape, site);
   }
   Slot slot;
-  const bool planned = ring != nullptr && TakeFromRing(*ring, kFirstProbes, &slot);
-  if (!planned && !TakeFromList(shape, 0, &slot) &&
-      !(ring != nullptr && TakeFromRing(*ring, kMoreProbes, &slot)) && !TakeGap(shape, &slot) &&
+  const bool planned = ring != nullptr && TakeFromRing(*ring, &slot);
+  if (!planned && !TakeFromList(shape, 0, &slot) && !TakeGap(shape, &slot) &&
       !TakeFromAnnex(shape, &slot)) {
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
     return nullptr;
@@ -333,8 +332,8 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
 }
 
 // The next of the plan's places for this kind of request that is free.
-bool Lane::TakeFromRing(SlotRing& ring, uint32_t probes, Slot* slot) const {
-  if (probes > ring.count) probes = ring.count;
+bool Lane::TakeFromRing(SlotRing& ring, Slot* slot) const {
+  const uint32_t probes = ring.count < kProbes ? ring.count : kProbes;
   for (uint32_t probe = 0; probe < probes; ++probe) {
     if (ring.next >= ring.count) ring.next = 0;
     *slot = slots_.At(ring, ring.next++);

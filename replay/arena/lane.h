@@ -149,8 +149,7 @@ class Lane {
   static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kRemembered = 15;  // places in each
-  static constexpr uint32_t kFirstProbes = 4;  // planned places tried in turn
-  static constexpr uint32_t kMoreProbes = 64;  // planned places tried after those
+  static constexpr uint32_t kProbes = 64;      // planned places tried per request
 
   // Where blocks of about one length were freed, the latest last. Nothing is written into free
   // blocks: realloc moves bytes out of them, and programs write to them.
@@ -174,7 +173,7 @@ class Lane {
   void FreeFreely(uint64_t granule);
   void FreeInAnnex(void* pointer);
   uint64_t GranuleOf(const void* pointer) const;
-  bool TakeFromRing(SlotRing& ring, uint32_t probes, Slot* slot) const;
+  bool TakeFromRing(SlotRing& ring, Slot* slot) const;
   void* Improvise(uint64_t shape);
   bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
