@@ -13,6 +13,8 @@
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"
 
+extern "C" void* __libc_stack_end;
+
 namespace reprise::interpose {
 
 constinit Process process;
@@ -149,9 +151,17 @@ bool MapProcessPage() {
   return true;
 }
 
+// Before libc's own initialiser has run (preinit_array) the environment is known only by where the
+// kernel left it: behind the count of arguments and the arguments, at the stack's end.
+char** Environment() {
+  if (environ != nullptr) return environ;
+  auto** words = static_cast<char**>(__libc_stack_end);
+  return words + 1 + reinterpret_cast<intptr_t>(words[0]) + 1;
+}
+
 Mode ChooseMode() {
   const char* path = nullptr;
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+  for (char** variable = Environment(); *variable != nullptr; ++variable) {
     constexpr size_t kLength = sizeof(kSessionVariable) - 1;
     if (strncmp(*variable, kSessionVariable, kLength) == 0 && (*variable)[kLength] == '=') {
       path = *variable + kLength + 1;

@@ -156,6 +156,12 @@ bool TakeChunk() {
   return true;
 }
 
+// A handler sealed the chunk while the code it interrupted was writing an event there, which is
+// complete now.
+__attribute__((noinline, cold)) void SealAgain(SpoolChunk* chunk) {
+  if (chunk->bytes != 0) chunk->checksum = XXH3_64bits(chunk + 1, chunk->bytes);
+}
+
 // Where a thread's chunk stood before a reservation.
 struct Room {
   SpoolChunk* chunk;
@@ -170,13 +176,21 @@ void Waste(char* begin, const char* end) {
 // A handler has made room after the reservation [at, at + bytes) was begun in `before`: marks what
 // was reserved in vain. Returns where the thread's events end now.
 char* Yield(const Room& before, char* at, uint64_t bytes) {
-  char* const old_limit = before.limit;
-  if (at < old_limit && at + bytes > old_limit) {
-    // Reserved before the handler ran; its events stand behind the old limit.
-    Waste(at, old_limit);
-    if (before.chunk != nullptr && before.chunk->bytes != 0) {
-      before.chunk->checksum = XXH3_64bits(before.chunk + 1, before.chunk->bytes);
+  if (at < reinterpret_cast<char*>(spool.header)) return self.limit;  // there was no chunk
+  if (before.chunk != nullptr && before.chunk != self.chunk) {
+    // Did the handler come before or after the reservation? What lies behind the old chunk's limit
+    // by no more than some handlers' events was reserved there in vain, even if that is in the next
+    // chunk.
+    constexpr uint64_t kOvershoot = 256;
+    const char* chunk = reinterpret_cast<char*>(before.chunk);
+    if (at >= chunk && at < before.limit + kOvershoot) {
+      Waste(at, at + bytes < before.limit ? at + bytes : before.limit);
+      SealAgain(before.chunk);
+      return self.limit;
     }
+  } else if (at < before.limit && at + bytes > before.limit) {
+    // Reserved before the handler ran; its events stand behind the old limit.
+    Waste(at, before.limit);
     return self.limit;
   }
   if (at + bytes > self.limit) return at;
@@ -247,6 +261,8 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
       // A handler ran in between, and its events stand in front of ours: the distance that was
       // looked at is no longer the one a reader will see.
       Waste(at, at + bytes);
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+      if (self.chunk != room.chunk) SealAgain(room.chunk);
       continue;
     }
     self.stamp = stamp;
@@ -255,6 +271,8 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
       at += 16;
     }
     StoreEvent<Words>(at, Word0(kind, stamp, pointer), word1, word2);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(self.chunk != room.chunk, 0)) SealAgain(room.chunk);
     return;
   }
 }

@@ -256,11 +256,11 @@ void CountFallback(void* pointer) {
                      __ATOMIC_RELAXED);
 }
 
-void TakeLane() {
+void TakeLane(uint64_t first_shape, uint64_t first_site) {
   if (self.lane_tried != 0 || self.ended != 0 || process.mode == Mode::kReplayChild) return;
   self.lane_tried = 1;
   const SignalBlock block;
-  self.lane = replay_state.arena.Take(self.path);
+  self.lane = replay_state.arena.Take(self.path, first_shape, first_site);
 }
 
 // What does not come from the lane. The caller is not interrupting a hook, and is busy. A thread's
@@ -287,9 +287,10 @@ __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment,
 
 // The planned place for a request, or null.
 inline void* AllocatePlanned(size_t size, unsigned log2_alignment, uint64_t site) {
+  if (__builtin_expect(size > kArena.bytes, 0)) return nullptr;  // would not fit a shape
   if (__builtin_expect(self.lane == nullptr, 0)) {
     if (self.busy != 0) return nullptr;
-    TakeLane();
+    TakeLane(Shape(size, log2_alignment), site);
     if (self.lane == nullptr) return nullptr;
   }
   if (__builtin_expect(self.busy != 0, 0)) return nullptr;
@@ -357,7 +358,7 @@ void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
   const size_t before = self.lane->Usable(pointer);
   self.lane->Free(pointer);
-  void* fresh = self.lane->Allocate(Shape(size, 4), site);
+  void* fresh = size <= kArena.bytes ? self.lane->Allocate(Shape(size, 4), site) : nullptr;
   if (fresh == nullptr) {
     fresh = AllocateAside(size, 16, /*zero=*/false);
     if (fresh != nullptr) CountFallback(fresh);
