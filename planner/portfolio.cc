@@ -150,6 +150,7 @@ void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& 
 }
 
 void Portfolio::Improve(const std::vector<Kind>& kinds) {
+  if (search_.Done() || search_.OutOfTime()) return;  // the tables below take their time
   const int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
   for (const Kind kind : kinds) {
     const bool samples =

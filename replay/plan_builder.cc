@@ -21,7 +21,7 @@ using trace::Recording;
 // Seconds: what a lane gets at least, so that even a small share of the budget gives a plan worth
 // having.
 constexpr double kLeastBudget = 0.02;
-constexpr double kLeastBudgetPerBuffer = 5e-6;
+constexpr double kLeastBudgetPerBuffer = 1.5e-6;
 
 // The part of a recording that one lane holds, as a planning problem of its own.
 Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& block_bytes,

@@ -84,13 +84,38 @@ char* Arena::Spare(uint64_t bytes, uint64_t alignment) {
   return memory_.blocks + begin;
 }
 
-Lane* Arena::Take(uint64_t path) {
-  uint64_t index = 0;
-  while (index < plan_->lanes.count && plan_lanes_[index].path != path) ++index;
-  if (index == plan_->lanes.count) return nullptr;
+// Whether a lane is still to be had and begins with this request.
+bool Arena::BeginsWith(uint64_t index, uint64_t shape, uint64_t site) const {
+  if (lanes_[index].state != kUnused) return false;
+  const PlanLane& lane = plan_lanes_[index];
+  const auto* words =
+      reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(plan_) + plan_->words.offset);
+  const Word first = DecodeWord(words + lane.first_word, lane.offset_bits);
+  return first.kind == Word::kAllocation && keys_.keys[first.key].shape == shape &&
+         keys_.keys[first.key].site == site;
+}
+
+// The index of the lane for a thread; the number of lanes when there is none. Under the lock.
+uint64_t Arena::FindLane(uint64_t path, uint64_t first_shape, uint64_t first_site) const {
+  const uint64_t count = plan_->lanes.count;
+  uint64_t named = 0;
+  while (named < count && plan_lanes_[named].path != path) ++named;
+  if (named < count && BeginsWith(named, first_shape, first_site)) return named;
+  for (uint64_t index = 0; index < count; ++index) {
+    if (BeginsWith(index, first_shape, first_site)) return index;
+  }
+  return named;
+}
+
+Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
+  Lock();
+  const uint64_t index = FindLane(path, first_shape, first_site);
+  if (index == plan_->lanes.count) {
+    Unlock();
+    return nullptr;
+  }
   const PlanLane& plan_lane = plan_lanes_[index];
   Lane* lane = &lanes_[index];
-  Lock();
   Lane* taken = nullptr;
   bool moved = false;
   if (lane->state == kUnused) {

@@ -34,9 +34,12 @@ class Arena {
   // Called once, before anything else. `keys` are the plan's, relocated (LiveKeys).
   void Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemory& memory);
 
-  // The lane for the thread of this path, now held by the calling thread; null when the plan has
-  // none, or it is taken, or there is no place for it.
-  Lane* Take(uint64_t path);
+  // The lane for the thread of this path, now held by the calling thread; null when there is none
+  // or no place for it. A name can be wrong: LevelDB's compaction thread is the child of whichever
+  // thread needs it first, and every thread that this one creates later is one further on. So a
+  // lane that begins with the thread's first request comes first: its own, or else one that nobody
+  // has taken.
+  Lane* Take(uint64_t path, uint64_t first_shape, uint64_t first_site);
 
   // The thread that held the lane ends. Its blocks may live on.
   void Leave(Lane* lane);
@@ -59,6 +62,8 @@ class Arena {
  private:
   enum State : int32_t { kUnused = 0, kHeld, kLeft, kReleased };
 
+  bool BeginsWith(uint64_t index, uint64_t shape, uint64_t site) const;
+  uint64_t FindLane(uint64_t path, uint64_t first_shape, uint64_t first_site) const;
   char* BoxFor(const PlanLane& plan_lane, bool* moved);
   char* Spare(uint64_t bytes, uint64_t alignment);
   bool Clear(char* box, uint64_t bytes);

@@ -130,7 +130,7 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
     shape.allocations = 3000;
     const trace::Recording recording = RandomRecording(shape, seed);
     ServedPlan plan(recording);
-    Lane* lane = plan.arena().Take(1);
+    Lane* lane = plan.arena().Take(1, 0, 0);
     ASSERT_NE(lane, nullptr);
     std::vector<char*> blocks(recording.allocations.size());
     for (const auto& [when, what] : EventsOf(recording)) {
@@ -170,7 +170,7 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
   shape.sites = 12;
   const trace::Recording recording = RandomRecording(shape, seed);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1);
+  Lane* lane = plan.arena().Take(1, 0, 0);
   ASSERT_NE(lane, nullptr);
   std::mt19937_64 random(seed);
   const auto chance = [&random](double share) {
@@ -318,7 +318,7 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
   shape.allocations = 20000;
   const trace::Recording recording = RandomRecording(shape, 7);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1);
+  Lane* lane = plan.arena().Take(1, 0, 0);
   uint64_t requests = 0;
   std::vector<char*> blocks(recording.allocations.size());
   for (const auto& [when, what] : EventsOf(recording)) {
@@ -339,7 +339,7 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
 TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
   const trace::Recording recording = RandomRecording({}, 11);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1);
+  Lane* lane = plan.arena().Take(1, 0, 0);
   const trace::Allocation& first = recording.allocations[0];
   auto* block = static_cast<char*>(
       lane->Allocate(Shape(first.size, first.log2_alignment), SiteWordOf(recording, first)));
@@ -357,7 +357,7 @@ TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
 TEST(LaneTest, ReviveUndoesAFree) {
   const trace::Recording recording = RandomRecording({}, 12);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1);
+  Lane* lane = plan.arena().Take(1, 0, 0);
   const trace::Allocation& first = recording.allocations[0];
   void* block =
       lane->Allocate(Shape(first.size, first.log2_alignment), SiteWordOf(recording, first));
@@ -390,7 +390,7 @@ TEST(ArenaTest, OtherThreadsMayFree) {
   std::vector<std::thread> threads;
   for (uint32_t self = 0; self < shape.threads; ++self) {
     threads.emplace_back([&, self] {
-      Lane* lane = plan.arena().Take(self + 1);
+      Lane* lane = plan.arena().Take(self + 1, 0, 0);
       if (lane == nullptr) {
         ++broken;
         return;
@@ -456,11 +456,11 @@ TEST(ArenaTest, ALaneWhosePlaceIsTakenRunsElsewhere) {
   recording.allocations = {first, second};
   recording.events = 4;
   ServedPlan plan(recording);
-  Lane* one = plan.arena().Take(1);
+  Lane* one = plan.arena().Take(1, 0, 0);
   void* block = one->Allocate(Shape(5000, 4), SiteWordOf(recording, first));
   ASSERT_NE(block, nullptr);
   // The second thread starts while the first one's block is live.
-  Lane* two = plan.arena().Take(2);
+  Lane* two = plan.arena().Take(2, 0, 0);
   ASSERT_NE(two, nullptr);
   void* other = two->Allocate(Shape(5000, 4), SiteWordOf(recording, second));
   ASSERT_NE(other, nullptr);
@@ -472,9 +472,29 @@ TEST(ArenaTest, ALaneWhosePlaceIsTakenRunsElsewhere) {
 
 TEST(ArenaTest, ALaneIsTakenOnce) {
   ServedPlan plan(RandomRecording({}, 31));
-  EXPECT_NE(plan.arena().Take(1), nullptr);
-  EXPECT_EQ(plan.arena().Take(1), nullptr);
-  EXPECT_EQ(plan.arena().Take(12345), nullptr);
+  EXPECT_NE(plan.arena().Take(1, 0, 0), nullptr);
+  EXPECT_EQ(plan.arena().Take(1, 0, 0), nullptr);
+  EXPECT_EQ(plan.arena().Take(12345, 0, 0), nullptr);
+}
+
+TEST(ArenaTest, AThreadOfAnotherNameTakesTheLaneThatBeginsAsItDoes) {
+  RecordingShape shape;
+  shape.threads = 3;
+  const trace::Recording recording = RandomRecording(shape, 41);
+  ServedPlan plan(recording);
+  const auto first_of = [&](uint32_t thread) -> const trace::Allocation& {
+    return *std::find_if(recording.allocations.begin(), recording.allocations.end(),
+                         [&](const auto& allocation) { return allocation.thread == thread; });
+  };
+  const trace::Allocation& first = first_of(1);
+  const uint64_t request = Shape(first.size, first.log2_alignment);
+  const uint64_t site = SiteWordOf(recording, first);
+  EXPECT_EQ(plan.arena().Take(777, request, site + 1), nullptr);
+  Lane* lane = plan.arena().Take(777, request, site);
+  ASSERT_NE(lane, nullptr);
+  EXPECT_EQ(lane->plan()->path, 2u);
+  EXPECT_NE(lane->Allocate(request, site), nullptr);
+  EXPECT_EQ(plan.arena().Take(2, request, site), nullptr);  // its own name comes too late
 }
 
 TEST(GranuleSetTest, RangesAreWhatTheyAre) {
