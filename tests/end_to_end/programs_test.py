@@ -1,0 +1,137 @@
+"""The programs of tests/programs, plainly, recorded and replayed: they must not notice.
+
+Output (of the program: reprise's own lines are left out) and exit status are the same each time; the
+recording lost nothing and its plan is valid. What else is expected of a program stands in the table.
+"""
+
+import dataclasses
+import signal
+
+from harness import expect, expect_equal, main
+
+ABORTED = 128 + signal.SIGABRT
+CRASHED = 128 + signal.SIGSEGV
+
+
+@dataclasses.dataclass
+class Program:
+    status: int = 0
+    events: int = 1000  # at least
+    images: int = 1  # that are recorded, exactly; 0: it depends
+    threads: int = 1  # at least
+    served: float = 0.0  # percent, at least, in replay
+    refused: str = ""  # replay leaves the program alone, and says this
+    ends: bool = True  # in the ordinary way: what is told of the process at its end is there
+
+
+PROGRAMS = {
+    "abort_live_blocks": Program(ABORTED, served=100, ends=False),
+    "aligned_family": Program(served=99),
+    "alloc_in_tls": Program(threads=81),
+    "before_constructors": Program(served=100),
+    "calloc_in_dlsym": Program(served=99),
+    "chroot_and_uid": Program(threads=2, served=99),
+    "closes_all_fds": Program(threads=2, served=99, events=100000),
+    "crash_in_block": Program(CRASHED, served=100, ends=False),
+    "cross_thread_free": Program(threads=2, events=40000),
+    "dlopen_dlclose": Program(threads=41, served=80),
+    "double_free_in_replay": Program(served=100),
+    "exec_chain": Program(7, images=4, served=99),
+    "exit_with_atexit_alloc": Program(9, threads=2, served=99),
+    "failing_dlsym": Program(threads=4),
+    "fork_child_forks_late": Program(images=3),
+    "fork_no_exec": Program(images=16, threads=2),
+    "libc_allocates": Program(served=99),
+    "links_jemalloc": Program(served=99),
+    "links_jemalloc_mallocx": Program(refused="its own allocator's entry points"),
+    "links_tcmalloc_tc_malloc": Program(refused="its own allocator's entry points"),
+    "longjmp_throw": Program(served=99),
+    "operator_new_family": Program(served=99),
+    "quick_exit_live_blocks": Program(6, threads=2),
+    "realloc_family": Program(served=95),
+    "signal_alloc": Program(events=50000, threads=2),
+    "thread_churn": Program(threads=5301),
+    "threads_exit_with_live_blocks": Program(5, threads=39),
+    "vfork_spawn": Program(images=0, served=99),
+}
+
+
+def outcome_of(outcome):
+    return outcome.status, outcome.stdout, outcome.theirs()
+
+
+def run_case(bench, name, program):
+    command = [bench.build / "bin" / "programs" / name]
+    plain = bench.run(*command)
+    expect_equal(plain.status, program.status, f"plain status; {plain.stderr}")
+    expect(plain.stdout, "the program says nothing")
+
+    recorded = bench.record(command)
+    expect_equal(outcome_of(recorded), outcome_of(plain), "recorded")
+    info = bench.info()
+    expect_equal(info["lost_events"], 0, "lost_events")
+    expect(info["events"] >= program.events, f"{info['events']} events")
+    expect(info["threads"] >= program.threads, f"{info['threads']} threads")
+    images = info.get("images", [info])
+    if program.images:
+        expect_equal(len(images), program.images, "recorded images")
+    expect_equal(images[0]["complete"], program.ends, "complete")
+
+    bench.plan()
+    for number in (1, 2):
+        replayed, stats = bench.replay(command)
+        expect_equal(outcome_of(replayed), outcome_of(plain), f"replay {number}")
+        if program.refused:
+            expect(program.refused in "".join(replayed.ours()), f"said: {replayed.ours()}")
+            expect_equal(stats["allocations"], 0, "allocations of a program left alone")
+            continue
+        expect_equal(replayed.ours(), [], f"said in replay {number}")
+        expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+        expect(stats["allocations"] > 0, "no allocation was counted")
+        served = stats["served_percent"]
+        diverged = {key: stats[key] for key in ("allocations", "served", "blocked", "unmatched")}
+        expect(served >= program.served, f"replay {number}: served {served} %: {diverged}")
+
+    # Recorded and replayed at once.
+    both = bench.run(
+        *[bench.reprise, "replay", bench.scratch / "plan", "--record", bench.scratch / "again"],
+        *["--", *command],
+    )
+    expect_equal(outcome_of(both), outcome_of(plain), "recorded in replay")
+    expect_equal(bench.info("again")["lost_events"], 0, "lost_events of the second recording")
+
+
+def wrong_frees(bench):
+    """What glibc aborts for is counted and ignored in replay; the rest of the run is as it was."""
+    right = [bench.build / "bin" / "programs" / "double_free_in_replay"]
+    wrong = [*right, "wrong"]
+    expect_equal(bench.run(*wrong).status, ABORTED, "plain status")
+    plain = bench.run(*right)
+    bench.record(right, expected=0)
+    bench.plan()
+    replayed, stats = bench.replay(wrong)
+    expect_equal(outcome_of(replayed), outcome_of(plain), "replay")
+    expect_equal(stats["invalid_frees"], 20, "invalid_frees")
+
+
+def keep_aslr(bench):
+    """--keep-aslr: the addresses differ from the recording's, and nothing else does."""
+    command = [bench.build / "bin" / "programs" / "longjmp_throw"]
+    plain = bench.run(*command)
+    recorded = bench.run(
+        bench.reprise, "record", "--keep-aslr", "-o", bench.scratch / "recording", "--", *command
+    )
+    expect_equal(outcome_of(recorded), outcome_of(plain), "recorded")
+    bench.plan()
+    path = bench.scratch / "stats.json"
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--keep-aslr", "--stats", path]
+    replayed = bench.run(*words, "--", *command)
+    expect_equal(outcome_of(replayed), outcome_of(plain), "replayed")
+
+
+if __name__ == "__main__":
+    table = {
+        name: lambda bench, name=name, program=program: run_case(bench, name, program)
+        for name, program in PROGRAMS.items()
+    }
+    main(table | {"wrong_frees": wrong_frees, "keep_aslr": keep_aslr})
