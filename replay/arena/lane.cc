@@ -53,6 +53,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   running_free_ = false;
   stretch_ = first_word_;
   stretch_misses_ = 0;
+  look_ups_ = 0;
   box_full_ = annex_full_ = 0;
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   slot_memory_ = freed_ + kLists;
@@ -106,6 +107,10 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
     } else {
       high = middle;
     }
+  }
+  // Looking here and there maps ever more of the table.
+  if (__atomic_add_fetch(&look_ups_, 1, __ATOMIC_RELAXED) % kLookUpsPerDrop == 0) {
+    const DropBehind drop(placements_, lane_->placements * sizeof(PlanBlock));
   }
   if (low == 0 || placements_[low - 1].offset != granule) return nullptr;
   return &placements_[low - 1];
@@ -303,6 +308,8 @@ void Lane::RunFree() {
     }
   }
   BuildSlots();
+  { const DropBehind words(first_word_, lane_->words * sizeof(uint32_t)); }
+  { const DropBehind words(first_word_, lane_->words * sizeof(uint32_t)); }  // not read again
   running_free_ = true;
   gap_search_ = 0;
   cursor_ = end_word_;

@@ -146,6 +146,7 @@ class Lane {
   // of misses is better borne than the order lost.
   static constexpr uint64_t kStretchWords = 8192;
   static constexpr uint64_t kMissesPerStretch = 128;
+  static constexpr uint32_t kLookUpsPerDrop = 128;
   static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kRemembered = 15;  // places in each
@@ -232,6 +233,7 @@ class Lane {
   uint64_t unmatched_;         // in a row
   const uint32_t* stretch_;    // where it begins
   uint64_t stretch_misses_;
+  mutable uint32_t look_ups_;  // in the table of blocks
   bool running_free_;
   void* slot_memory_;
   char* annex_;
