@@ -1,8 +1,10 @@
 #include "trace/mapped_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +27,25 @@ absl::Status ReadAll(int descriptor, const std::string& path, std::string& conte
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FileError(errno, path);
     content.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+// Reading a hole of a file in memory takes a page of that file system, and is a SIGBUS when it is
+// full: zeros of our own stand in for the holes.
+void CoverHoles(int descriptor, uint8_t* address, uint64_t size) {
+  struct statfs system;
+  if (fstatfs(descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC) return;
+  for (uint64_t at = 0; at < size;) {
+    const off_t hole = lseek(descriptor, static_cast<off_t>(at), SEEK_HOLE);
+    if (hole < 0 || static_cast<uint64_t>(hole) >= size) return;
+    const off_t data = lseek(descriptor, hole, SEEK_DATA);
+    const uint64_t begin = (hole + kPageBytes - 1) & ~(kPageBytes - 1);
+    at = data < 0 ? size : static_cast<uint64_t>(data);
+    const uint64_t end = data < 0 ? size : at & ~(kPageBytes - 1);
+    if (begin < end) {
+      mmap(address + begin, end - begin, PROT_READ,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    }
   }
 }
 
@@ -56,6 +77,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
     } else {
       file.bytes_ = {static_cast<const uint8_t*>(address), size};
       file.mapped_ = true;
+      CoverHoles(descriptor, static_cast<uint8_t*>(address), size);
     }
   } else {
     result = ReadAll(descriptor, path, file.content_);

@@ -127,6 +127,8 @@ def not_a_trace(bench):
     table = Table(bench)
     empty = write(bench, "empty.trace", b"")
     noise = write(bench, "noise.trace", bytes(random.Random(1).randbytes(20000)))
+    locked = write(bench, "locked.trace", b"")
+    locked.chmod(0)
     folder = bench.work / "folder"
     folder.mkdir()
     readers = (
@@ -142,8 +144,6 @@ def not_a_trace(bench):
         table.row(BAD_INPUT, f"{folder}: expected *.trace", *words(folder))
         table.row(SYSTEM, "missing: No such file or directory", *words("missing"))
         if os.geteuid() != 0:
-            locked = write(bench, "locked.trace", b"")
-            locked.chmod(0)
             table.row(SYSTEM, "Permission denied", *words(locked))
     table.finish()
 

@@ -1,0 +1,276 @@
+"""What the world does to a recording: kills, full disks, limits, directories that cannot be written.
+
+The program must go on as if nobody watched, and what was recorded until then must be readable.
+"""
+
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import time
+
+from harness import TIMEOUT, Skip, expect, expect_equal, main
+
+BAD_INPUT, LAUNCHER = 3, 125
+
+
+def programs(bench):
+    return bench.build / "bin" / "programs"
+
+
+def start(bench, words, **options):
+    return subprocess.Popen(
+        [str(word) for word in words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=bench.work,
+        env=bench.environment,
+        **options,
+    )
+
+
+def endless(bench):
+    """A program that allocates until it is killed; its threads come and go."""
+    return [bench.build / "bin" / "leveldb_bench", "--threads", "2", "--num", "1000000000"]
+
+
+def wait_for_events(directory):
+    """Until the program has got as far as writing events; then for a random while."""
+    deadline = time.monotonic() + TIMEOUT
+    while not any(path.stat().st_blocks > 600 for path in directory.glob("*.spool")):
+        expect(time.monotonic() < deadline, "nothing is recorded")
+        time.sleep(0.01)
+    time.sleep(random.random() * 0.2)
+
+
+def child_of(process):
+    path = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return int(path.read_text().split()[0])
+
+
+def expect_readable(bench, directory):
+    """`info` reads what there is, and planning takes it."""
+    outcome = bench.run(bench.reprise, "info", "--json", directory)
+    lines = outcome.stderr.decode(errors="replace")
+    expect(outcome.status in (0, BAD_INPUT), f"info: exit {outcome.status}: {lines}")
+    if outcome.status == BAD_INPUT:
+        expect("damaged at offset" in lines, f"info names no damage: {lines}")
+    info = json.loads(outcome.stdout)
+    expect(info["events"] > 1000, f"{info['events']} events")
+    expect(info["lost_events"] < 100, f"{info['lost_events']} of {info['events']} events lost")
+    return info
+
+
+def kill_program(bench):
+    """The program dies at a random moment: its status and its trace are there."""
+    for number, number_of_signal in enumerate([signal.SIGKILL] * 4 + [signal.SIGTERM] * 2):
+        directory = bench.scratch / f"killed{number}"
+        process = start(bench, [bench.reprise, "record", "-o", directory, "--", *endless(bench)])
+        wait_for_events(directory)
+        os.kill(child_of(process), number_of_signal)
+        process.communicate(timeout=TIMEOUT)
+        expect_equal(process.returncode, 128 + number_of_signal, "exit status of record")
+        expect_equal(expect_readable(bench, directory)["lost_events"], 0, "lost_events")
+
+
+def terminate_record(bench):
+    """A SIGTERM for `record` is the program's."""
+    for number in range(3):
+        directory = bench.scratch / f"terminated{number}"
+        process = start(bench, [bench.reprise, "record", "-o", directory, "--", *endless(bench)])
+        wait_for_events(directory)
+        process.terminate()
+        process.communicate(timeout=TIMEOUT)
+        expect_equal(process.returncode, 128 + signal.SIGTERM, "exit status of record")
+        expect_readable(bench, directory)
+
+
+def kill_record(bench):
+    """`record` itself is killed: the program goes on, its spool can be read then and afterwards."""
+    for number in range(3):
+        directory = bench.scratch / f"orphan{number}"
+        process = start(bench, [bench.reprise, "record", "-o", directory, "--", *endless(bench)])
+        wait_for_events(directory)
+        child = child_of(process)
+        try:
+            process.kill()
+            process.wait(timeout=TIMEOUT)
+            while_it_runs = expect_readable(bench, directory)
+            os.kill(child, 0)  # it does run
+        finally:
+            os.kill(child, signal.SIGKILL)
+        process.stderr.close()
+        deadline = time.monotonic() + TIMEOUT
+        while pathlib.Path(f"/proc/{child}/maps").exists() and time.monotonic() < deadline:
+            if f"{child} (leveldb_bench) Z" in pathlib.Path(f"/proc/{child}/stat").read_text():
+                break  # nobody here waits for it
+            time.sleep(0.01)
+        afterwards = expect_readable(bench, directory)
+        expect(afterwards["events"] >= while_it_runs["events"], "events went away")
+
+
+def kill_replay(bench):
+    """The counters of a killed replay are not lost."""
+    command = [bench.build / "bin" / "leveldb_bench", "--num", "2000"]
+    bench.record(command, expected=0)
+    bench.plan()
+    stats = bench.scratch / "stats.json"
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--stats", stats, "--"]
+    process = start(bench, [*words, *endless(bench)])
+    time.sleep(0.5)
+    os.kill(child_of(process), signal.SIGKILL)
+    process.communicate(timeout=TIMEOUT)
+    expect_equal(process.returncode, 128 + signal.SIGKILL, "exit status of replay")
+    expect(json.loads(stats.read_text())["allocations"] > 0, "no allocation was counted")
+
+
+def expect_unchanged(bench, command, output, limits=None):
+    """Recorded into `output`, the program does what it does alone. Returns reprise's lines."""
+    plain = bench.run(*command)
+    words = [bench.reprise, "record", "-o", output, "--", *command]
+    recorded = bench.run(*words, limits=limits)
+    expect_equal(
+        (recorded.status, recorded.stdout, recorded.theirs()),
+        (plain.status, plain.stdout, plain.theirs()),
+        "recorded",
+    )
+    return recorded.ours()
+
+
+def full_disk(bench):
+    """On a disk that fills up, events are lost and counted, and that is all."""
+    if os.geteuid() != 0:
+        raise Skip("a small file system needs root")
+    disk = bench.scratch / "disk"
+    disk.mkdir()
+    mounted = bench.run("mount", "-t", "tmpfs", "-o", "size=1700k", "tmpfs", disk)
+    if mounted.status != 0:
+        raise Skip(f"mount: {mounted.stderr.decode().strip()}")
+    try:
+        command = [programs(bench) / "closes_all_fds"]
+        bench.record(command, expected=0)
+        ours = expect_unchanged(bench, command, disk / "recording")
+        expect(any("No space left" in line for line in ours), f"said: {ours}")
+        info = expect_some_lost(bench, disk / "recording")
+        events = bench.info()["events"]
+        expect_equal(info["events"] + info["lost_events"], events, "events that are accounted for")
+        # Not even room to begin.
+        with open(disk / "filler", "wb", buffering=0) as filler:
+            try:
+                while filler.write(bytes(65536)):
+                    pass
+            except OSError:
+                pass
+        ours = expect_unchanged(bench, command, disk / "second")
+        expect(any("not recorded" in line for line in ours), f"said: {ours}")
+    finally:
+        bench.run("umount", disk, expected=0)
+
+
+def expect_some_lost(bench, directory):
+    outcome = bench.run(bench.reprise, "info", "--json", directory)
+    expect(outcome.status in (0, BAD_INPUT), f"info: exit {outcome.status}")
+    info = json.loads(outcome.stdout)
+    expect(info["lost_events"] > 0, f"lost_events {info['lost_events']} of {info['events']}")
+    return info
+
+
+def file_size_limit(bench):
+    """RLIMIT_FSIZE: neither a SIGXFSZ for the program nor for reprise."""
+
+    def limited(megabytes):
+        return ["/bin/sh", "-c", f"ulimit -f {megabytes * 2048}; exec \"$0\"", *command]
+
+    command = [str(programs(bench) / "closes_all_fds")]
+    expect_unchanged(bench, limited(3), bench.scratch / "some")
+    expect_some_lost(bench, bench.scratch / "some")
+    ours = expect_unchanged(bench, limited(0), bench.scratch / "none")
+    expect(any("not recorded" in line for line in ours), f"said: {ours}")
+
+    def hard():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    outcome = bench.record(command, "hard", limits=hard)
+    expect_equal((outcome.status, len(outcome.ours())), (LAUNCHER, 1), "record under a hard limit")
+
+
+def address_space_limit(bench):
+    """RLIMIT_AS forbids our reservation: recorded where there is room, replayed not at all."""
+    command = [programs(bench) / "longjmp_throw"]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    expect_unchanged(bench, command, bench.scratch / "recording", limits=limit)
+    bench.record(command, expected=0)
+    bench.plan()
+    plain = bench.run(*command)
+    replayed, stats = bench.replay(command, limits=limit)
+    expect_equal((replayed.status, replayed.stdout), (plain.status, plain.stdout), "replayed")
+    expect(any("not replayed" in line for line in replayed.ours()), f"said: {replayed.ours()}")
+    expect_equal(stats["allocations"], 0, "allocations")
+
+
+def vanished_directory(bench):
+    """The directory is gone, or can no longer be written to, when a second image starts."""
+    directory = bench.scratch / "recording"
+    command = ["/bin/sh", "-c", f"/bin/ls /; rm -rf '{directory}'; /bin/ls /; exit 4"]
+    expect_unchanged(bench, command, directory)
+    if os.geteuid() == 0:
+        return  # root may write anywhere
+    directory = bench.scratch / "locked"
+    command = ["/bin/sh", "-c", f"chmod 500 '{directory}' 2>&-; /bin/ls /; exit 4"]
+    ours = expect_unchanged(bench, command, directory)
+    expect(any("not recorded" in line for line in ours), f"said: {ours}")
+
+
+def closed_output(bench):
+    """Standard streams that are closed: the program's business, not reprise's."""
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        command = "/usr/bin/python3 -c 'import sys; sys.exit(3)'"
+        recording = f"'{bench.reprise}' record -o '{bench.scratch}/closed' --"
+        plain = bench.run("/bin/sh", "-c", f"{command} {closed}")
+        recorded = bench.run("/bin/sh", "-c", f"{recording} {command} {closed}")
+        expect_equal(
+            (recorded.status, recorded.stdout, recorded.theirs()),
+            (plain.status, plain.stdout, plain.theirs()),
+            f"recorded with {closed}",
+        )
+        expect(bench.info("closed")["events"] > 1000, "events")
+    pipe = f"'{bench.reprise}' record -o '{bench.scratch}/pipe' -- /usr/bin/yes | head -n 1"
+    expect_equal(bench.run("/bin/sh", "-c", pipe).stdout, b"y\n", "a pipe that is closed early")
+    expect(bench.info("pipe")["events"] > 0, "events")
+
+
+def many_images(bench):
+    """A few hundred processes, some at the same time: a trace for each, and none is overwritten."""
+    script = "for i in $(seq 60); do /bin/true $i & /bin/echo $i > /dev/null; done; wait; echo done"
+    expect_unchanged(bench, ["/bin/sh", "-c", script], bench.scratch / "recording")
+    traces = list((bench.scratch / "recording").iterdir())
+    names = [trace.name.split("-", 1)[1] for trace in traces]
+    expect_equal(names.count("true.trace"), 60, "traces of true")
+    expect_equal(names.count("seq.trace"), 1, "traces of seq")
+    expect_equal(bench.info()["lost_events"], 0, "lost_events")
+    bench.plan()
+    replayed, _ = bench.replay(["/bin/sh", "-c", script])
+    expect_equal((replayed.status, replayed.stdout), (0, b"done\n"), "replayed")
+
+
+CASES = (
+    kill_program,
+    terminate_record,
+    kill_record,
+    kill_replay,
+    full_disk,
+    file_size_limit,
+    address_space_limit,
+    vanished_directory,
+    closed_output,
+    many_images,
+)
+
+if __name__ == "__main__":
+    main({case.__name__: case for case in CASES})
