@@ -40,6 +40,9 @@ class DropBehind {
   uint64_t end_;
 };
 
+// Gives back all pages of a table.
+inline void DropPages(const void* begin, uint64_t bytes) { const DropBehind all(begin, bytes); }
+
 }  // namespace reprise::replay
 
 #endif  // REPRISE_REPLAY_ARENA_DROP_BEHIND_H_

@@ -110,7 +110,7 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
   }
   // Looking here and there maps ever more of the table.
   if (__atomic_add_fetch(&look_ups_, 1, __ATOMIC_RELAXED) % kLookUpsPerDrop == 0) {
-    const DropBehind drop(placements_, lane_->placements * sizeof(PlanBlock));
+    DropPages(placements_, lane_->placements * sizeof(PlanBlock));
   }
   if (low == 0 || placements_[low - 1].offset != granule) return nullptr;
   return &placements_[low - 1];
@@ -308,8 +308,7 @@ void Lane::RunFree() {
     }
   }
   BuildSlots();
-  { const DropBehind words(first_word_, lane_->words * sizeof(uint32_t)); }
-  { const DropBehind words(first_word_, lane_->words * sizeof(uint32_t)); }  // not read again
+  DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
   gap_search_ = 0;
   cursor_ = end_word_;
