@@ -37,9 +37,9 @@ inline constexpr uint32_t kNeverDies = UINT32_MAX;
 inline constexpr uint32_t kNoModule = UINT32_MAX;
 
 // What identifies an allocation within its lane: its shape and its call site.
-// Shape: the size in units of 8 bytes, rounded up, in bits 0..55 (at least 1), log2 of the alignment in
-// bits 56..63 (4 or more). Units of 8, because allocators' usable sizes are multiples of 8: what one
-// request of a shape was told to be usable is enough for every other of that shape.
+// Shape: the size in units of 8 bytes, rounded up, in bits 0..55 (at least 1), log2 of the
+// alignment in bits 56..63 (4 or more). Units of 8, because allocators' usable sizes are multiples
+// of 8: what one request of a shape was told to be usable is enough for every other of that shape.
 constexpr uint64_t Shape(uint64_t size, unsigned log2_alignment) {
   const uint64_t units = size > 8 ? (size >> 3) + ((size & 7) != 0) : 1;
   return units | static_cast<uint64_t>(log2_alignment < 4 ? 4 : log2_alignment) << 56;
