@@ -34,19 +34,21 @@ std::vector<std::vector<uint32_t>> ColourRows(const std::vector<BoxItem>& items,
 // Boxes unit-height items into boxes of `per_box` rows (Theorem 2 and Lemma 1).
 class UnitBoxer {
  public:
-  UnitBoxer(Boxing& boxing, double box_height, int64_t per_box, double error, Random& random)
+  UnitBoxer(Boxing& boxing, double box_height, int64_t per_box, double error, Random& random,
+            const Boxer::Stop& stop)
       : boxing_(boxing),
         box_height_(box_height),
         per_box_(per_box),
         error_(error),
-        random_(random) {}
+        random_(random),
+        stop_(stop) {}
 
   // The boxes made; none is higher than `box_height`.
   std::vector<uint32_t> Run(std::vector<uint32_t> ids) {
     uint32_t some = boxing_.items[ids[random_.Below(ids.size())]].lower;
     std::vector<Task> tasks;
     tasks.push_back({std::move(ids), {some}});
-    while (!tasks.empty()) {
+    while (!tasks.empty() && !(stop_ && stop_())) {
       Task task = std::move(tasks.back());
       tasks.pop_back();
       Divide(std::move(task), tasks);
@@ -202,13 +204,15 @@ class UnitBoxer {
   int64_t per_box_;
   double error_;
   Random& random_;
+  const Boxer::Stop& stop_;
   std::vector<uint32_t> boxes_;
   std::vector<uint8_t> taken_;
 };
 
 // Corollary 15: boxes of one height for items of many, class by class.
 std::vector<uint32_t> BoxByClass(Boxing& boxing, const std::vector<uint32_t>& ids,
-                                 double box_height, double error, Random& random) {
+                                 double box_height, double error, Random& random,
+                                 const Boxer::Stop& stop) {
   std::vector<std::pair<int64_t, uint32_t>> classed;
   classed.reserve(ids.size());
   for (const uint32_t id : ids) {
@@ -229,7 +233,7 @@ std::vector<uint32_t> BoxByClass(Boxing& boxing, const std::vector<uint32_t>& id
         std::max(std::pow(1 + error, static_cast<double>(classed[begin].first)), highest);
     const auto per_box = std::max<int64_t>(static_cast<int64_t>(box_height / rounded), 1);
     const std::vector<uint32_t> made =
-        UnitBoxer(boxing, box_height, per_box, error, random).Run(std::move(members));
+        UnitBoxer(boxing, box_height, per_box, error, random, stop).Run(std::move(members));
     boxes.insert(boxes.end(), made.begin(), made.end());
     begin = end;
   }
@@ -268,7 +272,8 @@ struct Boxer::Progress {
   double mu = 0;
 };
 
-Boxer::Progress Boxer::Raise(double epsilon, Random& random, Boxing& boxing) const {
+Boxer::Progress Boxer::Raise(double epsilon, Random& random, Boxing& boxing,
+                             const Stop& stop) const {
   boxing.jobs = problem_.size();
   for (const Job& job : problem_.jobs) {
     boxing.items.push_back({job.lower, job.upper, static_cast<double>(job.size), 0, 0});
@@ -280,7 +285,7 @@ Boxer::Progress Boxer::Raise(double epsilon, Random& random, Boxing& boxing) con
   Progress progress;
   progress.items.resize(boxing.items.size());
   std::iota(progress.items.begin(), progress.items.end(), 0);
-  while (true) {
+  while (!progress.items.empty() && !(stop && stop())) {
     double least = boxing.items[progress.items[0]].height;
     double most = least;
     for (const uint32_t id : progress.items) {
@@ -299,21 +304,22 @@ Boxer::Progress Boxer::Raise(double epsilon, Random& random, Boxing& boxing) con
     for (const uint32_t id : progress.items) {
       (boxing.items[id].height <= small ? low : high).push_back(id);
     }
-    const std::vector<uint32_t> boxes = BoxByClass(boxing, low, height, progress.mu, random);
+    const std::vector<uint32_t> boxes = BoxByClass(boxing, low, height, progress.mu, random, stop);
     high.insert(high.end(), boxes.begin(), boxes.end());
     progress.items = std::move(high);
   }
   return progress;
 }
 
-double Boxer::Calibrate(Random& random) const {
+double Boxer::Calibrate(Random& random, const Stop& stop) const {
   double best = legal_.lower;
   double best_ratio = INFINITY;
   int failures = 0;
   for (double epsilon = legal_.lower; failures < 3 && epsilon < legal_.upper;
        epsilon += 0.01 * (legal_.upper - epsilon)) {
     Boxing boxing;
-    const double ratio = Raise(epsilon, random, boxing).ratio;
+    const double ratio = Raise(epsilon, random, boxing, stop).ratio;
+    if (stop && stop()) break;
     if (ratio < best_ratio) {
       best_ratio = ratio;
       best = epsilon;
@@ -325,13 +331,13 @@ double Boxer::Calibrate(Random& random) const {
   return best;
 }
 
-Boxing Boxer::Run(double epsilon, Random& random) const {
+Boxing Boxer::Run(double epsilon, Random& random, const Stop& stop) const {
   Boxing boxing;
-  const Progress progress = Raise(epsilon, random, boxing);
+  const Progress progress = Raise(epsilon, random, boxing, stop);
   const double mu = progress.mu > 0 ? std::min(progress.mu, 0.99 * kPhi) : 0.99 * kPhi;
   double most = most_;
   for (const uint32_t id : progress.items) most = std::max(most, boxing.items[id].height);
-  boxing.top = BoxByClass(boxing, progress.items, most / mu, mu, random);
+  boxing.top = BoxByClass(boxing, progress.items, most / mu, mu, random, stop);
   return boxing;
 }
 

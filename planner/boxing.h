@@ -6,6 +6,7 @@
 #define REPRISE_PLANNER_BOXING_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "planner/problem.h"
@@ -44,16 +45,20 @@ constexpr double kLeastRatio = 2216.53;
 
 class Boxer {
  public:
+  using Stop = std::function<bool()>;
+
   // Adds the dummy job where the heights differ by too little. Plain problems only, not empty.
   explicit Boxer(const Problem& problem);
 
   EpsilonRange legal() const { return legal_; }
 
   // The epsilon that leaves the smallest ratio of heights before the last boxing (section 5.6).
-  double Calibrate(Random& random) const;
+  // When `stop` says so, the best one up to then.
+  double Calibrate(Random& random, const Stop& stop = {}) const;
 
-  // Boxes everything (Theorem 16). Critical points are drawn from `random`.
-  Boxing Run(double epsilon, Random& random) const;
+  // Boxes everything (Theorem 16). Critical points are drawn from `random`. When `stop` says so it
+  // ends early, and what it returns is of no use.
+  Boxing Run(double epsilon, Random& random, const Stop& stop = {}) const;
 
   // An order of the jobs by the address that unboxing gives them (section 4). The rows of a
   // colouring may be stacked in any order: `random` draws whether as they come, the largest
@@ -65,7 +70,7 @@ class Boxer {
   static constexpr double kPhi = 0.6180339887498949;  // above it the error parameter breaks Cor. 15
 
   // Boxes small items while there are any (the upper branch of Theorem 16).
-  Progress Raise(double epsilon, Random& random, Boxing& boxing) const;
+  Progress Raise(double epsilon, Random& random, Boxing& boxing, const Stop& stop) const;
 
   const Problem& problem_;
   double least_ = 0;  // heights, the dummy's included

@@ -153,7 +153,8 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   return recipe;
 }
 
-bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit) {
+bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
+                           const std::function<bool()>& stop) {
   rocky_ = !rocks.empty();
   if (!rocky_) return true;
   if (occupancy_) {
@@ -161,8 +162,10 @@ bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit) {
   } else {
     occupancy_ = std::make_unique<Occupancy>(problem_);
   }
+  uint32_t placed = 0;
   for (const uint32_t rock : rocks) {
     if (IsRock(rock)) continue;
+    if ((++placed & 255) == 0 && stop()) return false;
     handles_[rock] = kRock;
     const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
     const int64_t address = occupancy_->FirstFit(rock, 0, highest);
@@ -251,7 +254,7 @@ Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::functio
   if (recipe.by_hills) {
     rocks.insert(rocks.end(), tables_.across.begin(), tables_.across.end());
   }
-  if (!PlaceRocks(rocks, limit)) return {};
+  if (!PlaceRocks(rocks, limit, stop)) return {};
   if (recipe.by_hills) {
     for (const Hill& hill : tables_.hills) {
       if (!SweepHill(hill, recipe.stack, limit, stop)) return {};

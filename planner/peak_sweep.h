@@ -69,7 +69,8 @@ class PeakSweep {
 
  private:
   bool IsRock(uint32_t job) const { return handles_[job] == kRock; }
-  bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit);
+  bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
+                  const std::function<bool()>& stop);
   bool SweepHill(const Hill& hill, Stack stack, int64_t limit, const std::function<bool()>& stop);
   void StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space);
   void RestorePeak(const Hill& hill, FreeBlocks& space);

@@ -16,6 +16,10 @@ constexpr int64_t kRound = 32;
 // heavy tails, so most searches are cut short and a few run long (Luby, Sinclair, Zuckerman 1993).
 constexpr int64_t kNodes = 2000;
 
+// Per buffer: about what the tables of peak sweeps and half a sweep take. With less time left they
+// would only delay the end.
+constexpr double kTableSeconds = 3e-7;
+
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
     if (n == k) return (k + 1) / 2;
@@ -65,7 +69,9 @@ void Portfolio::Box(int64_t attempt, int64_t rank, Worker& worker) {
   // Now and then the calibrated epsilon, else a random one (idealloc, section 7.2.1).
   const double epsilon =
       attempt % 4 == 0 ? epsilon_ : legal.lower + random.Unit() * (legal.upper - legal.lower);
-  const Boxing boxing = boxer_->Run(epsilon, random);
+  const auto stop = [&] { return search_.Stop(rank); };
+  const Boxing boxing = boxer_->Run(epsilon, random, stop);
+  if (stop()) return;
   FitInOrder(Fit::kFirst, Boxer::Unbox(boxing, random), "idealloc", rank, worker);
 }
 
@@ -83,6 +89,7 @@ void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& wor
 }
 
 void Portfolio::TryPeakSweeps(int from, int to) {
+  if (!peak_tables_ && search_.SecondsLeft() < kTableSeconds * search_.problem.size()) return;
   if (!peak_tables_) peak_tables_ = std::make_unique<PeakTables>(search_.problem);
   const int64_t first_rank = next_rank_;
   next_rank_ += to - from;
@@ -160,9 +167,10 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
     if (kind == Kind::kBoxing && !boxer_) {
       boxer_ = std::make_unique<Boxer>(search_.problem);
       Random random(search_.options.seed);
-      epsilon_ = boxer_->Calibrate(random);
+      epsilon_ = boxer_->Calibrate(random, [&] { return search_.OutOfTime(); });
     }
     if (kind == Kind::kPeakSweep && !peak_tables_) {
+      if (search_.SecondsLeft() < kTableSeconds * search_.problem.size()) return;
       peak_tables_ = std::make_unique<PeakTables>(search_.problem);
     }
   }

@@ -34,10 +34,13 @@ bool Search::Cancelled() const {
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
 }
 
-bool Search::OutOfTime() const {
+double Search::SecondsLeft() const {
   constexpr double kCheckSeconds = 1.5e-7;  // per buffer
-  return Cancelled() || seconds() + kCheckSeconds * problem.size() >= options.budget_seconds;
+  if (Cancelled()) return 0;
+  return std::max(0.0, options.budget_seconds - seconds() - kCheckSeconds * problem.size());
 }
+
+bool Search::OutOfTime() const { return SecondsLeft() <= 0; }
 
 bool Search::Stop(int64_t rank) const {
   // With a number of iterations given, attempts of lower rank than the winner's finish, so that the

@@ -68,7 +68,9 @@ struct Search {
 
   double seconds() const;
   bool Cancelled() const;
-  // The caller cancelled, or the budget is spent, but for the time that the check takes.
+  // Of the budget, without what the check takes; 0 when the caller cancelled.
+  double SecondsLeft() const;
+  // None of them is left.
   bool OutOfTime() const;
   // For attempts: out of time, or of no use any more.
   bool Stop(int64_t rank) const;

@@ -19,9 +19,10 @@ using trace::Allocation;
 using trace::Recording;
 
 // Seconds: what a lane gets at least, so that even a small share of the budget gives a plan worth
-// having.
+// having. Per buffer only where that is a small part of the whole budget.
 constexpr double kLeastBudget = 0.02;
 constexpr double kLeastBudgetPerBuffer = 1.5e-6;
+constexpr double kMostOfBudget = 0.1;
 
 // The part of a recording that one lane holds, as a planning problem of its own.
 Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& block_bytes,
@@ -88,7 +89,8 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     planner::Options lane_options = options;
     const auto members = static_cast<double>(lane.members.size());
     lane_options.budget_seconds =
-        std::max({kLeastBudget, kLeastBudgetPerBuffer * members,
+        std::max({kLeastBudget,
+                  std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * options.budget_seconds),
                   budget_left * members / static_cast<double>(members_left)});
     members_left -= lane.members.size();
     const absl::Time lane_start = absl::Now();
@@ -149,8 +151,11 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     entry.box_bytes = static_cast<uint64_t>(boxes.buffers[box].size);
     encoded.push_back(entry);
   }
-  const Instance whole = WholeInstance(recording);
-  built.max_load = whole.buffers.empty() ? 0 : planner::MaxLoad(whole);
+  if (box_lane.size() == 1) {
+    built.max_load = lanes[largest].plan.max_load;
+  } else if (!box_lane.empty()) {
+    built.max_load = planner::MaxLoad(WholeInstance(recording));
+  }
   built.lower_bound = built.max_load;
   if (mode == LaneMode::kNone && !box_lane.empty()) {
     built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
