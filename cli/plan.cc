@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct PlanOptions {
   std::string output;
   planner::Options solve;
   std::string lanes = "thread";
+  std::optional<int64_t> capacity;  // bytes
   bool json = false;
 };
 
@@ -93,10 +95,13 @@ void Print(const ordered_json& plan, const std::string& output) {
 absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::string& output) {
   const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(options.input);
   if (!csv.ok()) return csv.status();
-  const absl::StatusOr<planner::Plan> plan =
-      planner::Solve(ToInstance(*csv, /*keep_offsets=*/true), options.solve);
+  planner::Instance instance = ToInstance(*csv, /*keep_offsets=*/true);
+  instance.capacity = options.capacity;
+  const absl::StatusOr<planner::Plan> plan = planner::Solve(instance, options.solve);
   if (!plan.ok()) {
-    return absl::Status(plan.status().code(),
+    // "Does not fit" is an answer.
+    const bool no = plan.status().code() == absl::StatusCode::kResourceExhausted;
+    return absl::Status(no ? absl::StatusCode::kAborted : plan.status().code(),
                         absl::StrCat(options.input, ": ", plan.status().message()));
   }
   std::ofstream file(output, std::ios::binary);
@@ -226,14 +231,19 @@ int RunPlan(PlanOptions options) {
         absl::StrCat("--strategy: no strategy is called '", options.solve.strategy,
                      "' (see `reprise plan --strategy list`)")));
   }
+  const absl::Status no_capacity =
+      absl::FailedPreconditionError("--capacity: only for CSV instances (see `reprise --help`)");
   std::signal(SIGINT, Cancel);
   options.solve.cancel = &cancelled;
   ShowProgress(options.solve);
   std::error_code error;
-  if (fs::is_directory(options.input, error)) return PlanDirectory(options);
+  if (fs::is_directory(options.input, error)) {
+    return options.capacity ? Fail(no_capacity) : PlanDirectory(options);
+  }
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
   if (!format.ok()) return Fail(format.status());
   const bool csv = *format == trace::Format::kCsv;
+  if (options.capacity && !csv) return Fail(no_capacity);
   if (options.output.empty()) {
     options.output =
         fs::path(options.input).replace_extension(csv ? ".plan.csv" : ".plan").string();
@@ -269,6 +279,10 @@ void AddPlan(CLI::App& app, Run& run) {
                    "thread: a lane per thread, for replay; none: the recording as one instance")
       ->capture_default_str()
       ->check(CLI::IsMember({"thread", "none"}));
+  command
+      ->add_option("--capacity", options->capacity,
+                   "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")
+      ->check(CheckWholeNumber);
   command
       ->add_option("--iterations", options->solve.iterations,
                    "of iterative strategies; 0: as many as the budget allows")

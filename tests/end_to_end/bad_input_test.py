@@ -123,6 +123,23 @@ def csv_check(bench):
     expect(b"invalid" in outcome.stdout and b"a" in outcome.stdout, "the pair is not named")
 
 
+def capacity(bench):
+    """`plan --capacity`: the plan keeps it, or the answer is no and nothing is left behind."""
+    instance = write(bench, "fit.csv", HEADER + "a,0,2,4\nb,1,3,4\n")
+    table = Table(bench)
+    words = ["plan", instance, "-o", "fit.plan.csv", "--capacity"]
+    table.row(NO, "fit.csv: does not fit into 7 bytes: at least 8 needed", *words, 7)
+    table.row(NO, "fit.csv: does not fit into 0 bytes: at least 8 needed", *words, 0)
+    table.row(USAGE, "expected a whole number", *words, "-1")
+    expect(not (bench.work / "fit.plan.csv").exists(), "a plan that does not fit was written")
+    folder = bench.scratch / "recordings"
+    folder.mkdir()
+    table.row(USAGE, "--capacity: only for CSV instances", "plan", folder, "--capacity", 7)
+    table.finish()
+    bench.run(bench.reprise, *words, 8, expected=0)
+    bench.run(bench.reprise, "check", instance, "fit.plan.csv", expected=0)
+
+
 def not_a_trace(bench):
     table = Table(bench)
     empty = write(bench, "empty.trace", b"")
@@ -391,6 +408,7 @@ if __name__ == "__main__":
             for case in (
                 csv,
                 csv_check,
+                capacity,
                 not_a_trace,
                 damaged_trace,
                 plan_file,
