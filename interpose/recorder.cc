@@ -173,56 +173,49 @@ void Waste(char* begin, const char* end) {
   if (begin < end) Store(begin, SkipWord((end - begin) / 8) | trace::kSpoolWaste);
 }
 
-// A handler has made room after the reservation [at, at + bytes) was begun in `before`: marks what
-// was reserved in vain. Returns where the thread's events end now.
-char* Yield(const Room& before, char* at, uint64_t bytes) {
-  if (at < reinterpret_cast<char*>(spool.header)) return self.limit;  // there was no chunk
-  if (before.chunk != nullptr && before.chunk != self.chunk) {
-    // Did the handler come before or after the reservation? What lies behind the old chunk's limit
-    // by no more than some handlers' events was reserved there in vain, even if that is in the next
-    // chunk.
-    constexpr uint64_t kOvershoot = 256;
-    const char* chunk = reinterpret_cast<char*>(before.chunk);
-    if (at >= chunk && at < before.limit + kOvershoot) {
-      Waste(at, at + bytes < before.limit ? at + bytes : before.limit);
-      SealAgain(before.chunk);
-      return self.limit;
-    }
-  } else if (at < before.limit && at + bytes > before.limit) {
-    // Reserved before the handler ran; its events stand behind the old limit.
-    Waste(at, before.limit);
-    return self.limit;
-  }
-  if (at + bytes > self.limit) return at;
-  Waste(at, at + bytes);
-  return self.limit;
+// Marks the part of the reservation [at, at + bytes) that lies before `end`.
+void WasteBefore(const char* end, char* at, uint64_t bytes) {
+  Waste(at, at + bytes < end ? at + bytes : end);
 }
 
-// After the reservation [at, at + bytes) turned out not to fit: makes room for an event. False:
-// there is none.
+// Makes more of the thread's chunk usable; false when there is no more of it, or no memory.
+bool Grow() {
+  const uint64_t left = reinterpret_cast<char*>(self.chunk) + kSpoolChunkBytes - self.limit;
+  const uint64_t step = left < kStep ? left : kStep;
+  if (step == 0 || !Populate(self.limit, step)) return false;
+  self.limit += step;
+  return true;
+}
+
+// After the reservation [at, at + bytes) turned out not to fit, or to have been overtaken by a
+// handler that made room: makes room for another. What was once reserved is never given out again,
+// and whoever reserved it marks it as wasted, so that it does not matter which of the two came
+// first. False: there is no room.
 __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint64_t bytes) {
   const SignalBlock block;
-  char* end = at;
-  if (self.limit != before.limit || self.chunk != before.chunk) {
-    end = Yield(before, at, bytes);
-    if (self.cursor != nullptr && self.cursor + 64 <= self.limit) return true;
-  }
-  if (end > self.limit) end = self.limit;
-  if (self.path == 0) NameUnknownThread();
-  spool.lock.Lock();
-  bool room = false;
-  if (self.chunk != nullptr) {
-    const uint64_t left = reinterpret_cast<char*>(self.chunk) + kSpoolChunkBytes - self.limit;
-    const uint64_t step = left < kStep ? left : kStep;
-    if (step > 0 && Populate(self.limit, step)) {
-      self.cursor = end;
-      self.limit += step;
-      room = true;
-    } else {
-      Seal(self.chunk, end);
+  // Behind a chunk's end lie the reservations that did not fit, even where the next chunk begins.
+  constexpr uint64_t kOvershoot = 64;
+  if (before.chunk != self.chunk) {
+    char* const old = reinterpret_cast<char*>(before.chunk);
+    char* const now = reinterpret_cast<char*>(self.chunk);
+    if (old != nullptr && at >= old && at < old + kSpoolChunkBytes + kOvershoot) {
+      WasteBefore(reinterpret_cast<char*>(before.chunk + 1) + before.chunk->bytes, at, bytes);
+      SealAgain(before.chunk);
+      if (now != nullptr) return true;
+    } else if (now != nullptr && (at < now || at >= now + kSpoolChunkBytes)) {
+      return true;  // reserved when there was no chunk
     }
   }
+  if (self.chunk != nullptr && at + bytes <= self.limit) {
+    Waste(at, at + bytes);
+    return true;
+  }
+  if (self.path == 0) NameUnknownThread();
+  spool.lock.Lock();
+  bool room = self.chunk != nullptr && Grow();
+  if (self.chunk != nullptr) WasteBefore(self.limit, at, bytes);
   if (!room) {
+    if (self.chunk != nullptr) Seal(self.chunk, self.limit);
     self.chunk = nullptr;
     self.cursor = self.limit = nullptr;
     room = TakeChunk();
