@@ -16,9 +16,9 @@ constexpr int64_t kRound = 32;
 // heavy tails, so most searches are cut short and a few run long (Luby, Sinclair, Zuckerman 1993).
 constexpr int64_t kNodes = 2000;
 
-// Per buffer: about what the tables of peak sweeps and half a sweep take. With less time left they
-// would only delay the end.
-constexpr double kTableSeconds = 3e-7;
+// Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
+// time left they would only delay the end.
+constexpr double kTableSeconds = 1e-7;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
