@@ -1,4 +1,5 @@
 // `reprise plan`: offsets for every buffer of an instance, plan files for recordings.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -213,6 +214,15 @@ int PlanDirectory(PlanOptions options) {
   return kDone;
 }
 
+// Left alone, glibc keeps large arrays that were freed once, and for every thread, to carve smaller
+// ones from: some 20 bytes per buffer at a million buffers. Arrays that make up the peak go back to
+// the system; those of smaller instances are reused, or every attempt would fault in its pages.
+void ReturnLargeArrays() {
+  constexpr int kLarge = 4 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_TRIM_THRESHOLD, 2 * kLarge);
+}
+
 int RunPlan(PlanOptions options) {
   if (options.solve.strategy == "list") {
     for (const planner::StrategyInfo& strategy : planner::Strategies()) {
@@ -233,6 +243,7 @@ int RunPlan(PlanOptions options) {
   }
   const absl::Status no_capacity =
       absl::FailedPreconditionError("--capacity: only for CSV instances (see `reprise --help`)");
+  ReturnLargeArrays();
   std::signal(SIGINT, Cancel);
   options.solve.cancel = &cancelled;
   ShowProgress(options.solve);
