@@ -68,7 +68,9 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
     at += static_cast<size_t>(got);
   }
   PlanHeader header{};
-  std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof(header)));
+  if (!bytes.empty()) {
+    std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof(header)));
+  }
   if (bytes.size() < sizeof(header.magic) || header.magic != kPlanMagic) {
     return Refuse(path, bytes.empty() ? "expected a plan file, found an empty file"
                                       : "expected a plan file, found something else");
