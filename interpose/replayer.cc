@@ -266,7 +266,7 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
 // What does not come from the lane. The caller is not interrupting a hook, and is busy. A thread's
 // exit hook stands in one row with mimalloc's, which takes the thread's heap away.
 void* AllocateAside(size_t size, size_t alignment, bool zero) {
-  if (self.exit_rounds == 0) return FallbackAllocate(size, alignment, zero);
+  if (self.leaving == 0 && self.exit_rounds == 0) return FallbackAllocate(size, alignment, zero);
   void* pointer = SideAllocate(size, alignment);
   if (pointer == nullptr) errno = ENOMEM;
   return pointer;

@@ -38,6 +38,7 @@ struct ThreadState {
   uint64_t stack_base;   // stack depths count from here
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
   uint8_t ended;         // the thread's exit hook has run; only destructors of others may follow
+  uint8_t leaving;       // replay: destructors of thread-local objects have run, of keys follow
   uint8_t exit_rounds;   // how often the exit hook has stood back behind other destructors
 };
 

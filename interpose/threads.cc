@@ -12,7 +12,11 @@
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 
-extern "C" void* __libc_stack_end;
+extern "C" {
+extern void* __libc_stack_end;
+extern void* __dso_handle;
+int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* library);
+}
 
 namespace reprise::interpose {
 
@@ -71,10 +75,23 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
   if (exit_key_made) pthread_setspecific(exit_key, &self);
 }
 
+void OnThreadLocalsGone(void*) { self.leaving = 1; }
+
+// The fallback's heap goes with mimalloc's thread key, and keys' destructors run in an order that
+// is not ours to choose. This one comes before all of them, because it is no key's, and after those
+// of the thread-local objects, because it is registered first. What libc allocates for it must not
+// come from the plan.
+void WatchThreadLeaving() {
+  self.busy = 1;
+  __cxa_thread_atexit_impl(OnThreadLocalsGone, nullptr, &__dso_handle);
+  self.busy = 0;
+}
+
 void* ThreadMain(void* pointer) {
   const StartRecord record = *static_cast<StartRecord*>(pointer);
   SideFree(pointer);
   BeginThread(record.path, record.id, record.parent, record.stack_bytes);
+  if (process.mode >= Mode::kReplay) WatchThreadLeaving();
   return record.start(record.argument);
 }
 
