@@ -342,7 +342,8 @@ size_t UsableAnywhere(void* pointer) {
   if (replay_state.arena.Contains(pointer)) {
     const Lane* lane = replay_state.arena.LaneOf(pointer);
     if (lane == nullptr) return 0;
-    if (lane != self.lane || self.busy != 0) return lane->Usable(pointer);
+    if (lane != self.lane) return lane->UsableRemotely(pointer);
+    if (self.busy != 0) return lane->Usable(pointer);
     const Busy busy;
     return lane->Usable(pointer);
   }

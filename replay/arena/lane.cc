@@ -1,5 +1,6 @@
 #include "replay/arena/lane.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -41,7 +42,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   counters_ = counters;
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
-  late_count_ = early_count_ = 0;
+  late_count_ = early_count_ = late_changes_ = 0;
   plan_ = plan;
   lane_ = lane;
   const uint64_t bytes = GranuleSet::MemoryFor((box_bytes_ + AnnexBytes(*lane)) / kGranule);
@@ -74,20 +75,34 @@ bool Lane::RemoveEarly(uint64_t granule) {
   return true;
 }
 
-// The start is set before the cover and cleared after it, so that another thread that asks for the
-// size of a neighbouring block never sees the two as one.
+// The start is set before the cover and cleared after it, so that a signal handler that asks for
+// the size of a neighbouring block never sees the two as one. Other threads look again
+// (UsableRemotely).
 void Lane::AddLate(uint64_t granule, uint64_t granules) {
+  BeginLateChange();
   late_.Add(granule);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
+  EndLateChange();
 }
 
 void Lane::RemoveLate(uint64_t granule) {
+  BeginLateChange();
   late_cover_.RemoveRange(granule, granule + LateGranules(granule));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   late_.Remove(granule);
   --late_count_;
+  EndLateChange();
+}
+
+void Lane::BeginLateChange() {
+  __atomic_store_n(&late_changes_, late_changes_ + 1, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+void Lane::EndLateChange() {
+  __atomic_store_n(&late_changes_, late_changes_ + 1, __ATOMIC_RELEASE);
 }
 
 uint64_t Lane::LateGranules(uint64_t granule) const {
@@ -533,6 +548,20 @@ uint64_t Lane::Usable(const void* pointer) const {
   const PlanBlock* placement = PlannedAt(granule);
   if (placement == nullptr || placement->death < now || early_.Has(granule)) return 0;
   return plan_keys_[placement->key].usable;
+}
+
+// While no block becomes late, a block that is not late is the one that the plan has at its place,
+// wherever the cursor goes; and a late one stays as it is.
+uint64_t Lane::UsableRemotely(const void* pointer) const {
+  for (;;) {
+    const uint32_t before = __atomic_load_n(&late_changes_, __ATOMIC_ACQUIRE);
+    const uint64_t usable = Usable(pointer);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (before % 2 == 0 && __atomic_load_n(&late_changes_, __ATOMIC_RELAXED) == before) {
+      return usable;
+    }
+    sched_yield();
+  }
 }
 
 void Lane::Revive(void* pointer, uint64_t bytes) {

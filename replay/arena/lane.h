@@ -116,9 +116,11 @@ class Lane {
   // Takes in what other threads freed.
   void Drain();
 
-  // Bytes usable in a live block, or 0 when `pointer` is not a live block's start. The owner, or
-  // any thread that has the block's lifetime under control.
+  // Bytes usable in a live block, or 0 when `pointer` is not a live block's start. By the owner.
   uint64_t Usable(const void* pointer) const;
+
+  // The same, by any other thread that has the block's lifetime under control.
+  uint64_t UsableRemotely(const void* pointer) const;
 
   // Undoes the Free of a block, immediately after it: for a realloc that failed.
   void Revive(void* pointer, uint64_t bytes);
@@ -204,6 +206,8 @@ class Lane {
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
   void RemoveLate(uint64_t granule);
+  void BeginLateChange();
+  void EndLateChange();
   uint64_t LateGranules(uint64_t granule) const;
   void NoteDivergence(uint64_t shape, uint64_t site);
 
@@ -246,6 +250,7 @@ class Lane {
   FreedPlaces* freed_;  // kLists of them
 
   // Touched by other threads.
+  alignas(64) uint32_t late_changes_;  // atomic: odd while a block becomes late or stops being so
   alignas(64) void* remote_;  // atomic: list of blocks freed by others, linked through the blocks
 };
 
