@@ -63,48 +63,63 @@ struct CallSearch {
   bool found;
 };
 
-// How many symbols a module's dynamic symbol table has: its hash table knows.
-uint32_t CountSymbols(const uint32_t* gnu_hash) {
-  const uint32_t buckets = gnu_hash[0];
-  const uint32_t first = gnu_hash[1];
-  const auto* bucket = gnu_hash + 4 + gnu_hash[2] * (sizeof(ElfW(Addr)) / 4);
-  uint32_t last = 0;
-  for (uint32_t i = 0; i < buckets; ++i) last = bucket[i] > last ? bucket[i] : last;
-  if (last < first) return first;
-  for (const uint32_t* chain = bucket + buckets + (last - first); (*chain & 1) == 0; ++chain) {
-    ++last;
+// What SearchObject needs of a module's dynamic section.
+struct Imports {
+  const ElfW(Sym) * symbols;
+  const char* strings;
+  const ElfW(Rela) * relocations[2];  // of calls, and of data
+  uint64_t bytes[2];
+};
+
+Imports FindImports(const dl_phdr_info& info) {
+  Imports imports{};
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
+      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    }
   }
-  return last + 1;
+  for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
+    const uint64_t value = dynamic->d_un.d_val;
+    if (dynamic->d_tag == DT_PLTRELSZ) imports.bytes[0] = value;
+    if (dynamic->d_tag == DT_RELASZ) imports.bytes[1] = value;
+    // glibc has relocated the addresses, but for those of the vDSO, which imports nothing.
+    if (value < info.dlpi_addr) continue;
+    switch (dynamic->d_tag) {
+      case DT_SYMTAB:
+        imports.symbols = reinterpret_cast<const ElfW(Sym)*>(value);
+        break;
+      case DT_STRTAB:
+        imports.strings = reinterpret_cast<const char*>(value);
+        break;
+      case DT_JMPREL:
+        imports.relocations[0] = reinterpret_cast<const ElfW(Rela)*>(value);
+        break;
+      case DT_RELA:
+        imports.relocations[1] = reinterpret_cast<const ElfW(Rela)*>(value);
+        break;
+      default:
+        break;
+    }
+  }
+  return imports;
 }
 
+// Every import that is used has a relocation; the tables of symbols do not say how long they are.
 int SearchObject(dl_phdr_info* info, size_t, void* data) {
   auto* search = static_cast<CallSearch*>(data);
-  const ElfW(Dyn)* dynamic = nullptr;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    }
-  }
-  const ElfW(Sym)* symbols = nullptr;
-  const char* strings = nullptr;
-  const uint32_t* gnu_hash = nullptr;
-  for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
-    // glibc has relocated these, but for those of the vDSO, which imports nothing.
-    if (dynamic->d_un.d_ptr < info->dlpi_addr) continue;
-    if (dynamic->d_tag == DT_SYMTAB) {
-      symbols = reinterpret_cast<const ElfW(Sym)*>(dynamic->d_un.d_ptr);
-    } else if (dynamic->d_tag == DT_STRTAB) {
-      strings = reinterpret_cast<const char*>(dynamic->d_un.d_ptr);
-    } else if (dynamic->d_tag == DT_GNU_HASH) {
-      gnu_hash = reinterpret_cast<const uint32_t*>(dynamic->d_un.d_ptr);
-    }
-  }
-  if (symbols == nullptr || strings == nullptr || gnu_hash == nullptr) return 0;
-  const uint32_t count = CountSymbols(gnu_hash);
-  for (uint32_t i = 1; i < count; ++i) {
-    if (symbols[i].st_shndx != SHN_UNDEF) continue;
-    for (size_t name = 0; name < search->count; ++name) {
-      if (strcmp(strings + symbols[i].st_name, search->names[name]) == 0) search->found = true;
+  const Imports imports = FindImports(*info);
+  if (imports.symbols == nullptr || imports.strings == nullptr) return 0;
+  for (int table = 0; table < 2; ++table) {
+    const ElfW(Rela)* relocation = imports.relocations[table];
+    if (relocation == nullptr) continue;
+    for (uint64_t left = imports.bytes[table] / sizeof(*relocation); left > 0; --left) {
+      const ElfW(Sym)& symbol = imports.symbols[ELF64_R_SYM((relocation++)->r_info)];
+      if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0) continue;
+      for (size_t name = 0; name < search->count; ++name) {
+        if (strcmp(imports.strings + symbol.st_name, search->names[name]) == 0)
+          search->found = true;
+      }
     }
   }
   return search->found ? 1 : 0;
