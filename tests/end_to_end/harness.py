@@ -98,7 +98,8 @@ class Bench:
         return outcome
 
     def record(self, command, name="recording", **options):
-        return self.run(self.reprise, "record", "-o", self.scratch / name, "--", *command, **options)
+        words = [self.reprise, "record", "-o", self.scratch / name, "--"]
+        return self.run(*words, *command, **options)
 
     def info(self, name="recording", expected=0):
         return json.loads(

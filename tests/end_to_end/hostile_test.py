@@ -1,4 +1,4 @@
-"""What the world does to a recording: kills, full disks, limits, directories that cannot be written.
+"""What the world does to a recording: kills, full disks, limits, directories that go away.
 
 The program must go on as if nobody watched, and what was recorded until then must be readable.
 """
@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -95,6 +96,8 @@ def kill_record(bench):
         process = start(bench, [bench.reprise, "record", "-o", directory, "--", *endless(bench)])
         wait_for_events(directory)
         child = child_of(process)
+        environment = pathlib.Path(f"/proc/{child}/environ").read_text().split("\0")
+        session = next(word for word in environment if word.startswith("REPRISE_SESSION="))
         try:
             process.kill()
             process.wait(timeout=TIMEOUT)
@@ -102,6 +105,7 @@ def kill_record(bench):
             os.kill(child, 0)  # it does run
         finally:
             os.kill(child, signal.SIGKILL)
+            shutil.rmtree(session.partition("=")[2])
         process.stderr.close()
         deadline = time.monotonic() + TIMEOUT
         while pathlib.Path(f"/proc/{child}/maps").exists() and time.monotonic() < deadline:

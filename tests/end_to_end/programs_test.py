@@ -1,7 +1,7 @@
 """The programs of tests/programs, plainly, recorded and replayed: they must not notice.
 
-Output (of the program: reprise's own lines are left out) and exit status are the same each time; the
-recording lost nothing and its plan is valid. What else is expected of a program stands in the table.
+Output (of the program: reprise's own lines are left out) and exit status are the same each time;
+the recording lost nothing and its plan is valid. What else is expected stands in the table.
 """
 
 import dataclasses

@@ -7,8 +7,8 @@ from harness import expect, expect_equal, main
 
 # What libmimalloc exports beside its own names and we do not, and why nothing can end up there.
 UNREACHABLE = {
-    # glibc exports these names too. Every program with glibc's start-up code needs libc.so.6 itself,
-    # and what a program needs is searched before what its preloaded libraries need.
+    # glibc exports these names too. Every program with glibc's start-up code needs libc.so.6
+    # itself, and what a program needs is searched before what its preloaded libraries need.
     **dict.fromkeys(
         [
             "__libc_calloc",
