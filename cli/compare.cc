@@ -46,7 +46,7 @@ struct Comparison {
 ordered_json ToJson(const Measurement& it) {
   return {{"allocator", it.allocator},
           {"version", it.version},
-          {"library", it.library},
+          {"library", it.object},
           {"peak_rss", it.peak_rss},
           {"peak_rss_absolute", it.peak_rss_absolute},
           {"footprint", it.footprint},
@@ -100,7 +100,7 @@ Comparison Sum(const std::vector<Comparison>& images) {
   for (const Comparison& image : images) sum.max_load += image.max_load;
   for (const Measurement& first : images.front().results) {
     Measurement total = {
-        .allocator = first.allocator, .version = first.version, .library = first.library};
+        .allocator = first.allocator, .version = first.version, .object = first.object};
     size_t found = 0;
     for (const Comparison& image : images) {
       for (const Measurement& result : image.results) {

@@ -68,7 +68,7 @@ absl::StatusOr<Measurement> Measure(const std::string& name, const std::string& 
   Measurement result;
   result.allocator = name;
   result.version = Text(*answers, "version");
-  result.library = Text(*answers, "library");
+  result.object = Text(*answers, "library");
   result.peak_rss = Number(*answers, "peak_rss");
   result.peak_rss_absolute = Number(*answers, "peak_rss_absolute");
   result.footprint = Number(*answers, "footprint");

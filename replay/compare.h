@@ -33,7 +33,7 @@ inline constexpr std::string_view kUsualAllocators = "glibc,jemalloc,mimalloc,tc
 struct Measurement {
   std::string allocator;
   std::string version;  // as the library itself tells it; may be empty
-  std::string library;  // path of the object that malloc was found to come from
+  std::string object;   // path of the object that malloc was found to come from
   // The most that was resident, less what was before the first operation. The kernel counts in
   // batches per CPU: a few hundred KiB are noise.
   int64_t peak_rss = 0;

@@ -98,7 +98,7 @@ int64_t PageFaults() {
 
 void PrintProvider() {
   const Provider provider = FindProvider();
-  dprintf(STDOUT_FILENO, "library %s\nversion %s\nmixed %d\n", provider.library, provider.version,
+  dprintf(STDOUT_FILENO, "library %s\nversion %s\nmixed %d\n", provider.object, provider.version,
           provider.mixed ? 1 : 0);
 }
 

@@ -56,7 +56,7 @@ void WriteVersion(const char* object, char* out, size_t bytes) {
 Provider FindProvider() {
   Provider provider = {};
   const char* object = ObjectOf("malloc");
-  snprintf(provider.library, sizeof(provider.library), "%s", object);
+  snprintf(provider.object, sizeof(provider.object), "%s", object);
   constexpr const char* kOthers[] = {"free", "calloc", "realloc", "posix_memalign"};
   for (const char* symbol : kOthers) {
     if (strcmp(ObjectOf(symbol), object) != 0) provider.mixed = true;

@@ -6,9 +6,9 @@
 namespace reprise::replay {
 
 struct Provider {
-  char library[1024];  // path of the object that malloc comes from
-  char version[128];   // as that object tells it; empty when it does not
-  bool mixed;          // the family is served by more than one object
+  char object[1024];  // path of the object that malloc comes from
+  char version[128];  // as that object tells it; empty when it does not
+  bool mixed;         // the family is served by more than one object
 };
 
 // Does not allocate, except what the allocator's own answer needs.

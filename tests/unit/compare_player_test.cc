@@ -40,7 +40,7 @@ class PlayerTest : public testing::TestWithParam<std::string> {
 TEST_P(PlayerTest, IsReallyServedByThatAllocatorAndTellsItsVersion) {
   MEASURE_OR_SKIP(result, Measure(RandomRecording(1, 1, 100)));
   const std::string library = GetParam() == "glibc" ? "libc.so" : "lib" + GetParam();
-  EXPECT_THAT(result->library, testing::HasSubstr(library));
+  EXPECT_THAT(result->object, testing::HasSubstr(library));
   EXPECT_THAT(result->version, testing::ContainsRegex("[0-9]+\\.[0-9]+"));
 }
 
