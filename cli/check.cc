@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/csv_instance.h"
+#include "cli/graph_file.h"
 #include "replay/plan_builder.h"
 #include "replay/plan_file.h"
 #include "trace/csv.h"
@@ -161,6 +162,10 @@ int CheckFolder(const Arguments& arguments) {
 int RunCheck(const Arguments& arguments) {
   std::error_code error;
   if (std::filesystem::is_directory(arguments.instance, error)) return CheckFolder(arguments);
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(arguments.instance);
+  if (format.ok() && *format == trace::Format::kJson) {
+    return CheckGraphFile(arguments.instance, arguments.plan, arguments.json);
+  }
   const absl::StatusOr<Verdict> verdict =
       CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance));
   if (!verdict.ok()) return Fail(verdict.status());
@@ -178,11 +183,11 @@ void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("check", "check a plan with the independent checker");
   const auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("instance", arguments->instance, "INSTANCE.csv, a trace, or a folder of traces")
+      ->add_option("instance", arguments->instance, "INSTANCE.csv, GRAPH.json, a trace, or a folder of traces")
       ->required();
   command
       ->add_option("plan", arguments->plan,
-                   "its plan: the CSV with offsets, a plan file, or a folder of them")
+                   "its plan: the CSV with offsets, a graph's plan, a plan file, or a folder of them")
       ->required();
   command->add_flag("--json", arguments->json, "print one JSON object");
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });

@@ -19,7 +19,9 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/csv_instance.h"
+#include "cli/graph_file.h"
 #include "planner/check.h"
+#include "planner/graph/place.h"
 #include "planner/solve.h"
 #include "replay/plan_builder.h"
 #include "replay/plan_file.h"
@@ -38,9 +40,18 @@ struct PlanOptions {
   std::string output;
   planner::Options solve;
   std::string lanes = "thread";
+  GraphChoices graph;
   std::optional<int64_t> capacity;  // bytes
   bool json = false;
 };
+
+// Every strategy for any input.
+std::vector<planner::StrategyInfo> AllStrategies() {
+  std::vector<planner::StrategyInfo> all = planner::Strategies();
+  const auto& graphs = planner::graph::GraphStrategies();
+  all.insert(all.end(), graphs.begin(), graphs.end());
+  return all;
+}
 
 // Ctrl-C ends the search, not the command: the best plan so far is written.
 std::atomic<bool> cancelled = false;
@@ -225,7 +236,7 @@ void ReturnLargeArrays() {
 
 int RunPlan(PlanOptions options) {
   if (options.solve.strategy == "list") {
-    for (const planner::StrategyInfo& strategy : planner::Strategies()) {
+    for (const planner::StrategyInfo& strategy : AllStrategies()) {
       absl::PrintF("%-28s %s\n", std::string(strategy.name), std::string(strategy.summary));
     }
     return kDone;
@@ -233,7 +244,7 @@ int RunPlan(PlanOptions options) {
   if (options.input.empty()) {
     return Fail(absl::FailedPreconditionError("plan: an input is required (see `reprise --help`)"));
   }
-  const auto& strategies = planner::Strategies();
+  const std::vector<planner::StrategyInfo> strategies = AllStrategies();
   if (std::none_of(strategies.begin(), strategies.end(), [&](const planner::StrategyInfo& info) {
         return info.name == options.solve.strategy;
       })) {
@@ -255,6 +266,10 @@ int RunPlan(PlanOptions options) {
   if (!format.ok()) return Fail(format.status());
   const bool csv = *format == trace::Format::kCsv;
   if (options.capacity && !csv) return Fail(no_capacity);
+  if (*format == trace::Format::kJson) {
+    return PlanGraphFile(options.input, options.output, options.solve, options.graph,
+                         options.json);
+  }
   if (options.output.empty()) {
     options.output =
         fs::path(options.input).replace_extension(csv ? ".plan.csv" : ".plan").string();
@@ -277,7 +292,8 @@ int RunPlan(PlanOptions options) {
 void AddPlan(CLI::App& app, Run& run) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Find an offset for every buffer");
-  command->add_option("input", options->input, "a trace, a folder of traces, or a CSV instance");
+  command->add_option("input", options->input,
+                      "a trace, a folder of traces, a CSV instance, or a graph as JSON");
   command->add_option("-o,--output", options->output,
                       "the plan: a file, or a folder when the input is one");
   command->add_option("--strategy", options->solve.strategy, "its name, or `list`")
@@ -299,6 +315,17 @@ void AddPlan(CLI::App& app, Run& run) {
                    "of iterative strategies; 0: as many as the budget allows")
       ->capture_default_str()
       ->check(CheckWholeNumber);
+  command
+      ->add_option("--order", options->graph.order,
+                   "of execution of a graph: given, reorder, olla_ilp; auto: given, where the graph "
+                   "states one, else reorder")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "given", "reorder", "olla_ilp"}));
+  command
+      ->add_option("--safety", options->graph.safety,
+                   "how the unsafe pairs of a graph are found; both find the same")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"stream_graph", "ancestor"}));
   command->add_option("--seed", options->solve.seed)
       ->capture_default_str()
       ->check(CheckWholeNumber);

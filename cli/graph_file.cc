@@ -1,0 +1,145 @@
+#include "cli/graph_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "planner/graph/check_graph.h"
+#include "planner/graph/flow.h"
+#include "planner/graph/graph_json.h"
+#include "planner/graph/plan_graph.h"
+#include "trace/mapped_file.h"
+
+namespace reprise::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using namespace planner::graph;  // NOLINT: all of it is about graphs
+
+absl::StatusOr<trace::MappedFile> Open(const std::string& path) {
+  return trace::MappedFile::Open(path);
+}
+
+std::string_view Text(const trace::MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+absl::StatusOr<Graph> ReadGraph(const std::string& path) {
+  const absl::StatusOr<trace::MappedFile> file = Open(path);
+  if (!file.ok()) return file.status();
+  return ParseGraph(Text(*file), path);
+}
+
+// The same with the file's name in front.
+absl::Status In(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+double Percent(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+ordered_json Summary(const GraphPlan& plan) {
+  return {{"buffers", plan.offsets.size()},
+          {"max_load", plan.max_load},
+          {"lower_bound", plan.lower_bound},
+          {"makespan", plan.makespan},
+          {"fragmentation", plan.makespan - plan.max_load},
+          {"fragmentation_percent", Percent(plan.makespan - plan.max_load, plan.max_load)},
+          {"strategy", plan.strategy},
+          {"proven_optimal", plan.proven_optimal},
+          {"seconds", plan.seconds},
+          {"seed", plan.seed},
+          {"streams", plan.streams},
+          {"unsafe_pairs", plan.unsafe_pairs},
+          {"order_changed", plan.order_changed},
+          {"given_max_load", plan.given_max_load},
+          {"order_lower_bound", plan.order_bound},
+          {"order_seconds", plan.order_seconds},
+          {"safety_seconds", plan.safety_seconds}};
+}
+
+void Print(const GraphPlan& plan, const std::string& output) {
+  absl::PrintF("%s\n  tensors   %d in %d streams, %d unsafe pairs\n", output, plan.offsets.size(),
+               plan.streams, plan.unsafe_pairs);
+  absl::PrintF("  max load  %s", HumanBytes(static_cast<double>(plan.max_load)));
+  if (plan.order_changed) {
+    absl::PrintF(", %.1f %% less than in the given order",
+                 Percent(plan.given_max_load - plan.max_load, plan.given_max_load));
+  }
+  absl::PrintF("\n  makespan  %s, %.3f %% above the max load%s\n",
+               HumanBytes(static_cast<double>(plan.makespan)),
+               Percent(plan.makespan - plan.max_load, plan.max_load),
+               plan.proven_optimal ? " (optimal)" : "");
+  absl::PrintF("  found by  %s in %.3f s\n", plan.strategy, plan.seconds);
+}
+
+}  // namespace
+
+int PlanGraphFile(const std::string& input, const std::string& output,
+                  const planner::Options& options, const GraphChoices& choices, bool json) {
+  const absl::StatusOr<Graph> graph = ReadGraph(input);
+  if (!graph.ok()) return Fail(graph.status());
+  const absl::StatusOr<GraphPlan> plan =
+      PlanGraph(*graph, {options, choices.order, choices.safety});
+  if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
+  if (!plan.ok()) return Fail(In(input, plan.status()));
+  const std::string path =
+      output.empty() ? std::filesystem::path(input).replace_extension(".plan.json").string()
+                     : output;
+  std::ofstream file(path, std::ios::binary);
+  file << FormatPlan(*graph, {plan->offsets, plan->order},
+                     {{"makespan", absl::StrCat(plan->makespan)},
+                      {"max_load", absl::StrCat(plan->max_load)},
+                      {"lower_bound", absl::StrCat(plan->lower_bound)},
+                      {"unsafe_pairs", absl::StrCat(plan->unsafe_pairs)},
+                      {"order_changed", plan->order_changed ? "true" : "false"}});
+  file.close();
+  if (!file) return Fail(SystemError(errno, path));
+  if (json) {
+    PrintJson(Summary(*plan));
+  } else {
+    Print(*plan, path);
+  }
+  return kDone;
+}
+
+int CheckGraphFile(const std::string& input, const std::string& plan_path, bool json) {
+  const absl::StatusOr<Graph> graph = ReadGraph(input);
+  if (!graph.ok()) return Fail(graph.status());
+  const absl::StatusOr<Flow> flow = MakeFlow(*graph);
+  if (!flow.ok()) return Fail(In(input, flow.status()));
+  const absl::StatusOr<trace::MappedFile> file = Open(plan_path);
+  if (!file.ok()) return Fail(file.status());
+  const absl::StatusOr<Placement> plan = ParsePlan(Text(*file), plan_path, *graph);
+  if (!plan.ok()) return Fail(plan.status());
+  const GraphCheck check = CheckGraph(*graph, plan->offsets, plan->order);
+  if (json) {
+    ordered_json violations = ordered_json::array();
+    for (const GraphCheck::Violation& violation : check.violations) {
+      violations.push_back({{"first", violation.first.text},
+                            {"second", violation.second.text},
+                            {"message", violation.message}});
+    }
+    PrintJson({{"valid", check.valid},
+               {"makespan", check.makespan},
+               {"max_load", check.max_load},
+               {"violations", violations}});
+  } else {
+    absl::PrintF("%s: %d tensors, makespan %d, max load %d\n", check.valid ? "valid" : "invalid",
+                 graph->tensors.size(), check.makespan, check.max_load);
+    for (const GraphCheck::Violation& violation : check.violations) {
+      absl::PrintF("  %s\n", violation.message);
+    }
+  }
+  return check.valid ? kDone : kNo;
+}
+
+}  // namespace reprise::cli

@@ -1,0 +1,27 @@
+// `reprise plan` and `reprise check` on a graph as JSON (docs/graph-format.md).
+#ifndef REPRISE_CLI_GRAPH_FILE_H_
+#define REPRISE_CLI_GRAPH_FILE_H_
+
+#include <string>
+
+#include "planner/solve.h"
+
+namespace reprise::cli {
+
+// The options of `reprise plan` that only graphs have; see planner::graph::GraphOptions.
+struct GraphChoices {
+  std::string order = "auto";
+  std::string safety = "stream_graph";
+};
+
+// Plans `input` into `output` (empty: beside the input, as .plan.json) and prints what came of it.
+// Returns the exit code.
+int PlanGraphFile(const std::string& input, const std::string& output,
+                  const planner::Options& options, const GraphChoices& choices, bool json);
+
+// Checks `plan` against the graph in `input`, prints the verdict, returns the exit code.
+int CheckGraphFile(const std::string& input, const std::string& plan, bool json);
+
+}  // namespace reprise::cli
+
+#endif  // REPRISE_CLI_GRAPH_FILE_H_

@@ -1,0 +1,35 @@
+// The independent checker of plans for graphs. It shares no code with what makes them.
+#ifndef REPRISE_PLANNER_GRAPH_CHECK_GRAPH_H_
+#define REPRISE_PLANNER_GRAPH_CHECK_GRAPH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/graph/graph.h"
+
+namespace reprise::planner::graph {
+
+struct GraphCheck {
+  struct Violation {
+    Id first;   // a tensor; a node where the order is wrong
+    Id second;  // the other one, or the same
+    std::string message;
+  };
+  bool valid = false;
+  int64_t makespan = 0;               // bytes, recomputed
+  int64_t max_load = 0;               // bytes that `order` needs at its peak, run in sequence
+  std::vector<Violation> violations;  // the first few; empty iff valid
+};
+
+// Checks that `order` holds every node once and keeps the dependencies; and that under every
+// interleaving of the streams, each of them in that order, no two tensors that are needed at once
+// share a byte. Aliases share an offset, groups lie side by side, alignments and given offsets are
+// kept. `offsets` has one entry per tensor, `order` one per node. Streams by reachability, a bit
+// per pair of nodes; one stream by a sweep over time. At most `most` violations are reported.
+GraphCheck CheckGraph(const Graph& graph, const std::vector<int64_t>& offsets,
+                      const std::vector<uint32_t>& order, size_t most = 8);
+
+}  // namespace reprise::planner::graph
+
+#endif  // REPRISE_PLANNER_GRAPH_CHECK_GRAPH_H_

@@ -1,0 +1,62 @@
+// A dataflow graph as its owner states it: operators, the tensors between them, streams that run in
+// parallel, tensors that must lie side by side.
+#ifndef REPRISE_PLANNER_GRAPH_GRAPH_H_
+#define REPRISE_PLANNER_GRAPH_GRAPH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::planner::graph {
+
+// No node, no tensor.
+inline constexpr uint32_t kNone = ~uint32_t{0};
+
+// An offset that the planner decides.
+inline constexpr int64_t kFree = -1;
+
+// What the owner calls a node, a tensor or a stream: text or a whole number. "1" and 1 differ.
+struct Id {
+  std::string text;
+  bool number = false;
+
+  bool operator==(const Id&) const = default;
+};
+
+// For messages: 'text' or number.
+std::string Quoted(const Id& id);
+
+// An operator. Streams run in parallel, the nodes of one stream one after the other.
+struct Node {
+  Id id;
+  uint32_t stream = 0;           // index into Graph::streams
+  std::optional<int64_t> order;  // its place in its stream; ascending, gaps are allowed
+};
+
+// Memory that a node writes and others read. Needed from the start of its producer until all of its
+// consumers have ended; without consumers, or consumed by its producer only, while that runs.
+struct Tensor {
+  Id id;
+  uint32_t producer = kNone;  // kNone: it is there before the first node runs
+  std::vector<uint32_t> consumers;
+  int64_t bytes = 0;          // >= 0; 0: a dependency that needs no memory
+  int64_t alignment = 1;      // of the offset; a power of two
+  int64_t offset = kFree;     // given, or kFree
+  uint32_t alias_of = kNone;  // the tensor whose memory this one uses
+  bool persistent = false;    // needed before, during and after the execution
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+  std::vector<Tensor> tensors;
+  // Tensors that follow each other in memory without a gap, in this order.
+  std::vector<std::vector<uint32_t>> groups;
+  // The given sequential execution, all nodes; empty: none is given.
+  std::vector<uint32_t> order;
+  std::vector<Id> streams;
+};
+
+}  // namespace reprise::planner::graph
+
+#endif  // REPRISE_PLANNER_GRAPH_GRAPH_H_

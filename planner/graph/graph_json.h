@@ -1,0 +1,39 @@
+// Graphs and their plans as JSON (docs/graph-format.md).
+#ifndef REPRISE_PLANNER_GRAPH_GRAPH_JSON_H_
+#define REPRISE_PLANNER_GRAPH_GRAPH_JSON_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/graph/graph.h"
+
+namespace reprise::planner::graph {
+
+// Reads a graph. Errors: InvalidArgument "NAME: where: expected ..., found ..."; `name` is the
+// file's, for messages. What MakeFlow refuses is not looked for here.
+absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name);
+
+// The part of a plan that its reader needs: an offset per tensor, in the order of graph.tensors,
+// and the execution that it holds for.
+struct Placement {
+  std::vector<int64_t> offsets;  // bytes
+  std::vector<uint32_t> order;   // all nodes
+};
+
+// Figures that go in front of the placement: name and JSON value.
+using Figures = std::vector<std::pair<std::string, std::string>>;
+
+// The text of a plan file.
+std::string FormatPlan(const Graph& graph, const Placement& plan, const Figures& figures);
+
+// Reads a plan of `graph`. Errors as ParseGraph: unknown, missing and repeated ids, offsets that
+// are none.
+absl::StatusOr<Placement> ParsePlan(std::string_view text, const std::string& name,
+                                    const Graph& graph);
+
+}  // namespace reprise::planner::graph
+
+#endif  // REPRISE_PLANNER_GRAPH_GRAPH_JSON_H_

@@ -1,0 +1,183 @@
+#include "planner/graph/plan_graph.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "planner/graph/check_graph.h"
+#include "planner/graph/flow.h"
+#include "planner/graph/place.h"
+#include "planner/graph/safety.h"
+
+namespace reprise::planner::graph {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// More storages than this need more than 8 GiB for their pairs.
+constexpr size_t kMostStorages = size_t{1} << 18;
+
+// Pairs of one stream: lifetimes that overlap. In the order of births, those that live already.
+int64_t OverlappingPairs(const Flow& flow) {
+  const std::vector<Span> spans = Lifetimes(flow, flow.sequence);
+  std::vector<int64_t> births, deaths;
+  for (uint32_t s = 0; s < spans.size(); ++s) {
+    if (flow.storages[s].bytes == 0) continue;
+    births.push_back(spans[s].lower);
+    deaths.push_back(spans[s].upper);
+  }
+  std::sort(births.begin(), births.end());
+  std::sort(deaths.begin(), deaths.end());
+  int64_t pairs = 0;
+  size_t dead = 0;
+  for (size_t born = 0; born < births.size(); ++born) {
+    while (dead < deaths.size() && deaths[dead] <= births[born]) ++dead;
+    pairs += static_cast<int64_t>(born - dead);
+  }
+  return pairs;
+}
+
+bool IsPlanners(const std::string& strategy) {
+  const auto& all = Strategies();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const StrategyInfo& info) { return info.name == strategy; });
+}
+
+class GraphPlanner {
+ public:
+  GraphPlanner(const Graph& graph, const GraphOptions& options)
+      : graph_(graph), options_(options), start_(Clock::now()) {}
+
+  absl::StatusOr<GraphPlan> Run() {
+    absl::StatusOr<Flow> flow = MakeFlow(graph_);
+    if (!flow.ok()) return flow.status();
+    flow_ = *std::move(flow);
+    plan_.streams = std::max<uint32_t>(flow_.streams, 1);
+    plan_.seed = options_.solve.seed;
+    plan_.given_max_load = Peak(flow_, flow_.sequence);
+    plan_.max_load = plan_.given_max_load;
+    absl::StatusOr<Placed> placed = Place();
+    if (!placed.ok()) return Named(placed.status());
+    plan_.order = flow_.sequence;
+    plan_.makespan = placed->makespan;
+    plan_.lower_bound = placed->lower_bound;
+    plan_.strategy = options_.solve.strategy == "auto" && placed->finder.rfind("auto:", 0) != 0
+                         ? absl::StrCat("auto:", placed->finder)
+                         : placed->finder;
+    plan_.proven_optimal = plan_.makespan == plan_.lower_bound;
+    for (const uint32_t storage : flow_.storage_of) {
+      plan_.offsets.push_back(placed->offsets[storage]);
+    }
+    if (absl::Status status = Check(); !status.ok()) return status;
+    plan_.seconds = Since(start_);
+    return std::move(plan_);
+  }
+
+ private:
+  // Time left of the budget.
+  Options Left() const {
+    Options options = options_.solve;
+    options.budget_seconds = std::max(0.0, options.budget_seconds - Since(start_));
+    return options;
+  }
+
+  absl::StatusOr<Placed> Place() {
+    const std::string& strategy = options_.solve.strategy;
+    const bool one_stream = flow_.streams <= 1;
+    if (one_stream) plan_.unsafe_pairs = OverlappingPairs(flow_);
+    if (one_stream && IsPlanners(strategy)) {
+      if (flow_.groups.empty() || !TakesConflicts(strategy)) {
+        return PlaceByLifetimes(flow_, Left());
+      }
+      if (strategy == "auto") {
+        Options options = Left();
+        options.budget_seconds /= 2;
+        absl::StatusOr<Placed> first = PlaceByLifetimes(flow_, options);
+        if (first.ok() && first->proven_optimal) return first;
+        if (flow_.storages.size() > kMostStorages) return first;
+        absl::StatusOr<Placed> second = PlaceWithPairs();
+        if (!second.ok() || !first.ok()) return second;
+        if (second->makespan <= first->makespan) return second;
+        first->lower_bound = second->lower_bound;
+        return first;
+      }
+    }
+    if (!TakesConflicts(strategy)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--strategy: '", strategy, "' needs lifetimes, which a graph with ", plan_.streams,
+          " streams", flow_.groups.empty() ? "" : " and groups",
+          " does not have; expected one of auto, bump, somas_*, first_fit_by_*, best_fit_by_*, "
+          "tvm_hill_climb, sampled_orders, exact_search"));
+    }
+    if (flow_.storages.size() > kMostStorages) {
+      return absl::InvalidArgumentError(absl::StrCat("tensors: expected at most ", kMostStorages,
+                                                     " with several streams or groups, found ",
+                                                     flow_.storages.size()));
+    }
+    return PlaceWithPairs();
+  }
+
+  absl::StatusOr<Placed> PlaceWithPairs() {
+    const Clock::time_point start = Clock::now();
+    const PairSet unsafe =
+        options_.safety == "ancestor" ? UnsafePairsByAncestors(flow_) : UnsafePairsByStreams(flow_);
+    plan_.unsafe_pairs = unsafe.Pairs();
+    plan_.safety_seconds = Since(start);
+    return PlaceByConflicts(flow_, unsafe, Left());
+  }
+
+  const Id& NameOf(uint32_t storage) const {
+    const auto tensor = std::find(flow_.storage_of.begin(), flow_.storage_of.end(), storage) -
+                        flow_.storage_of.begin();
+    return graph_.tensors[tensor].id;
+  }
+
+  // Placement knows numbers only: "storages A B" or "the fixed offsets of buffers A and B overlap".
+  absl::Status Named(const absl::Status& status) const {
+    if (status.code() != absl::StatusCode::kInvalidArgument) return status;
+    const std::vector<std::string> words = absl::StrSplit(status.message(), ' ');
+    uint32_t a = 0, b = 0;
+    if (words.size() != 3 || words[0] != "storages" || !absl::SimpleAtoi(words[1], &a) ||
+        !absl::SimpleAtoi(words[2], &b)) {
+      return status;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensors ", Quoted(NameOf(a)), " and ", Quoted(NameOf(b)),
+                     ": expected given offsets that keep apart what is needed at once, found ",
+                     flow_.storages[a].offset, " and ", flow_.storages[b].offset));
+  }
+
+  absl::Status Check() const {
+    const GraphCheck check = CheckGraph(graph_, plan_.offsets, plan_.order, 1);
+    if (check.valid && check.makespan == plan_.makespan && check.max_load == plan_.max_load) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError(
+        absl::StrCat("strategy '", plan_.strategy, "' made an invalid plan: ",
+                     check.violations.empty()
+                         ? absl::StrCat("makespan ", check.makespan, " is not ", plan_.makespan,
+                                        " or max load ", check.max_load, " not ", plan_.max_load)
+                         : check.violations[0].message));
+  }
+
+  const Graph& graph_;
+  const GraphOptions& options_;
+  Clock::time_point start_;
+  Flow flow_;
+  GraphPlan plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<GraphPlan> PlanGraph(const Graph& graph, const GraphOptions& options) {
+  return GraphPlanner(graph, options).Run();
+}
+
+}  // namespace reprise::planner::graph
