@@ -1,20 +1,15 @@
 // `reprise convert`: from one format to another. A format is one row of the table below.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "cli/text_file.h"
 #include "trace/android.h"
 #include "trace/csv.h"
 #include "trace/format.h"
@@ -63,43 +58,6 @@ absl::Status WriteTrace(const ConvertOptions& options, ReadFunction read,
       options.input, tables, [&](const trace::Event& event) { (*writer)->Add(event, tables); });
   return status.ok() ? (*writer)->Finish(tables) : status;
 }
-
-// A text file that appears under its name only when it is whole, so that it may also replace the
-// file that is being read. What is not a regular file (a pipe) is written to directly.
-class TextFile {
- public:
-  explicit TextFile(const std::string& path) : path_(path) {
-    std::error_code error;
-    const bool direct =
-        std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-    if (!direct) temporary_ = absl::StrCat(path, ".", getpid(), ".tmp");
-    file_ = std::fopen(direct ? path_.c_str() : temporary_.c_str(), "we");
-    if (file_ == nullptr) error_ = errno;
-  }
-  TextFile(const TextFile&) = delete;
-  TextFile& operator=(const TextFile&) = delete;
-  ~TextFile() {
-    if (file_ != nullptr) std::fclose(file_);
-    if (!temporary_.empty()) unlink(temporary_.c_str());
-  }
-
-  bool ok() const { return error_ == 0; }
-  void Write(const std::string& text) {
-    if (ok() && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) error_ = errno;
-  }
-  absl::Status Finish() {
-    if (ok() && std::fclose(std::exchange(file_, nullptr)) != 0) error_ = errno;
-    if (ok() && !temporary_.empty() && std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      error_ = errno;
-    }
-    return ok() ? absl::OkStatus() : SystemError(error_, path_);
-  }
-
- private:
-  std::string path_, temporary_;
-  std::FILE* file_ = nullptr;
-  int error_ = 0;
-};
 
 absl::Status WriteAndroid(const ConvertOptions& options, ReadFunction read,
                           trace::Recording& tables) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "replay/player/process.h"
+#include "replay/player/script.h"
 #include "trace/statistics.h"
 
 namespace reprise::replay {
@@ -29,6 +30,8 @@ const std::vector<Allocator>& KnownAllocators() {
   };
   return *known;
 }
+
+constexpr uint64_t kPageSize = 4096;
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -89,9 +92,42 @@ absl::StatusOr<Measurement> Measure(const std::string& name, const std::string& 
   result.page_faults = Number(*answers, "page_faults");
   result.operations = Number(*answers, "operations");
   result.failures = Number(*answers, "failures");
+  for (const auto& [key, value] : *answers) {
+    constexpr std::string_view kSymbol = "symbol.";
+    if (std::string_view(key).starts_with(kSymbol)) {
+      result.provenance.emplace_back(key.substr(kSymbol.size()), value);
+    }
+  }
   result.threads = script.threads;
   result.threads_at_once = script.threads_at_once;
   result.threads_shared = script.shared;
+  return result;
+}
+
+absl::StatusOr<Observation> Observe(const std::string& name, const std::string& preload,
+                                    const Script& script, const std::string& player,
+                                    size_t allocations, std::vector<uint64_t> sample_events) {
+  const size_t samples = sample_events.size();
+  constexpr size_t kSampleWords = sizeof(ObservedSample) / sizeof(uint64_t);
+  absl::StatusOr<Observed> observed =
+      Observed::Create((samples * kSampleWords + allocations) * sizeof(uint64_t));
+  if (!observed.ok()) return observed.status();
+  const absl::StatusOr<Answers> answers = RunPlayer(player, preload, script.words, &*observed);
+  if (!answers.ok()) return WithContext(answers.status(), name);
+  if (!preload.empty() && !Serves(*answers, preload)) {
+    return absl::AbortedError(
+        absl::StrCat(name, ": malloc came from ", Text(*answers, "library"), ", not ", preload));
+  }
+  Observation result;
+  result.events = std::move(sample_events);
+  const auto* table = reinterpret_cast<const ObservedSample*>(observed->words());
+  for (size_t i = 0; i < samples; ++i) {
+    result.resident.push_back(static_cast<int64_t>(table[i].resident));
+    result.usable.push_back(static_cast<int64_t>(table[i].usable));  // kUnknown becomes -1
+    result.footprint.push_back(static_cast<int64_t>(table[i].pages * kPageSize));
+  }
+  const uint64_t* addresses = observed->words() + samples * kSampleWords;
+  if (allocations > 0) result.addresses.assign(addresses, addresses + allocations);
   return result;
 }
 
@@ -181,6 +217,67 @@ absl::StatusOr<Measurement> MeasurePlan(const trace::Recording& recording,
   absl::StatusOr<Measurement> result = Measure("plan", "", *script, *player, MaxLoad(recording));
   if (result.ok()) result->version.clear();  // that of the fallback says nothing of the plan
   return result;
+}
+
+std::vector<uint64_t> SampleEvents(const trace::Recording& recording, size_t count) {
+  std::vector<uint64_t> events;
+  if (recording.events == 0) return events;
+  const uint64_t last = recording.events - 1;
+  for (size_t i = 0; i <= count; ++i) {
+    const double share = static_cast<double>(i) / static_cast<double>(std::max<size_t>(count, 1));
+    events.push_back(static_cast<uint64_t>(share * static_cast<double>(last)));
+  }
+  events.push_back(trace::ComputeStatistics(recording, 0).peak_event);
+  std::sort(events.begin(), events.end());
+  events.erase(std::unique(events.begin(), events.end()), events.end());
+  return events;
+}
+
+absl::StatusOr<Observation> ObserveAllocator(const trace::Recording& recording,
+                                             const Allocator& allocator,
+                                             const CompareOptions& options,
+                                             std::vector<uint64_t> sample_events) {
+  absl::StatusOr<std::string> player = PlayerPath(options);
+  if (!player.ok()) return player.status();
+  Allocator chosen = allocator;
+  if (absl::Status status = Choose(chosen, options); !status.ok()) return status;
+  absl::StatusOr<Script> script = Lower(recording, {.order = options.order,
+                                                    .touch = options.touch,
+                                                    .observe = true,
+                                                    .sample_events = sample_events});
+  if (!script.ok()) return script.status();
+  const std::string preload = chosen.libraries.empty() ? "" : chosen.libraries.front();
+  return Observe(allocator.name, preload, *script, *player, recording.allocations.size(),
+                 std::move(sample_events));
+}
+
+absl::StatusOr<Observation> ObservePlan(const trace::Recording& recording,
+                                        std::vector<int64_t> offsets, int64_t arena_bytes,
+                                        const CompareOptions& options,
+                                        std::vector<uint64_t> sample_events) {
+  absl::StatusOr<std::string> player = PlayerPath(options);
+  if (!player.ok()) return player.status();
+  const Placement placement = {std::move(offsets), arena_bytes};
+  absl::StatusOr<Script> script = Lower(recording, {.touch = options.touch,
+                                                    .placement = &placement,
+                                                    .observe = true,
+                                                    .sample_events = sample_events});
+  if (!script.ok()) return script.status();
+  return Observe("plan", "", *script, *player, recording.allocations.size(),
+                 std::move(sample_events));
+}
+
+void Decompose(Measurement& measurement, const Observation& observation, uint64_t peak_event,
+               int64_t requested_at_peak) {
+  const auto found =
+      std::lower_bound(observation.events.begin(), observation.events.end(), peak_event);
+  if (found == observation.events.end() || *found != peak_event) return;
+  const int64_t usable =
+      observation.usable[static_cast<size_t>(found - observation.events.begin())];
+  measurement.requested_at_peak = requested_at_peak;
+  if (usable < 0) return;
+  measurement.internal_fragmentation = usable - requested_at_peak;
+  measurement.external_fragmentation = measurement.footprint - usable;
 }
 
 }  // namespace reprise::replay

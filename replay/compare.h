@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,8 @@ struct Measurement {
   std::string allocator;
   std::string version;  // as the library itself tells it; may be empty
   std::string object;   // path of the object that malloc was found to come from
+  // Symbol and path of the object that the process really got it from, for all that is called.
+  std::vector<std::pair<std::string, std::string>> provenance{};
   // The most that was resident, less what was before the first operation. The kernel counts in
   // batches per CPU: a few hundred KiB are noise.
   int64_t peak_rss = 0;
@@ -42,11 +45,17 @@ struct Measurement {
   int64_t address_span = 0;          // highest minus lowest address ever live, whole pages
   int64_t fragmentation = 0;         // footprint minus max load
   double fragmentation_percent = 0;  // of the max load
-  double seconds = 0;                // summed over threads, without waiting for the recorded order
-  double cpu_seconds = 0;            // of the process, waiting included
-  double wall_seconds = 0;           // waiting included
-  double wait_seconds = 0;           // summed over threads
-  int64_t waits = 0;                 // hand-overs between threads that did not come at once
+  // What the footprint is made of, when the load is at its maximum: requested_at_peak + internal +
+  // external. Internal: usable minus requested; external: footprint minus usable. -1: not observed,
+  // or the allocator does not tell usable sizes.
+  int64_t requested_at_peak = -1;
+  int64_t internal_fragmentation = -1;
+  int64_t external_fragmentation = -1;
+  double seconds = 0;       // summed over threads, without waiting for the recorded order
+  double cpu_seconds = 0;   // of the process, waiting included
+  double wall_seconds = 0;  // waiting included
+  double wait_seconds = 0;  // summed over threads
+  int64_t waits = 0;        // hand-overs between threads that did not come at once
   int64_t page_faults = 0;
   int64_t operations = 0;       // calls to the allocator
   int64_t failures = 0;         // allocations that were refused
@@ -60,6 +69,19 @@ struct CompareOptions {
   Order order = Order::kRecorded;
   bool touch = true;
 };
+
+// What a run looked like from inside, in the recorded order. Watching it takes time and memory, so
+// it is a run of its own beside the measured ones.
+struct Observation {
+  std::vector<uint64_t> addresses;  // per allocation; 0: refused. Of a plan: real ones, too
+  std::vector<uint64_t> events;     // event indices at which was sampled: after the event
+  std::vector<int64_t> resident;    // bytes per sample: of the process' own, above the start
+  std::vector<int64_t> usable;      // bytes per sample, over live blocks; -1: not known
+  std::vector<int64_t> footprint;   // bytes per sample: pages that ever held a live block
+};
+
+// At most `count` + 2 event indices, ascending: evenly spread, and the event of the max load.
+std::vector<uint64_t> SampleEvents(const trace::Recording& recording, size_t count);
 
 // The player of this installation, looked up beside the running executable and in libexec.
 absl::StatusOr<std::string> FindPlayer();
@@ -83,6 +105,21 @@ absl::StatusOr<Measurement> MeasureAllocator(const trace::Recording& recording,
 absl::StatusOr<Measurement> MeasurePlan(const trace::Recording& recording,
                                         std::vector<int64_t> offsets, int64_t arena_bytes,
                                         const CompareOptions& options);
+
+// Performs `recording` once more and looks on. Errors as MeasureAllocator and MeasurePlan;
+// FailedPrecondition when options.order is not kRecorded.
+absl::StatusOr<Observation> ObserveAllocator(const trace::Recording& recording,
+                                             const Allocator& allocator,
+                                             const CompareOptions& options,
+                                             std::vector<uint64_t> sample_events);
+absl::StatusOr<Observation> ObservePlan(const trace::Recording& recording,
+                                        std::vector<int64_t> offsets, int64_t arena_bytes,
+                                        const CompareOptions& options,
+                                        std::vector<uint64_t> sample_events);
+
+// Fills in what only an observation knows: what the footprint is made of at `peak_event`.
+void Decompose(Measurement& measurement, const Observation& observation, uint64_t peak_event,
+               int64_t requested_at_peak);
 
 }  // namespace reprise::replay
 

@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config binutils
   libmimalloc-dev libabsl-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
-  libzstd-dev libxxhash-dev libdw-dev coinor-libcbc-dev
+  libzstd-dev libxxhash-dev libdw-dev libpng-dev zlib1g-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   libleveldb-dev libsnappy-dev
   clang clang-format clang-tidy
@@ -18,6 +18,13 @@ packages=(
   'libtcmalloc-minimal4t64|libtcmalloc-minimal4'
   'libmimalloc2.0|libmimalloc2.1|libmimalloc2.1t64|libmimalloc2.0t64|libmimalloc3'
 )
+# Fetches the report's chart code while configuring; any version does, however it was installed.
+command -v npm > /dev/null || packages+=(npm)
+# The report is tested in a browser. Ubuntu has it as a snap only; there those tests are skipped.
+# shellcheck source=/dev/null
+if [[ $(. /etc/os-release && echo "$ID") == debian ]]; then
+  packages+=(chromium chromium-driver python3-selenium fonts-dejavu-core)
+fi
 
 installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' | sed -n 's/ installed$//p')
 

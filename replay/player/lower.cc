@@ -181,6 +181,8 @@ class Writer {
     ended_ = event == casting_.last[thread];
   }
 
+  void Sample(uint32_t number) { Add(current_, kScriptSample, 0, number); }
+
   absl::StatusOr<Script> Finish() &&;
 
  private:
@@ -310,6 +312,11 @@ absl::StatusOr<Script> Writer::Finish() && {
   header.words = words;
   if (options_.touch) header.flags |= kScriptTouch;
   if (options_.nothing) header.flags |= kScriptNothing;
+  if (options_.observe) {
+    header.flags |= kScriptObserve;
+    header.samples = options_.sample_events.size();
+    header.allocations = recording_.allocations.size();
+  }
   if (options_.placement != nullptr) {
     header.flags |= kScriptPlan;
     header.arena_bytes = static_cast<uint64_t>(options_.placement->arena_bytes);
@@ -330,6 +337,9 @@ absl::StatusOr<Script> Writer::Finish() && {
 
 absl::StatusOr<Script> Lower(const Recording& recording, const LowerOptions& options) {
   if (absl::Status status = Validate(recording); !status.ok()) return status;
+  if (options.observe && options.order != Order::kRecorded) {
+    return absl::FailedPreconditionError("only the recorded order can be observed");
+  }
   if (options.placement != nullptr) {
     if (options.order != Order::kRecorded) {
       return absl::FailedPreconditionError("a plan holds for the recorded order only");
@@ -340,9 +350,14 @@ absl::StatusOr<Script> Lower(const Recording& recording, const LowerOptions& opt
   absl::StatusOr<std::vector<Action>> actions = ActionsByEvent(recording);
   if (!actions.ok()) return actions.status();
   Writer writer(recording, options, Cast(recording, *actions, options.most_threads));
+  size_t sample = 0;
   for (uint64_t event = 0; event < actions->size(); ++event) {
     if ((*actions)[event].allocation != kNone) writer.Perform(event, (*actions)[event]);
+    while (sample < options.sample_events.size() && options.sample_events[sample] <= event) {
+      writer.Sample(static_cast<uint32_t>(sample++));
+    }
   }
+  *actions = {};
   return std::move(writer).Finish();
 }
 

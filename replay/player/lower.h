@@ -32,6 +32,10 @@ struct LowerOptions {
   bool touch = true;                     // write to every page of a block
   bool nothing = false;                  // the script for what the player itself costs
   const Placement* placement = nullptr;  // not null: serve from a plan; requires kRecorded
+  // Write down where each block lies, and how memory stands after each of `sample_events` (event
+  // indices, ascending). Requires kRecorded.
+  bool observe = false;
+  std::vector<uint64_t> sample_events{};
   // More threads than this are never alive at once: recorded threads beyond it share.
   uint32_t most_threads = 512;
 };

@@ -3,7 +3,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <fcntl.h>
 #include <linux/futex.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,15 @@ uint32_t flags;
 Pages pages;
 char nothing[kPageBytes];  // the block of Serve::kNothing
 
+// What kScriptObserve writes down. One thread plays at a time then, so nothing of it is shared.
+ObservedSample* samples;
+uint64_t* next_address;
+uint64_t* usable_of_slot;
+uint64_t usable_bytes;
+uint64_t marked_pages;
+uint64_t resident_baseline;
+bool usable_known;
+
 int64_t Now() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -92,6 +103,26 @@ void Wait(Thread& self, const Thread& other, uint32_t progress) {
   __atomic_store_n(&self.asleep, 0, __ATOMIC_SEQ_CST);
   ++self.waits;
   self.wait_nanoseconds += Now() - start;
+}
+
+// Bytes of memory that this process has to itself. Counted by walking its page tables: the kernel's
+// own counters lag behind. 0 where /proc does not tell.
+uint64_t PrivateBytes() {
+  char text[4096];
+  const int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  if (fd == -1) return 0;
+  const ssize_t bytes = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  if (bytes <= 0) return 0;
+  text[bytes] = '\0';
+  const char* line = strstr(text, "Anonymous:");
+  return line == nullptr ? 0 : strtoull(line + strlen("Anonymous:"), nullptr, 10) * 1024;
+}
+
+void Sample(uint64_t number) {
+  const uint64_t resident = PrivateBytes();
+  samples[number] = {resident > resident_baseline ? resident - resident_baseline : 0,
+                     usable_known ? usable_bytes : ObservedSample::kUnknown, marked_pages};
 }
 
 // Notes where a new block is, and writes to its pages as its owner would.
@@ -152,6 +183,15 @@ void* Allocate(const uint64_t*& at, ScriptKind kind, void* old, uint64_t bytes,
   return CallAllocator(kind, old, bytes, log2_alignment);
 }
 
+// What the allocator set aside for a block. A plan does so in granules of 16 bytes.
+template <Serve serve>
+uint64_t Usable(void* block, uint64_t bytes) {
+  if (block == nullptr) return 0;
+  if (serve == Serve::kPlan && InArena(block))
+    return bytes == 0 ? 16 : (bytes + 15) & ~uint64_t{15};
+  return usable_known ? malloc_usable_size(block) : 0;
+}
+
 void* RunThread(void* argument);
 
 void Start(Thread& self, Thread& other) {
@@ -174,8 +214,20 @@ void Join(Thread& self, Thread& other) {
   self.wait_nanoseconds += Now() - start;
 }
 
-template <Serve serve>
+template <Serve serve, bool observe>
 void PlayThread(Thread& self) {
+  const auto used = [&self](void* block, uint64_t bytes, uint32_t slot, ScriptKind kind) {
+    const uint64_t pages_before = self.pages;
+    Use<serve>(self, block, bytes);
+    ++self.operations;
+    if constexpr (observe) {
+      if (kind == kScriptRealloc) usable_bytes -= usable_of_slot[slot];
+      usable_of_slot[slot] = Usable<serve>(block, bytes);
+      usable_bytes += usable_of_slot[slot];
+      *next_address++ = reinterpret_cast<uint64_t>(block);
+      marked_pages += self.pages - pages_before;
+    }
+  };
   for (const uint64_t* at = self.begin; at != self.end; ++at) {
     const uint64_t word = *at;
     ScriptKind kind = KindOf(word);
@@ -185,8 +237,7 @@ void PlayThread(Thread& self) {
       case kScriptRealloc: {
         void*& block = slots[SlotOf(word)];
         block = Allocate<serve>(at, kind, block, ValueOf(word), 0);
-        Use<serve>(self, block, ValueOf(word));
-        ++self.operations;
+        used(block, ValueOf(word), SlotOf(word), kind);
         break;
       }
       case kScriptExtended: {
@@ -194,12 +245,12 @@ void PlayThread(Thread& self) {
         const uint64_t bytes = *++at;
         void*& block = slots[SlotOf(word)];
         block = Allocate<serve>(at, kind, block, bytes, static_cast<int>(ValueOf(word) >> 8));
-        Use<serve>(self, block, bytes);
-        ++self.operations;
+        used(block, bytes, SlotOf(word), kind);
         break;
       }
       case kScriptFree: {
         void* block = slots[SlotOf(word)];
+        if constexpr (observe) usable_bytes -= usable_of_slot[SlotOf(word)];
         if (serve == Serve::kAllocator || (serve == Serve::kPlan && !InArena(block))) free(block);
         ++self.operations;
         break;
@@ -216,18 +267,23 @@ void PlayThread(Thread& self) {
       case kScriptJoin:
         Join(self, threads[SlotOf(word)]);
         break;
+      case kScriptSample:
+        if constexpr (observe) Sample(ValueOf(word));
+        break;
     }
   }
 }
 
 void Perform(Thread& self) {
   const int64_t start = Now();
+  const bool observe = (flags & kScriptObserve) != 0;
   if ((flags & kScriptPlan) != 0) {
-    PlayThread<Serve::kPlan>(self);
+    observe ? PlayThread<Serve::kPlan, true>(self) : PlayThread<Serve::kPlan, false>(self);
   } else if ((flags & kScriptNothing) != 0) {
-    PlayThread<Serve::kNothing>(self);
+    PlayThread<Serve::kNothing, false>(self);
   } else {
-    PlayThread<Serve::kAllocator>(self);
+    observe ? PlayThread<Serve::kAllocator, true>(self)
+            : PlayThread<Serve::kAllocator, false>(self);
   }
   self.busy_nanoseconds = Now() - start - self.wait_nanoseconds;
 }
@@ -248,7 +304,7 @@ void* MapAtOnce(uint64_t bytes) {
 
 }  // namespace
 
-const char* Prepare(const ScriptHeader* script) {
+const char* Prepare(const ScriptHeader* script, void* observed, bool own_usable_size) {
   const auto* words = reinterpret_cast<const uint64_t*>(script);
   const auto* table = reinterpret_cast<const ScriptThread*>(script + 1);
   flags = script->flags;
@@ -262,6 +318,14 @@ const char* Prepare(const ScriptHeader* script) {
     threads[i].end = words + table[i].end;
     threads[i].lowest = UINT64_MAX;
   }
+  if ((flags & kScriptObserve) != 0) {
+    samples = static_cast<ObservedSample*>(observed);
+    next_address = reinterpret_cast<uint64_t*>(samples + script->samples);
+    usable_of_slot =
+        static_cast<uint64_t*>(MapAtOnce(sizeof(uint64_t) * (uint64_t{script->slots} + 1)));
+    if (usable_of_slot == nullptr) return "cannot map its tables";
+    usable_known = own_usable_size;
+  }
   if ((flags & kScriptPlan) != 0) {
     arena_bytes = script->arena_bytes;
     // One byte more, because a mapping cannot be empty.
@@ -274,6 +338,7 @@ const char* Prepare(const ScriptHeader* script) {
 }
 
 Played Play() {
+  if ((flags & kScriptObserve) != 0) resident_baseline = PrivateBytes();
   Perform(threads[0]);
   Played sum = {};
   sum.lowest = UINT64_MAX;

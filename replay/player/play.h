@@ -21,8 +21,10 @@ struct Played {
 };
 
 // Maps everything that playing needs, so that the memory in use afterwards is the baseline. The
-// script must outlive Play. Null, or why it cannot be done.
-const char* Prepare(const ScriptHeader* script);
+// script must outlive Play. `observed` is what to write to with kScriptObserve, else null;
+// `usable_known` is whether malloc_usable_size belongs to the allocator that serves. Null, or why
+// it cannot be done.
+const char* Prepare(const ScriptHeader* script, void* observed, bool usable_known);
 
 // Requires Prepare. To be called once, from the main thread.
 Played Play();

@@ -2,7 +2,8 @@
 // process, and prints what that cost as lines of "name value". It allocates nothing itself while it
 // plays, and is linked without the C++ runtime, which would allocate before main.
 //
-//   reprise-player FD        the script is the open file FD
+//   reprise-player FD        the script is the open file FD; FD + 1 gets what is observed, if the
+//                            script asks for it
 //   reprise-player --probe   prints the allocator only
 //
 // Exit status: 0 = played, 3 = not a script, 4 = the system refused.
@@ -70,6 +71,16 @@ uint64_t StatusBytes(const char* name) {
   return line == nullptr ? 0 : strtoull(line + strlen(name) + 1, nullptr, 10) * 1024;
 }
 
+// The file that takes what is observed: as long as the script says.
+void* MapObserved(const ScriptHeader* script, int fd) {
+  if ((script->flags & kScriptObserve) == 0) return nullptr;
+  const uint64_t bytes = script->samples * sizeof(ObservedSample) + script->allocations * 8;
+  if (bytes == 0) return nullptr;
+  void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (mapping == MAP_FAILED) Die(4, strerror(errno));
+  return mapping;
+}
+
 // The most that was ever resident from here on, where the kernel allows to forget what was before.
 void ForgetPeak() {
   const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
@@ -100,10 +111,13 @@ void PrintProvider() {
   const Provider provider = FindProvider();
   dprintf(STDOUT_FILENO, "library %s\nversion %s\nmixed %d\n", provider.object, provider.version,
           provider.mixed ? 1 : 0);
+  for (const char* symbol : kFamily) {
+    dprintf(STDOUT_FILENO, "symbol.%s %s\n", symbol, ObjectOf(symbol));
+  }
 }
 
-void PlayAndPrint(const ScriptHeader* script) {
-  if (const char* problem = Prepare(script)) Die(4, problem);
+void PlayAndPrint(const ScriptHeader* script, void* observed) {
+  if (const char* problem = Prepare(script, observed, FindProvider().usable)) Die(4, problem);
   ForgetPeak();
   const uint64_t baseline = StatusBytes("VmRSS");
   const int64_t faults = PageFaults();
@@ -138,7 +152,10 @@ int main(int argc, char** argv) {
   using namespace reprise::replay;  // NOLINT(google-build-using-namespace)
   if (argc != 2) Die(2, "started by `reprise compare`");
   WithoutRandomAddresses(argv);
-  if (strcmp(argv[1], "--probe") != 0) PlayAndPrint(MapScript(argv[1]));
+  if (strcmp(argv[1], "--probe") != 0) {
+    const ScriptHeader* script = MapScript(argv[1]);
+    PlayAndPrint(script, MapObserved(script, atoi(argv[1]) + 1));
+  }
   PrintProvider();
   // Not exit(): what an allocator does at the end of a process is not compared.
   _exit(0);

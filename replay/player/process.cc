@@ -22,6 +22,7 @@ namespace {
 
 // The player's end of things: descriptor numbers that it is given.
 constexpr int kScriptDescriptor = 3;
+constexpr int kObservedDescriptor = 4;
 
 class Descriptor {
  public:
@@ -33,6 +34,7 @@ class Descriptor {
   }
   ~Descriptor() { Close(); }
   int get() const { return fd_; }
+  void Release() { fd_ = -1; }
   void Close() {
     if (fd_ != -1) close(std::exchange(fd_, -1));
   }
@@ -45,7 +47,7 @@ absl::Status Refused(int error, const char* what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
 }
 
-// The script as a file without a name. At least kScriptDescriptor + 1, so that dup2 does copy it.
+// The script as a file without a name. Above those numbers, so that dup2 does copy it.
 absl::StatusOr<Descriptor> WriteScript(const std::vector<uint64_t>& words) {
   const Descriptor file(memfd_create("reprise-player-script", MFD_CLOEXEC));
   if (file.get() == -1) return Refused(errno, "cannot create the player's script");
@@ -58,7 +60,7 @@ absl::StatusOr<Descriptor> WriteScript(const std::vector<uint64_t>& words) {
     bytes += written;
     left -= static_cast<size_t>(written);
   }
-  Descriptor moved(fcntl(file.get(), F_DUPFD_CLOEXEC, kScriptDescriptor + 1));
+  Descriptor moved(fcntl(file.get(), F_DUPFD_CLOEXEC, kObservedDescriptor + 1));
   if (moved.get() == -1) return Refused(errno, "cannot pass on the player's script");
   return moved;
 }
@@ -105,8 +107,28 @@ absl::Status Ending(int status) {
 
 }  // namespace
 
+absl::StatusOr<Observed> Observed::Create(uint64_t bytes) {
+  Descriptor file(memfd_create("reprise-player-observed", MFD_CLOEXEC));
+  if (file.get() == -1 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+    return Refused(errno, "cannot create the file for what the player observes");
+  }
+  Descriptor moved(fcntl(file.get(), F_DUPFD_CLOEXEC, kObservedDescriptor + 1));
+  if (moved.get() == -1) return Refused(errno, "cannot pass on what the player observes");
+  void* mapping =
+      bytes == 0 ? nullptr : mmap(nullptr, bytes, PROT_READ, MAP_SHARED, moved.get(), 0);
+  if (mapping == MAP_FAILED) return Refused(errno, "cannot map what the player observes");
+  const int fd = moved.get();
+  moved.Release();
+  return Observed(fd, static_cast<uint64_t*>(mapping), bytes);
+}
+
+Observed::~Observed() {
+  if (data_ != nullptr && fd_ != -1) munmap(data_, bytes_);
+  if (fd_ != -1) close(fd_);
+}
+
 absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& preload,
-                                  const std::vector<uint64_t>& script) {
+                                  const std::vector<uint64_t>& script, const Observed* observed) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Refused(errno, "cannot create a pipe");
   const Descriptor answers(ends[0]);
@@ -128,6 +150,9 @@ absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& 
     }
     arguments.push_back(absl::StrCat(kScriptDescriptor));
     posix_spawn_file_actions_adddup2(&actions, file->get(), kScriptDescriptor);
+    if (observed != nullptr) {
+      posix_spawn_file_actions_adddup2(&actions, observed->descriptor(), kObservedDescriptor);
+    }
   }
   std::vector<std::string> environment = Environment(preload);
   pid_t pid = -1;

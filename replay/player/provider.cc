@@ -10,7 +10,8 @@
 #include <string.h>
 
 namespace reprise::replay {
-namespace {
+
+const char* const kFamily[kFamilySize] = {"malloc", "free", "calloc", "realloc", "posix_memalign"};
 
 // The object that the dynamic linker binds `symbol` to. Not through &symbol, which may be a stub in
 // the executable.
@@ -20,6 +21,8 @@ const char* ObjectOf(const char* symbol) {
   if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
   return info.dli_fname;
 }
+
+namespace {
 
 // `symbol` if it comes from the same object as malloc: other allocators may be loaded and idle.
 template <typename Function>
@@ -57,10 +60,10 @@ Provider FindProvider() {
   Provider provider = {};
   const char* object = ObjectOf("malloc");
   snprintf(provider.object, sizeof(provider.object), "%s", object);
-  constexpr const char* kOthers[] = {"free", "calloc", "realloc", "posix_memalign"};
-  for (const char* symbol : kOthers) {
+  for (const char* symbol : kFamily) {
     if (strcmp(ObjectOf(symbol), object) != 0) provider.mixed = true;
   }
+  provider.usable = strcmp(ObjectOf("malloc_usable_size"), object) == 0;
   WriteVersion(object, provider.version, sizeof(provider.version));
   return provider;
 }

@@ -24,10 +24,11 @@ enum ScriptKind : uint64_t {
   kScriptRealloc = 3,   // slot (holds the old block, then the new one), bytes
   kScriptFree = 4,      // slot
   kScriptExtended = 5,  // slot, kind | log2 of the alignment << 8; the next word is the size
-  kScriptSignal = 6,  // thread, value: my progress is now `value`, and that thread may wait for it
-  kScriptWait = 7,    // thread, value: until that thread's progress is at least `value`
-  kScriptStart = 8,   // thread
-  kScriptJoin = 9,    // thread: until it is gone, its caches with it
+  kScriptSignal = 6,   // thread, value: my progress is now `value`, and that thread may wait for it
+  kScriptWait = 7,     // thread, value: until that thread's progress is at least `value`
+  kScriptStart = 8,    // thread
+  kScriptJoin = 9,     // thread: until it is gone, its caches with it
+  kScriptSample = 10,  // value: number of the sample; only with kScriptObserve
 };
 
 inline constexpr uint32_t kMostSlots = 1 << 28;
@@ -43,6 +44,7 @@ enum ScriptFlags : uint32_t {
   kScriptPlan = 1,     // blocks are served from an arena at given offsets
   kScriptNothing = 2,  // every block is the same one: what the player itself costs
   kScriptTouch = 4,    // the first byte of every page of a block is written
+  kScriptObserve = 8,  // write down where blocks lie and how memory grows; costs time
 };
 
 struct ScriptHeader {
@@ -53,6 +55,17 @@ struct ScriptHeader {
   uint64_t arena_bytes;  // with kScriptPlan
   uint32_t flags;
   uint32_t reserved;
+  uint64_t samples;      // with kScriptObserve
+  uint64_t allocations;  // with kScriptObserve
+};
+
+// With kScriptObserve the player writes a second file: ObservedSample[samples], then the address of
+// each allocation in the order in which they come (0: refused), 64 bits each.
+struct ObservedSample {
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+  uint64_t resident;  // bytes of memory of the process' own, less what was there at the start
+  uint64_t usable;    // bytes: what malloc_usable_size says, summed over live blocks; or kUnknown
+  uint64_t pages;     // that ever held a byte of a live block
 };
 
 // Thread 0 is the player's own main thread; the others are started by kScriptStart.

@@ -1,0 +1,128 @@
+// `reprise report`: one self-contained page that shows where memory went.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/command.h"
+#include "cli/report_facts.h"
+#include "cli/report_input.h"
+#include "cli/report_page.h"
+#include "cli/text_file.h"
+
+namespace reprise::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ReportOptions {
+  std::string input;
+  std::string output;
+  std::vector<std::string> plans;
+  std::string allocators = "glibc";
+  std::string comparison;
+  std::string replay;
+};
+
+// Names that tell several plans apart, where there are several.
+void NameMaps(const std::vector<std::string>& plans, std::vector<HeapMap>& maps) {
+  if (plans.size() < 2) return;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const std::filesystem::path path(plans[i]);
+    maps[i].name = absl::StrCat(
+        "plan ", (path.has_filename() ? path : path.parent_path()).filename().string());
+    maps[i].detail.clear();
+  }
+}
+
+absl::StatusOr<std::vector<HeapMap>> LoadMaps(const Subject& subject,
+                                              const ReportOptions& options) {
+  std::vector<HeapMap> plans;
+  for (const std::string& path : options.plans) {
+    absl::StatusOr<HeapMap> map = LoadPlanMap(subject, path);
+    if (!map.ok()) return map.status();
+    plans.push_back(*std::move(map));
+  }
+  NameMaps(options.plans, plans);
+  std::vector<HeapMap> maps;
+  // An instance was never served by an allocator: it says what a compiler wants placed.
+  if (options.allocators != "none" && !subject.is_instance) {
+    const std::vector<std::string> names =
+        absl::StrSplit(options.allocators, ',', absl::SkipEmpty());
+    for (const std::string& name : names) {
+      absl::StatusOr<HeapMap> map = RunAllocatorMap(subject, name);
+      if (absl::IsNotFound(map.status())) {
+        std::fprintf(stderr, "reprise: skipped: %s\n", std::string(map.status().message()).c_str());
+        continue;
+      }
+      if (!map.ok()) return map.status();
+      maps.push_back(*std::move(map));
+    }
+  }
+  for (HeapMap& plan : plans) maps.push_back(std::move(plan));
+  return maps;
+}
+
+absl::Status Report(const ReportOptions& options) {
+  absl::StatusOr<Subject> subject = LoadSubject(options.input);
+  if (!subject.ok()) return subject.status();
+  ordered_json comparison, replay;
+  if (!options.comparison.empty()) {
+    absl::StatusOr<ordered_json> loaded = LoadComparison(
+        options.comparison, std::filesystem::path(subject->path).filename().string());
+    if (!loaded.ok()) return loaded.status();
+    comparison = *std::move(loaded);
+  }
+  if (!options.replay.empty()) {
+    absl::StatusOr<ordered_json> loaded = LoadReplayStatistics(options.replay);
+    if (!loaded.ok()) return loaded.status();
+    replay = *std::move(loaded);
+  }
+  const absl::StatusOr<std::vector<HeapMap>> maps = LoadMaps(*subject, options);
+  if (!maps.ok()) return maps.status();
+
+  const SiteTable sites =
+      TabulateSites(subject->recording, subject->statistics.peak_event, subject->alignment);
+  const std::vector<SiteName> names = NameSites(subject->recording, sites);
+  Page page;
+  page.title = absl::StrCat(subject->name, ": heap report");
+  page.facts = GatherFacts(*subject, sites, names, *maps, comparison, replay);
+  page.columns = GatherColumns(*subject, sites, *maps);
+  TextFile file(options.output);
+  if (!file.ok()) return file.Finish();
+  WritePage(page, [&](std::string_view text) { file.Write(text); });
+  return file.Finish();
+}
+
+}  // namespace
+
+void AddReport(CLI::App& app, Run& run) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* command = app.add_subcommand("report", "Write one page that shows where memory went");
+  command->add_option("input", options->input, "a trace, or an instance as CSV")->required();
+  command->add_option("-o,--output", options->output, "the page to write")->required();
+  command->add_option("--plan", options->plans, "show this plan; may be given again")
+      ->expected(1)
+      ->take_all();
+  command
+      ->add_option("--allocators", options->allocators,
+                   "show where these allocators put the blocks (comma-separated), or none")
+      ->capture_default_str();
+  command->add_option("--compare", options->comparison, "what `reprise compare --json` printed");
+  command->add_option("--replay", options->replay, "what `reprise replay --stats` wrote");
+  command->callback([&run, options] {
+    run = [options] {
+      const absl::Status status = Report(*options);
+      return status.ok() ? kDone : Fail(status);
+    };
+  });
+}
+
+}  // namespace reprise::cli

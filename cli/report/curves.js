@@ -1,0 +1,100 @@
+// The curves over the events: what was live, what each allocator had resident, what each plan needs.
+// With uPlot where it is built in; else the page holds a static picture.
+'use strict';
+
+let chart = null;
+
+// {label, events, values, dash} for each line; the first one is filled.
+function curveLines() {
+  const {events, live, requested, series} = facts.curves;
+  const lines = [{label: 'live', events, values: live},
+                 {label: 'requested', events, values: requested}];
+  for (const one of series) lines.push({label: one.label, events: one.events, values: one.values});
+  for (const map of facts.maps) {
+    if (map.kind !== 'plan') continue;
+    lines.push({label: `${map.label} makespan`, events: [0, whole.end],
+                values: [map.height, map.height], dash: [6, 4]});
+  }
+  return lines;
+}
+
+function makeChart() {
+  const host = byId('curves');
+  if (typeof uPlot === 'undefined' || facts.curves.events.length === 0) return;
+  const lines = curveLines();
+  const style = getComputedStyle(host);
+  const ink = style.getPropertyValue('--quiet').trim();
+  const line = style.getPropertyValue('--line').trim();
+  const font = `11px ${style.getPropertyValue('font-family')}`;
+  const data = uPlot.join(lines.map((it) => [it.events, it.values]));
+  const series = [{label: 'event', value: (_, value) => value === null ? '–' : countText(value)}];
+  lines.forEach((it, index) => {
+    const colour = it.dash ? lineColour(index) : lineColour(index);
+    series.push({
+      label: it.label,
+      stroke: colour,
+      width: index === 0 ? 1 : 1.5,
+      fill: index === 0 ? colour.replace(')', ' / 22%)') : undefined,
+      dash: it.dash,
+      spanGaps: true,
+      points: {show: false},
+      // Between its own samples a line holds its last value.
+      value: (self, value, number, row) => {
+        const values = self.data[number];
+        let at = row ?? values.length - 1;
+        while (at > 0 && (values[at] === null || values[at] === undefined)) --at;
+        return bytesText(values[at] ?? null);
+      },
+    });
+  });
+  if (chart) chart.destroy();
+  host.replaceChildren();
+  chart = new uPlot({
+    width: host.clientWidth,
+    height: 240,
+    padding: [8, MARGIN_RIGHT, 0, 0],
+    scales: {
+      x: {time: false, range: () => [view.begin, view.end]},
+      y: {range: (_, low, high) => [0, (high || 1) * 1.06]},
+    },
+    axes: [
+      {stroke: ink, font, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1, size: 4},
+       size: 28, values: (_, values) => values.map(shortCount)},
+      {stroke: ink, font, size: GUTTER, grid: {stroke: line, width: 1}, ticks: {show: false},
+       splits: (self, axis, low, high) => ticks(low, high, 5, true),
+       values: (_, values) => values.map(bytesText)},
+    ],
+    cursor: {drag: {x: true, y: false, setScale: false}, points: {size: 6}},
+    series,
+    hooks: {setSelect: [(self) => {
+      if (self.select.width < 3) return;
+      const begin = self.posToVal(self.select.left, 'x');
+      const end = self.posToVal(self.select.left + self.select.width, 'x');
+      self.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
+      setView({begin, end});
+    }]},
+  }, data, host);
+}
+
+function startCurves() {
+  const host = byId('curves');
+  makeChart();
+  if (typeof uPlot === 'undefined') {
+    host.append(element('p', {class: 'quiet'},
+        'These curves are a static picture: this reprise was built without Node.js.'));
+    return;
+  }
+  let asked = 0;
+  viewListeners.push(() => {
+    if (asked) return;
+    asked = requestAnimationFrame(() => {
+      asked = 0;
+      if (chart) chart.setScale('x', {min: view.begin, max: view.end});
+    });
+  });
+  new ResizeObserver(() => {
+    if (chart && Math.abs(chart.width - host.clientWidth) > 1) {
+      chart.setSize({width: host.clientWidth, height: 240});
+    }
+  }).observe(host);
+}

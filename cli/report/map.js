@@ -1,0 +1,326 @@
+// The heap maps: address upwards, events to the right; all of them show the same part of both axes.
+'use strict';
+
+const GUTTER = 76;       // pixels left of every plot, for the labels of the addresses
+const MARGIN_RIGHT = 12;
+
+const tallest = Math.max(facts.max_load, ...facts.maps.map((map) => map.height), 1);
+const whole = {begin: 0, end: Math.max(facts.events, 1), bottom: 0, top: tallest * 1.03};
+let view = {...whole};
+let colours = {colouring: 'size', focus: null, rank: null, table: pixelTable('size')};
+const maps = [];
+const viewListeners = [];
+
+// Figures of this visit, for whoever measures (tests, docs/report.md).
+const measured = {firstPaint: null, allPainted: null, complete: null, paints: 0, frames: 0,
+                  paintMilliseconds: []};
+window.repriseReport = {measured, facts, get view() { return view; }, setView, maps};
+
+function setView(wanted) {
+  const next = {...view, ...wanted};
+  const span = Math.min(Math.max(next.end - next.begin, 4), whole.end - whole.begin);
+  next.begin = Math.min(Math.max(next.begin, whole.begin), whole.end - span);
+  next.end = next.begin + span;
+  const range = Math.min(Math.max(next.top - next.bottom, 64), whole.top - whole.bottom);
+  next.bottom = Math.min(Math.max(next.bottom, whole.bottom), whole.top - range);
+  next.top = next.bottom + range;
+  view = next;
+  for (const map of maps) map.changed();
+  for (const listener of viewListeners) listener(view);
+}
+
+// Zooms by `factor` (< 1: closer) around a point given in parts of the plot.
+function zoomAt(factorX, factorY, partX = 0.5, partY = 0.5) {
+  const time = view.begin + partX * (view.end - view.begin);
+  const byte = view.bottom + partY * (view.top - view.bottom);
+  setView({
+    begin: time - (time - view.begin) * factorX,
+    end: time + (view.end - time) * factorX,
+    bottom: byte - (byte - view.bottom) * factorY,
+    top: byte + (view.top - byte) * factorY,
+  });
+}
+
+function panBy(partX, partY) {
+  const events = partX * (view.end - view.begin), bytes = partY * (view.top - view.bottom);
+  setView({begin: view.begin + events, end: view.end + events,
+           bottom: view.bottom + bytes, top: view.top + bytes});
+}
+
+function setColours(colouring, focus) {
+  colours = {colouring, focus, rank: null, table: pixelTable(colouring)};
+  if (colouring === 'site') {
+    colours.rank = Uint8Array.from(facts.sites, (_, index) => Math.min(index, 8));
+  } else if (colouring === 'thread') {
+    colours.rank = Uint8Array.from(facts.threads, (_, index) => Math.min(index, 8));
+  }
+  for (const map of maps) map.changed();
+}
+
+class HeapMap {
+  constructor(fact, index, host) {
+    this.fact = fact;
+    this.index = index;
+    this.image = document.createElement('canvas');  // what the worker painted last
+    this.imageView = null;
+    this.selected = null;
+    this.busy = true;  // until it has loaded
+    this.stale = true;
+    this.waiting = new Map();  // ticket → what to do with the picked block
+    this.tickets = 0;
+    this.canvas = element('canvas', {class: 'plot', tabindex: '0', role: 'application',
+      'aria-label': `Heap map of ${fact.label}: use arrow keys to move, plus and minus to zoom, ` +
+          'Enter to select a block'});
+    this.context = this.canvas.getContext('2d');
+    this.status = element('span', {class: 'loading'}, 'unpacking…');
+    host.append(element('figure', {class: 'map'},
+        element('figcaption', {}, element('strong', {}, fact.label), ' ',
+                element('span', {class: 'quiet'}, this.caption()), this.status),
+        this.canvas));
+    this.worker = startWorker();
+    this.worker.onmessage = ({data}) => this.receive(data);
+    const columns = {};
+    for (const name of ['birth', 'lifetime', 'size']) columns[name] = columnTexts.get(name);
+    columns.offset = columnTexts.get('offset-' + index);
+    if (fact.density) {
+      columns.coverage = columnTexts.get('coverage-' + index);
+      columns.group = columnTexts.get('group-' + index);
+    }
+    this.worker.postMessage({type: 'load', columns, events: whole.end, densityOf: fact.density});
+    new ResizeObserver(() => this.changed()).observe(this.canvas);
+    addMapInput(this);
+  }
+
+  caption() {
+    const above = this.fact.height - facts.max_load;
+    const share = facts.max_load > 0 ? 100 * above / facts.max_load : 0;
+    const what = this.fact.kind === 'plan' ? 'makespan' : 'pages that held a block';
+    return `${what} ${bytesText(this.fact.height)}, ${percentText(share)} above the max load`;
+  }
+
+  receive(data) {
+    if (data.type === 'loaded') {
+      this.busy = false;
+      this.changed();
+    } else if (data.type === 'painted') {
+      this.busy = false;
+      this.image.width = data.width;
+      this.image.height = data.height;
+      const pixels = new ImageData(new Uint8ClampedArray(data.pixels), data.width, data.height);
+      this.image.getContext('2d').putImageData(pixels, 0, 0);
+      this.imageView = data.view;
+      ++measured.paints;
+      measured.paintMilliseconds.push(data.milliseconds);
+      this.redraw();
+      if (!this.ready) this.firstPainted();
+      if (this.stale) this.requestPaint();
+    } else if (data.type === 'picked') {
+      const done = this.waiting.get(data.ticket);
+      this.waiting.delete(data.ticket);
+      if (done) done(data.block);
+    } else if (data.type === 'complete') {
+      if (maps.every((map) => map === this || map.complete)) {
+        measured.complete = performance.now();
+        document.documentElement.dataset.ready = 'yes';
+      }
+      this.complete = true;
+    } else {
+      this.status.textContent = `cannot be shown: ${data.message}`;
+    }
+  }
+
+  firstPainted() {
+    this.ready = true;
+    this.status.remove();
+    requestAnimationFrame(() => {
+      measured.firstPaint ??= performance.now();
+      if (maps.every((map) => map.ready)) measured.allPainted ??= performance.now();
+    });
+    const columns = {};
+    for (const name of ['site', 'thread']) columns[name] = columnTexts.get(name);
+    this.worker.postMessage({type: 'load-rest', columns});
+  }
+
+  // The plot's part of the canvas, in CSS pixels.
+  area() {
+    const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
+    return {left: GUTTER, top: 8, width: Math.max(1, width - GUTTER - MARGIN_RIGHT),
+            height: Math.max(1, height - 8 - 26)};
+  }
+
+  changed() {
+    this.stale = true;
+    this.redraw();
+    this.requestPaint();
+  }
+
+  requestPaint() {
+    if (this.busy || this.canvas.clientWidth === 0) return;
+    this.busy = true;
+    this.stale = false;
+    const area = this.area(), scale = Math.min(devicePixelRatio, 2);
+    this.worker.postMessage({type: 'paint', view, colours, table: colours.table,
+      width: Math.round(area.width * scale), height: Math.round(area.height * scale)});
+  }
+
+  redraw() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+      ++measured.frames;
+    });
+  }
+
+  x(time) {
+    const area = this.area();
+    return area.left + (time - view.begin) / (view.end - view.begin) * area.width;
+  }
+
+  y(byte) {
+    const area = this.area();
+    return area.top + (view.top - byte) / (view.top - view.bottom) * area.height;
+  }
+
+  draw() {
+    const {canvas, context} = this, area = this.area();
+    const scale = devicePixelRatio;
+    const width = Math.round(canvas.clientWidth * scale);
+    const height = Math.round(canvas.clientHeight * scale);
+    if (canvas.width !== width || canvas.height !== height) {
+      canvas.width = width;
+      canvas.height = height;
+    }
+    const style = getComputedStyle(canvas);
+    const ink = style.getPropertyValue('--quiet'), grid = style.getPropertyValue('--line');
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
+    context.fillStyle = style.getPropertyValue('--plot');
+    context.fillRect(area.left, area.top, area.width, area.height);
+    context.save();
+    context.beginPath();
+    context.rect(area.left, area.top, area.width, area.height);
+    context.clip();
+    this.drawGrid(grid);
+    if (this.imageView) {
+      const from = this.imageView;
+      context.imageSmoothingEnabled = false;
+      const left = this.x(from.begin), top = this.y(from.top);
+      context.drawImage(this.image, left, top, this.x(from.end) - left,
+                        this.y(from.bottom) - top);
+    }
+    this.drawMarks(style);
+    context.restore();
+    this.drawAxes(ink, grid, style.getPropertyValue('font-family'));
+  }
+
+  drawGrid(colour) {
+    const {context} = this, area = this.area();
+    context.strokeStyle = colour;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (const byte of ticks(view.bottom, view.top, 5, true)) {
+      const at = Math.round(this.y(byte)) + 0.5;
+      context.moveTo(area.left, at);
+      context.lineTo(area.left + area.width, at);
+    }
+    context.stroke();
+  }
+
+  drawMarks(style) {
+    const {context} = this, area = this.area();
+    const accent = style.getPropertyValue('--accent');
+    context.strokeStyle = accent;
+    context.fillStyle = accent;
+    context.lineWidth = 1.5;
+    context.setLineDash([6, 4]);
+    const at = Math.round(this.y(facts.max_load)) + 0.5;
+    context.beginPath();
+    context.moveTo(area.left, at);
+    context.lineTo(area.left + area.width, at);
+    context.stroke();
+    context.setLineDash([]);
+    if (at > area.top - 2 && at < area.top + area.height) {
+      context.font = `500 11px ${style.getPropertyValue('font-family')}`;
+      const text = `max load ${bytesText(facts.max_load)}`;
+      const wide = context.measureText(text).width;
+      const below = at < area.top + 18;
+      context.globalAlpha = 0.85;
+      context.fillStyle = style.getPropertyValue('--plot');
+      context.fillRect(area.left + 4, below ? at + 2 : at - 16, wide + 8, 14);
+      context.globalAlpha = 1;
+      context.fillStyle = accent;
+      context.textAlign = 'left';
+      context.textBaseline = 'middle';
+      context.fillText(text, area.left + 8, below ? at + 9 : at - 9);
+    }
+    if (this.selected) {
+      const it = this.selected;
+      const left = this.x(it.birth), top = this.y(it.offset + it.size);
+      const wide = Math.max(3, this.x(it.death) - left), tall = Math.max(3, this.y(it.offset) - top);
+      context.strokeStyle = style.getPropertyValue('--ink');
+      context.lineWidth = 2;
+      context.strokeRect(left - 1, top - 1, wide + 2, tall + 2);
+    }
+  }
+
+  drawAxes(ink, line, font) {
+    const {context} = this, area = this.area(), bottom = area.top + area.height;
+    context.fillStyle = ink;
+    context.font = `11px ${font}`;
+    context.textBaseline = 'middle';
+    context.textAlign = 'right';
+    for (const byte of ticks(view.bottom, view.top, 5, true)) {
+      context.fillText(bytesText(byte), area.left - 8, this.y(byte));
+    }
+    context.textBaseline = 'top';
+    context.textAlign = 'center';
+    for (const event of ticks(view.begin, view.end, area.width / 110, false)) {
+      const at = this.x(event);
+      context.fillRect(Math.round(at), bottom, 1, 4);
+      const beside = Math.min(Math.max(at, area.left + 16), area.left + area.width - 16);
+      context.fillText(shortCount(event), beside, bottom + 8);
+    }
+    context.strokeStyle = line;
+    context.lineWidth = 1;
+    context.strokeRect(area.left - 0.5, area.top - 0.5, area.width + 1, area.height + 1);
+  }
+
+  // What lies at a point of the canvas, in CSS pixels.
+  pick(left, top, done) {
+    const area = this.area();
+    const partX = (left - area.left) / area.width, partY = 1 - (top - area.top) / area.height;
+    if (partX < 0 || partX > 1 || partY < 0 || partY > 1) return done(null);
+    const wide = view.end - view.begin, tall = view.top - view.bottom;
+    this.ask({type: 'pick', time: view.begin + partX * wide, byte: view.bottom + partY * tall,
+              timeSlack: 2.5 * wide / area.width, byteSlack: 2.5 * tall / area.height}, done);
+  }
+
+  ask(question, done) {
+    const ticket = ++this.tickets;
+    this.waiting.set(ticket, done);
+    this.worker.postMessage({...question, ticket});
+  }
+
+  select(block) {
+    this.selected = block;
+    this.redraw();
+    showSelection(this, block);
+  }
+
+  // Brings the selected block into view when it is outside.
+  reveal(block) {
+    const wanted = {};
+    if (block.death < view.begin || block.birth > view.end) {
+      const wide = view.end - view.begin;
+      wanted.begin = block.birth - wide / 2;
+      wanted.end = wanted.begin + wide;
+    }
+    if (block.offset + block.size < view.bottom || block.offset > view.top) {
+      const tall = view.top - view.bottom;
+      wanted.bottom = block.offset - tall / 2;
+      wanted.top = wanted.bottom + tall;
+    }
+    setView(wanted);
+  }
+}

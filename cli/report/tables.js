@@ -1,0 +1,242 @@
+// Everything of the report that is text, bars and tables.
+'use strict';
+
+// columns: [title, 'number' or 'text', row → text or node]
+function makeTable(columns, rows, rowAttributes = () => ({})) {
+  const head = element('tr', {}, ...columns.map(([title, kind]) =>
+      element('th', {scope: 'col', class: kind}, title)));
+  const body = element('tbody', {}, ...rows.map((row, index) =>
+      element('tr', rowAttributes(row, index), ...columns.map(([, kind, cell]) =>
+          element('td', {class: kind}, cell(row, index))))));
+  return element('div', {class: 'scroll'},
+                 element('table', {}, element('thead', {}, head), body));
+}
+
+function swatch(colour) {
+  const chip = element('span', {class: 'swatch', 'aria-hidden': 'true'});
+  chip.style.background = colour;
+  return chip;
+}
+
+function showHead() {
+  byId('name').textContent = facts.name;
+  const what = [
+    `${countText(facts.buffers)} blocks`,
+    `${countText(facts.events)} events`,
+    `${facts.threads.length} thread${facts.threads.length === 1 ? '' : 's'}`,
+    `max load ${bytesText(facts.max_load)}`,
+  ];
+  if (facts.lost_events > 0) what.push(`at least ${countText(facts.lost_events)} events are missing`);
+  if (!facts.complete) what.push('killed, or still running when recorded');
+  byId('facts-line').textContent = what.join('  ·  ');
+  byId('source').textContent = facts.trace;
+}
+
+// A bar for everyone who served the recording: requested, inside blocks, between blocks.
+function showContenders() {
+  const host = byId('contenders');
+  if (facts.contenders.length === 0) {
+    host.append(element('p', {class: 'empty'}, 'No plan and no allocator to compare. Add ',
+        element('code', {}, '--plan PLAN'), ' or ', element('code', {}, '--compare RESULT.json'),
+        '.'));
+    return;
+  }
+  const most = Math.max(facts.max_load, ...facts.contenders.map((it) => it.footprint)) * 1.02;
+  const part = (bytes, name, title) => {
+    const piece = element('span', {class: `part ${name}`, title});
+    piece.style.width = `${100 * Math.max(0, bytes) / most}%`;
+    return piece;
+  };
+  const bar = (it) => {
+    const track = element('div', {class: 'bar'});
+    if (it.internal !== null && it.internal !== undefined) {
+      track.append(part(it.requested, 'requested', `requested: ${bytesText(it.requested)}`),
+          part(it.internal, 'internal', `inside blocks: ${bytesText(it.internal)}`),
+          part(it.external, 'external', `between blocks: ${bytesText(it.external)}`));
+    } else {
+      const used = Math.min(it.footprint, facts.max_load);
+      track.append(part(used, 'requested', `max load: ${bytesText(used)}`),
+          part(it.footprint - used, 'external', `above it: ${bytesText(it.footprint - used)}`));
+    }
+    const mark = element('span', {class: 'mark', title: `max load ${bytesText(facts.max_load)}`});
+    mark.style.left = `${100 * facts.max_load / most}%`;
+    track.append(mark);
+    return track;
+  };
+  const any = (name) => facts.contenders.some((it) => it[name] !== null && it[name] !== undefined);
+  const columns = [
+    ['', 'text name', (it) => element('span', {}, it.label, ' ',
+        element('span', {class: 'quiet'}, it.version ?? ''))],
+    ['', 'wide', bar],
+    ['footprint', 'number', (it) => bytesText(it.footprint)],
+    ['above max load', 'number', (it) =>
+        percentText(100 * (it.footprint - facts.max_load) / Math.max(1, facts.max_load))],
+  ];
+  const optional = [
+    ['inside blocks', 'internal', bytesText], ['between blocks', 'external', bytesText],
+    ['peak RSS', 'peak_rss', bytesText], ['page faults', 'page_faults', countText],
+    ['ns/call', 'ns', (value) => value.toFixed(1)], ['waits', 'waits', countText],
+  ];
+  for (const [title, name, text] of optional) {
+    if (!any(name)) continue;
+    columns.push([title, 'number', (it) =>
+        it[name] === null || it[name] === undefined ? '–' : text(it[name])]);
+  }
+  host.append(makeTable(columns, facts.contenders));
+  const key = (name, text) => element('span', {class: 'key'},
+      element('span', {class: `swatch ${name}`, 'aria-hidden': 'true'}), text);
+  host.append(element('p', {class: 'legend'},
+      key('requested', any('internal') ? 'requested' : 'up to the max load'),
+      any('internal') ? key('internal', 'inside blocks: usable, not requested') : null,
+      key('external', any('internal') ? 'between blocks: pages held for nothing' : 'above it'),
+      key('mark', `max load ${bytesText(facts.max_load)}: no plan needs less`)));
+}
+
+const SIZE_CLASSES = ['≤ 32 B', '≤ 128 B', '≤ 512 B', '≤ 2 KiB', '≤ 8 KiB', '≤ 32 KiB',
+                      '≤ 128 KiB', '≤ 512 KiB', 'larger'];
+const AGE_CLASSES = ['< 8', '< 64', '< 512', '< 4 k', '< 33 k', '< 262 k', '< 2.1 M', '< 17 M',
+                     'longer'];
+
+function showLegend() {
+  const shown = palette(colours.colouring);
+  let names;
+  if (colours.colouring === 'size') names = SIZE_CLASSES;
+  if (colours.colouring === 'age') names = AGE_CLASSES;
+  if (colours.colouring === 'site') {
+    names = facts.sites.slice(0, 8).map((site) => site.short);
+    if (facts.sites.length > 8) names.push('other sites');
+  }
+  if (colours.colouring === 'thread') {
+    names = facts.threads.slice(0, 8);
+    if (facts.threads.length > 8) names.push('other threads');
+  }
+  const unit = {size: 'requested size', age: 'lifetime in events', site: 'call site',
+                thread: 'allocating thread'}[colours.colouring];
+  byId('legend').replaceChildren(element('span', {class: 'quiet'}, unit),
+      ...names.map((name, index) =>
+          element('span', {class: 'key'}, swatch(toCss(shown[index])), name)));
+}
+
+function showSites() {
+  const host = byId('sites');
+  if (facts.sites.length === 0 || (facts.sites.length === 1 && !facts.sites[0].known)) {
+    host.append(element('p', {class: 'empty'}, 'This input does not say where blocks come from.'));
+    return;
+  }
+  const most = Math.max(1, ...facts.sites.map((site) => site.peak_bytes));
+  const share = (site) => {
+    const bar = element('div', {class: 'bar thin'}, element('span', {class: 'part requested'}));
+    bar.firstChild.style.width = `${100 * site.peak_bytes / most}%`;
+    return bar;
+  };
+  const colour = palette('site');
+  const columns = [
+    ['site', 'text', (site, index) => {
+      const name = element('button', {type: 'button', class: 'link', title: site.label,
+        onclick: () => focusSite(index)}, swatch(toCss(colour[Math.min(index, 8)])), site.short);
+      const below = site.place ? element('div', {class: 'quiet place'}, site.place) : null;
+      return element('div', {}, name, below);
+    }],
+    ['live at the peak', 'number', (site) => bytesText(site.peak_bytes)],
+    ['', 'wide', share],
+    ['in blocks', 'number', (site) => countText(site.peak_blocks)],
+    ['blocks in all', 'number', (site) => countText(site.allocations)],
+    ['bytes in all', 'number', (site) => bytesText(site.bytes)],
+    ['never freed', 'number', (site) => site.end_bytes ? bytesText(site.end_bytes) : '–'],
+  ];
+  let shown = 12;
+  const draw = () => {
+    host.replaceChildren(makeTable(columns, facts.sites.slice(0, shown)));
+    if (shown < facts.sites.length) {
+      const rest = Math.min(facts.sites.length - shown, 50);
+      host.append(element('button', {type: 'button', onclick: () => {
+        shown += 50;
+        draw();
+      }}, `Show ${rest} more of ${countText(facts.sites.length)}`));
+    }
+  };
+  draw();
+}
+
+// counts[n]: of values in [2^(n-1), 2^n).
+function showHistogram(id, counts, label) {
+  const host = byId(id);
+  const first = counts.findIndex((count) => count > 0);
+  if (first < 0) {
+    host.append(element('p', {class: 'empty'}, 'Nothing to count.'));
+    return;
+  }
+  const last = counts.findLastIndex((count) => count > 0);
+  const most = Math.max(...counts), all = counts.reduce((sum, count) => sum + count, 0);
+  const list = element('div', {class: 'histogram', role: 'table'});
+  for (let n = first; n <= last; ++n) {
+    const bar = element('span', {class: 'part requested'});
+    bar.style.width = `${100 * counts[n] / most}%`;
+    list.append(element('div', {role: 'row', title: percentText(100 * counts[n] / all)},
+        element('span', {class: 'range', role: 'cell'}, label(n === 0 ? 0 : 2 ** (n - 1))),
+        element('span', {class: 'bar thin', role: 'cell'}, bar),
+        element('span', {class: 'number', role: 'cell'}, countText(counts[n]))));
+  }
+  host.append(list);
+}
+
+function showSection(id, rows, columns, note) {
+  const section = byId(id);
+  if (!rows || rows.length === 0) {
+    section.hidden = true;
+    return;
+  }
+  section.append(makeTable(columns, rows));
+  if (note) section.append(element('p', {class: 'quiet'}, note));
+}
+
+function showTables() {
+  showHead();
+  showContenders();
+  showSites();
+  showHistogram('sizes', facts.sizes, (value) => value === 0 ? '0 B' : `≥ ${bytesText(value)}`);
+  showHistogram('lifetimes', facts.lifetimes, (value) => `≥ ${shortCount(value)}`);
+  for (const one of facts.pins ?? []) showPins(one);
+  byId('pins').hidden = !(facts.pins ?? []).length;
+  showSection('hints', facts.hints, [
+    ['what if …', 'text', (it) => it.what],
+    ['max load then', 'number', (it) => bytesText(it.max_load)],
+    ['change', 'number', (it) => percentText(it.percent)],
+  ], facts.hints_note);
+  showSection('lanes', facts.lanes, [
+    ['thread', 'text', (it) => it.thread],
+    ['blocks', 'number', (it) => countText(it.blocks)],
+    ['box', 'number', (it) => bytesText(it.box_bytes)],
+    ['most live in it', 'number', (it) => bytesText(it.max_load)],
+    ['starts at', 'number', (it) => bytesText(it.box_offset)],
+    ['alive in events', 'number', (it) => `${shortCount(it.first_event)} – ${shortCount(it.end_event)}`],
+  ]);
+  showReplay();
+}
+
+function showPins(one) {
+  byId('pins').append(
+      element('h3', {}, one.map),
+      element('p', {class: 'quiet'}, one.what),
+      makeTable([
+        ['site', 'text', (it) => it.label],
+        ['holds back', 'number', (it) => bytesText(it.hostage_bytes)],
+        ['with live bytes', 'number', (it) => bytesText(it.bytes)],
+        ['in blocks', 'number', (it) => countText(it.blocks)],
+        ['threads', 'text', (it) => it.threads],
+        ['oldest, events', 'number', (it) => countText(it.oldest_age)],
+      ], one.sites));
+}
+
+function showReplay() {
+  const section = byId('replay');
+  if (!facts.replay) {
+    section.hidden = true;
+    return;
+  }
+  section.append(element('p', {}, facts.replay.explanation));
+  section.append(makeTable([
+    ['', 'text', ([name]) => name],
+    ['', 'number', ([, value]) => typeof value === 'number' ? countText(value) : String(value)],
+  ], Object.entries(facts.replay.counters)));
+}

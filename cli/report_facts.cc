@@ -1,0 +1,267 @@
+#include "cli/report_facts.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+
+namespace reprise::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using trace::kNone;
+
+constexpr size_t kCurvePoints = 1500;
+
+std::string FileName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+// The whole of a JSON file, or why it is none.
+absl::StatusOr<ordered_json> ReadJson(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || std::filesystem::is_directory(path)) {
+    return SystemError(file ? EISDIR : errno, path);
+  }
+  try {
+    return ordered_json::parse(file);
+  } catch (const ordered_json::parse_error& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": offset ", error.byte, ": expected JSON, found none"));
+  }
+}
+
+absl::Status Unexpected(const std::string& path, const char* where, const char* expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", where, ": expected ", expected, ", found something else"));
+}
+
+// Main thread first; the others are what the recording calls them: by number.
+std::string ThreadName(const trace::Recording& recording, size_t index) {
+  if (recording.threads.size() == 1) return "the only thread";
+  if (recording.threads[index].parent == kNone && index == 0) return "main thread";
+  return absl::StrCat("thread ", index);
+}
+
+ordered_json MapFacts(const HeapMap& map) {
+  ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
+  fact["label"] = map.detail.empty() ? map.name : absl::StrCat(map.name, " ", map.detail);
+  return fact;
+}
+
+// One bar per measured allocator and plan; what was not measured, from the maps.
+ordered_json Contenders(const std::vector<HeapMap>& maps, const ordered_json& comparison) {
+  ordered_json contenders = ordered_json::array();
+  if (!comparison.is_null()) {
+    for (const ordered_json& it : comparison["results"]) {
+      ordered_json one = {{"label", it["allocator"]},
+                          {"version", it.value("version", "")},
+                          {"footprint", it["footprint"]},
+                          {"requested", it.value("requested_at_peak", int64_t{-1})},
+                          {"peak_rss", it.value("peak_rss", ordered_json())},
+                          {"page_faults", it.value("page_faults", ordered_json())},
+                          {"ns", it.value("nanoseconds_per_operation", ordered_json())}};
+      if (it.value("waits", int64_t{0}) > 0) one["waits"] = it["waits"];
+      if (it.value("internal_fragmentation", ordered_json()).is_number()) {
+        one["internal"] = it["internal_fragmentation"];
+        one["external"] = it["external_fragmentation"];
+      }
+      contenders.push_back(std::move(one));
+    }
+  }
+  for (const HeapMap& map : maps) {
+    const bool known = std::any_of(contenders.begin(), contenders.end(), [&](const auto& it) {
+      return it["label"] == map.name && it["label"] != "";
+    });
+    if (!known) {
+      contenders.push_back(
+          {{"label", map.name}, {"version", map.detail}, {"footprint", map.height}});
+    }
+  }
+  return contenders;
+}
+
+ordered_json Curves(const Subject& subject, const ordered_json& comparison) {
+  const LoadCurve curve = CurveOf(subject.recording, kCurvePoints, subject.alignment);
+  ordered_json json = {
+      {"events", curve.events}, {"live", curve.live}, {"requested", curve.requested}};
+  json["series"] = ordered_json::array();
+  if (comparison.is_null()) return json;
+  for (const ordered_json& it : comparison["results"]) {
+    const ordered_json series = it.value("series", ordered_json());
+    if (!series.is_object() || !series.contains("events") || !series.contains("rss")) continue;
+    json["series"].push_back({{"label", absl::StrCat(it["allocator"].get<std::string>(), " RSS")},
+                              {"events", series["events"]},
+                              {"values", series["rss"]}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites) {
+  std::vector<SiteName> names;
+  for (const SiteTable::Row& row : sites.rows) {
+    SiteName name;
+    if (row.site == kNone) {
+      name.label = name.brief = "not known";
+    } else {
+      const trace::Site& site = recording.sites[row.site];
+      name.known = true;
+      name.brief = site.module == kNone
+                       ? absl::StrFormat("%#x", site.offset)
+                       : absl::StrFormat("%s+%#x", FileName(recording.modules[site.module].path),
+                                         site.offset);
+      name.label = name.brief;
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+absl::StatusOr<ordered_json> LoadComparison(const std::string& path,
+                                            const std::string& trace_name) {
+  absl::StatusOr<ordered_json> json = ReadJson(path);
+  if (!json.ok()) return json.status();
+  const auto fits = [](const ordered_json& it) {
+    return it.is_object() && it.contains("results") && it["results"].is_array() &&
+           std::all_of(it["results"].begin(), it["results"].end(), [](const ordered_json& one) {
+             return one.is_object() && one.contains("allocator") && one["allocator"].is_string() &&
+                    one.contains("footprint") && one["footprint"].is_number();
+           });
+  };
+  if (!fits(*json)) return Unexpected(path, "results", "what `reprise compare --json` prints");
+  if (!json->contains("images") || !(*json)["images"].is_array()) return json;
+  for (const ordered_json& image : (*json)["images"]) {
+    if (fits(image) && image.contains("trace") && image["trace"].is_string() &&
+        FileName(image["trace"].get<std::string>()) == trace_name) {
+      return image;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": images: expected one of the trace ", trace_name, ", found none"));
+}
+
+absl::StatusOr<ordered_json> LoadReplayStatistics(const std::string& path) {
+  absl::StatusOr<ordered_json> json = ReadJson(path);
+  if (!json.ok()) return json.status();
+  if (!json->is_object() || !json->contains("served") || !(*json)["served"].is_number()) {
+    return Unexpected(path, "served", "what `reprise replay --stats` writes");
+  }
+  return json;
+}
+
+namespace {
+
+ordered_json ReplayFacts(const ordered_json& replay) {
+  const auto number = [&](const char* name) {
+    return replay.contains(name) && replay[name].is_number() ? replay[name].get<double>() : 0.0;
+  };
+  const double all = number("allocations");
+  const double planned = number("served") - number("improvised");
+  std::string text;
+  if (all == 0) {
+    text = "Nothing was replayed.";
+  } else if (planned >= all) {
+    text = "The run followed its plan to the end: every block went where the plan put it.";
+  } else {
+    text = absl::StrFormat(
+        "The run left its plan: %.3f %% of the allocations went to a place that the plan has for "
+        "such a request, %.3f %% elsewhere in the arena, where nothing was live, and %.3f %% to "
+        "the "
+        "fallback.",
+        100 * planned / all, 100 * number("improvised") / all, 100 * number("fallback") / all);
+    size_t lane_number = 0;
+    for (const ordered_json& image : replay.value("images", ordered_json::array())) {
+      for (const ordered_json& lane : image.value("lanes", ordered_json::array())) {
+        const auto at = lane.value("diverged_at", uint64_t{0});
+        if (at > 0 && lane.value("unmatched", uint64_t{0}) > 0) {
+          absl::StrAppend(&text, " Lane ", lane_number, " first differed at its allocation ", at,
+                          ": another size or call site than recorded.");
+        }
+        ++lane_number;
+      }
+      if (lane_number > 8) break;
+    }
+  }
+  ordered_json counters = ordered_json::object();
+  for (const auto& [key, value] : replay.items()) {
+    if (value.is_number()) counters[key] = value;
+  }
+  return {{"explanation", text}, {"counters", counters}};
+}
+
+}  // namespace
+
+ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
+                         const std::vector<SiteName>& names, const std::vector<HeapMap>& maps,
+                         const ordered_json& comparison, const ordered_json& replay) {
+  const trace::Recording& recording = subject.recording;
+  const trace::Statistics& statistics = subject.statistics;
+  ordered_json facts = {
+      {"version", REPRISE_VERSION},           {"name", subject.name},
+      {"trace", FileName(subject.path)},      {"executable", recording.process.executable},
+      {"buffers", statistics.buffers},        {"events", recording.events},
+      {"lost_events", recording.lost_events}, {"complete", recording.process.complete},
+      {"max_load", statistics.max_load},      {"requested_max_load", statistics.requested_max_load},
+      {"peak_event", statistics.peak_event}};
+  facts["maps"] = ordered_json::array();
+  for (const HeapMap& map : maps) facts["maps"].push_back(MapFacts(map));
+  facts["contenders"] = Contenders(maps, comparison);
+  facts["curves"] = Curves(subject, comparison);
+  facts["sites"] = ordered_json::array();
+  for (size_t i = 0; i < sites.rows.size(); ++i) {
+    const SiteTable::Row& row = sites.rows[i];
+    facts["sites"].push_back({{"label", names[i].label},
+                              {"short", names[i].brief},
+                              {"place", names[i].place},
+                              {"known", names[i].known},
+                              {"peak_bytes", row.peak_bytes},
+                              {"peak_blocks", row.peak_blocks},
+                              {"allocations", row.allocations},
+                              {"bytes", row.bytes},
+                              {"end_bytes", row.end_bytes}});
+  }
+  facts["threads"] = ordered_json::array();
+  for (size_t i = 0; i < recording.threads.size(); ++i) {
+    facts["threads"].push_back(ThreadName(recording, i));
+  }
+  facts["sizes"] = statistics.sizes;
+  facts["lifetimes"] = statistics.lifetimes;
+  if (!replay.is_null()) facts["replay"] = ReplayFacts(replay);
+  return facts;
+}
+
+std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites,
+                                  const std::vector<HeapMap>& maps) {
+  const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
+  std::vector<Column> columns;
+  if (maps.empty()) return columns;
+  const auto add = [&](const char* name, auto value, bool delta = false) {
+    std::vector<int64_t> values;
+    values.reserve(allocations.size());
+    for (const trace::Allocation& it : allocations) values.push_back(value(it));
+    columns.push_back(PackColumn(name, values, delta));
+  };
+  add(
+      "birth", [](const auto& it) { return static_cast<int64_t>(it.birth); }, true);
+  // 0: never freed.
+  add("lifetime", [](const auto& it) {
+    return it.death == trace::kNever ? 0 : static_cast<int64_t>(it.death - it.birth);
+  });
+  add("size", [](const auto& it) { return static_cast<int64_t>(it.size); });
+  for (size_t i = 0; i < maps.size(); ++i) {
+    columns.push_back(PackColumn(absl::StrCat("offset-", i), maps[i].offsets));
+  }
+  add("site", [&](const auto& it) { return int64_t{sites.Of(it.site)}; });
+  add("thread", [](const auto& it) { return int64_t{it.thread}; });
+  return columns;
+}
+
+}  // namespace reprise::cli

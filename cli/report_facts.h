@@ -1,0 +1,45 @@
+// The facts of a report as the page reads them (cli/report/data.js).
+#ifndef REPRISE_CLI_REPORT_FACTS_H_
+#define REPRISE_CLI_REPORT_FACTS_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/report_input.h"
+#include "cli/report_model.h"
+
+namespace reprise::cli {
+
+// What the reader is told of a call site.
+struct SiteName {
+  std::string label;  // everything that is known
+  std::string brief;  // the function, or module+offset
+  std::string place;  // file and line, or module; may be empty
+  bool known = false;
+};
+std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites);
+
+// Reads what `compare --json` printed: the results for the trace called `trace_name` (the file's
+// name), or the only ones. InvalidArgument when it is no such thing.
+absl::StatusOr<nlohmann::ordered_json> LoadComparison(const std::string& path,
+                                                      const std::string& trace_name);
+
+// Reads what `replay --stats` wrote. InvalidArgument when it is no such thing.
+absl::StatusOr<nlohmann::ordered_json> LoadReplayStatistics(const std::string& path);
+
+// `comparison` and `replay` may be null.
+nlohmann::ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
+                                   const std::vector<SiteName>& names,
+                                   const std::vector<HeapMap>& maps,
+                                   const nlohmann::ordered_json& comparison,
+                                   const nlohmann::ordered_json& replay);
+
+// The columns of the blocks and of each map, in the order in which the page needs them.
+std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites,
+                                  const std::vector<HeapMap>& maps);
+
+}  // namespace reprise::cli
+
+#endif  // REPRISE_CLI_REPORT_FACTS_H_

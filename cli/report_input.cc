@@ -1,0 +1,120 @@
+#include "cli/report_input.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "replay/compare.h"
+#include "replay/plan_file.h"
+#include "trace/format.h"
+#include "trace/reader.h"
+
+namespace reprise::cli {
+namespace {
+
+std::string FileName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+absl::StatusOr<HeapMap> LoadCsvPlan(const Subject& subject, const std::string& path) {
+  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(path);
+  if (!plan.ok()) return plan.status();
+  if (!plan->has_offsets) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":1: expected a column `offset`, found none"));
+  }
+  absl::flat_hash_map<std::string, const trace::CsvBuffer*> by_id;
+  for (const trace::CsvBuffer& buffer : plan->buffers) by_id.emplace(buffer.id, &buffer);
+  // The n-th allocation of the recording is the n-th birth.
+  const std::vector<trace::CsvBuffer>& buffers = subject.instance.buffers;
+  std::vector<uint32_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return buffers[a].lower < buffers[b].lower; });
+  HeapMap map{.name = FileName(path), .kind = "plan"};
+  for (const uint32_t row : order) {
+    const auto found = by_id.find(buffers[row].id);
+    if (found == by_id.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected buffer '", buffers[row].id, "', found none"));
+    }
+    if (!found->second->offset) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":", found->second->line, ": expected an offset, found none"));
+    }
+    map.offsets.push_back(*found->second->offset);
+    map.height = std::max(map.height, map.offsets.back() + buffers[row].size);
+  }
+  return map;
+}
+
+}  // namespace
+
+absl::StatusOr<Subject> LoadSubject(const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(path);
+  if (!paths.ok()) return paths.status();
+  if (paths->size() != 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": holds ", paths->size(), " traces; report them one by one"));
+  }
+  Subject subject;
+  subject.path = paths->front();
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(subject.path);
+  if (!format.ok()) return format.status();
+  if (*format == trace::Format::kCsv) {
+    absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(subject.path);
+    if (!instance.ok()) return instance.status();
+    subject.is_instance = true;
+    subject.alignment = 1;
+    subject.recording = trace::ToRecording(*instance);
+    subject.instance = *std::move(instance);
+  } else {
+    absl::StatusOr<trace::Recording> recording = trace::LoadRecording(subject.path);
+    if (!recording.ok()) return recording.status();
+    subject.recording = *std::move(recording);
+  }
+  const std::string& executable = subject.recording.process.executable;
+  subject.name = FileName(executable.empty() ? subject.path : executable);
+  trace::StatisticsBuilder builder(subject.alignment);
+  trace::ForEachEvent(subject.recording, [&](const trace::Event& event) { builder.Add(event); });
+  subject.statistics = builder.Finish(subject.recording.sites, 0);
+  return subject;
+}
+
+absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& path) {
+  if (subject.is_instance) return LoadCsvPlan(subject, path);
+  const std::string file_path = replay::PlanFor(path, subject.path);
+  const absl::StatusOr<replay::PlanFile> file = replay::PlanFile::Read(file_path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<std::vector<int64_t>> offsets = replay::PlanOffsets(*file, subject.recording);
+  if (!offsets.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(file_path, ": ", offsets.status().message()));
+  }
+  HeapMap map{.name = "plan", .kind = "plan", .detail = FileName(file_path)};
+  map.offsets = *std::move(offsets);
+  const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
+  for (size_t i = 0; i < map.offsets.size(); ++i) {
+    if (map.offsets[i] == HeapMap::kNowhere) continue;
+    const auto bytes =
+        static_cast<int64_t>(trace::BlockBytes(allocations[i].size, subject.alignment));
+    map.height = std::max(map.height, map.offsets[i] + bytes);
+  }
+  return map;
+}
+
+absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::string& name) {
+  absl::StatusOr<std::vector<replay::Allocator>> allocators = replay::ParseAllocators(name);
+  if (!allocators.ok()) return absl::FailedPreconditionError(allocators.status().message());
+  const absl::StatusOr<replay::Observation> seen =
+      replay::ObserveAllocator(subject.recording, allocators->front(), {}, {});
+  if (!seen.ok()) return seen.status();
+  HeapMap map = CompactAddresses(subject.recording, seen->addresses);
+  map.name = allocators->front().name;
+  return map;
+}
+
+}  // namespace reprise::cli

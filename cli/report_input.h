@@ -1,0 +1,40 @@
+// What a report is about: a recording or an instance, and where plans and allocators put its
+// blocks.
+#ifndef REPRISE_CLI_REPORT_INPUT_H_
+#define REPRISE_CLI_REPORT_INPUT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/report_model.h"
+#include "trace/csv.h"
+#include "trace/recording.h"
+#include "trace/statistics.h"
+
+namespace reprise::cli {
+
+struct Subject {
+  std::string path;
+  std::string name;  // for people: the program's, or the file's
+  trace::Recording recording;
+  trace::CsvInstance instance;  // only of an instance
+  bool is_instance = false;
+  uint64_t alignment = trace::kBlockAlignment;  // what blocks are rounded up to, bytes
+  trace::Statistics statistics;
+};
+
+// Reads a trace, an instance, or the one trace of a folder. FailedPrecondition when the folder has
+// several; other errors are those of the readers.
+absl::StatusOr<Subject> LoadSubject(const std::string& path);
+
+// Where the plan at `path` (a plan file, a folder of them, or for an instance a CSV with offsets)
+// puts the blocks.
+absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& path);
+
+// Where an allocator puts them: lets it perform the recording. `name` as in compare's list.
+absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::string& name);
+
+}  // namespace reprise::cli
+
+#endif  // REPRISE_CLI_REPORT_INPUT_H_

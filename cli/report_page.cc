@@ -1,0 +1,70 @@
+#include "cli/report_page.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "report_assets.h"
+
+namespace reprise::cli {
+namespace {
+
+// Text between tags; `title` comes from a file name, which may hold anything.
+std::string EscapeHtml(const std::string& text) {
+  return absl::StrReplaceAll(
+      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
+}
+
+// Inside a script element only its end tag and a comment's beginning mean something.
+std::string EscapeScript(std::string text) {
+  absl::StrReplaceAll({{"</", "<\\/"}, {"<!--", "<\\u0021--"}}, &text);
+  return text;
+}
+
+void WriteData(const Page& page, const std::function<void(std::string_view)>& write) {
+  nlohmann::ordered_json facts = page.facts;
+  facts["columns"] = nlohmann::ordered_json::array();
+  for (const Column& column : page.columns) {
+    facts["columns"].push_back({{"name", column.name},
+                                {"type", column.type},
+                                {"count", column.count},
+                                {"delta", column.delta}});
+  }
+  write("<script type=\"application/json\" id=\"facts\">");
+  write(EscapeScript(facts.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
+  write("</script>\n");
+  for (const Column& column : page.columns) {
+    write(absl::StrCat("<script type=\"text/plain\" id=\"column-", column.name, "\">"));
+    write(column.text);
+    write("</script>\n");
+  }
+}
+
+}  // namespace
+
+bool HasChart() { return !std::string_view(assets::kChartScript).empty(); }
+
+void WritePage(const Page& page, const std::function<void(std::string_view)>& write) {
+  std::string_view rest = assets::kPage;
+  while (!rest.empty()) {
+    const size_t open = rest.find("{{");
+    write(rest.substr(0, open));
+    if (open == std::string_view::npos) return;
+    const size_t close = rest.find("}}", open);
+    const std::string_view name = rest.substr(open + 2, close - open - 2);
+    rest.remove_prefix(close + 2);
+    if (name == "title") write(EscapeHtml(page.title));
+    if (name == "style") {
+      write(assets::kChartStyle);
+      write(assets::kStyle);
+    }
+    if (name == "data") WriteData(page, write);
+    if (name == "curves") write(page.fallback_curves);
+    if (name == "chart") write(assets::kChartScript);
+    if (name == "worker") write(assets::kWorker);
+    if (name == "script") write(assets::kScript);
+  }
+}
+
+}  // namespace reprise::cli

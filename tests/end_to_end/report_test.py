@@ -1,0 +1,302 @@
+"""The report in a real browser: it loads without an error, paints, and answers mouse and keyboard.
+
+Skipped where there is no chromium or no selenium (scripts/setup.sh installs both).
+"""
+
+import base64
+import os
+import pathlib
+import re
+import time
+
+from harness import SOURCE, Skip, expect, expect_equal, main
+
+GOLDEN = SOURCE / "tests" / "end_to_end" / "golden"
+PATIENCE = 30  # seconds until the page must have painted: a loaded machine is slow
+OWN_BYTES = 2 << 20  # what the page may have besides its data
+
+# Twelve buffers that lie on two levels, some of them thinner than a pixel.
+INSTANCE = "id,lower,upper,size,offset\n" + "".join(
+    f"b{i},{10 * i},{10 * i + 10 + 10 * (i % 3)},{256 << (i % 4)},{2048 * (i % 4)}\n"
+    for i in range(0, 12)
+)
+
+
+class Browser:
+    """A headless chromium that shows one page."""
+
+    def __init__(self, path, arguments=()):
+        try:
+            from selenium import webdriver
+            from selenium.webdriver.chrome.options import Options
+            from selenium.webdriver.chrome.service import Service
+        except ImportError as missing:
+            raise Skip(f"no selenium: {missing}") from missing
+        driver = pathlib.Path("/usr/bin/chromedriver")
+        if not driver.exists():
+            raise Skip("no chromium-driver")
+        options = Options()
+        for word in (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1200,1600",
+            "--force-device-scale-factor=1",
+            *arguments,
+        ):
+            options.add_argument(word)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(service=Service(str(driver)), options=options)
+        self.driver.get(path.as_uri())
+        self.wait("document.documentElement.dataset.ready === 'yes'")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.driver.quit()
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, condition):
+        end = time.monotonic() + PATIENCE
+        while not self.run(f"return Boolean({condition})"):
+            if time.monotonic() > end:
+                raise AssertionError(f"{condition}: not within {PATIENCE} s; {self.complaints()}")
+            time.sleep(0.02)
+
+    def complaints(self):
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def settle(self):
+        """Until every map shows what is in view."""
+        self.wait("repriseReport.maps.every((map) => !map.busy && !map.stale && !map.frame)")
+
+
+def record(bench):
+    """A trace, its plan, and a report of both."""
+    bench.record(["/usr/bin/sqlite3", ":memory:", "select 1;"], expected=0)
+    bench.plan()
+    page = bench.work / "out.html"
+    recording, plan = bench.scratch / "recording", bench.scratch / "plan"
+    compared = bench.run(
+        *(bench.reprise, "compare", recording, "--plan", plan, "--json"), expected=0
+    )
+    (bench.work / "compared.json").write_bytes(compared.stdout)
+    bench.run(
+        *(bench.reprise, "report", recording, "--plan", plan, "-o", page),
+        *("--compare", bench.work / "compared.json"),
+        expected=0,
+    )
+    return page
+
+
+def page(bench):
+    """A recorded program: maps, curves and tables are there, and nothing comes from outside."""
+    path = record(bench)
+    text = path.read_text()
+    data = sum(len(it) for it in re.findall(r'id="(?:facts|column-[^"]*)">([^<]*)', text))
+    expect(len(text) - data <= OWN_BYTES, f"{len(text) - data} bytes besides the data")
+    outside = re.findall(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//[^"'> ]+""", text)
+    expect_equal(outside, [], "references to other places")
+    with Browser(path) as browser:
+        expect_equal(browser.complaints(), [], "messages of the browser")
+        facts = browser.run("return repriseReport.facts")
+        expect_equal([it["kind"] for it in facts["maps"]], ["allocator", "plan"], "maps")
+        info = bench.info()
+        for name in ("buffers", "events", "max_load"):
+            expect_equal(facts[name], info[name], name)
+        for name in ("firstPaint", "allPainted"):
+            expect(browser.run(f"return repriseReport.measured.{name}") > 0, f"no {name}")
+        colours = browser.run(PIXELS_OF_FIRST_MAP)
+        expect(colours["covered"] > 1000, f"the map is empty: {colours}")
+        expect(browser.run("return document.querySelectorAll('#sites tbody tr').length") > 0, "sites")
+        rows = browser.run("return document.querySelectorAll('#contenders tbody tr').length")
+        expect(rows >= 2, f"{rows} contenders")
+        expect(browser.run("return Boolean(document.querySelector('#curves canvas, #curves svg'))"),
+               "no curves")
+
+
+PIXELS_OF_FIRST_MAP = """
+  const image = repriseReport.maps[0].image;
+  const data = image.getContext('2d').getImageData(0, 0, image.width, image.height).data;
+  let covered = 0;
+  for (let i = 3; i < data.length; i += 4) covered += data[i] > 0;
+  return {covered, width: image.width, height: image.height};
+"""
+
+
+def interaction(bench):
+    """Hover, zoom, drag, keyboard, colours and themes do what they say."""
+    path = record(bench)
+    with Browser(path) as browser:
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.keys import Keys
+
+        canvas = browser.driver.find_element("css selector", "canvas.plot")
+        browser.run("arguments[0].scrollIntoView({block: 'center'})", canvas)
+        browser.settle()
+        # The block that lives longest of the larger ones, to have something to point at.
+        spot = browser.run("""
+          const map = repriseReport.maps[0], area = map.area(), image = map.image;
+          const data = image.getContext('2d').getImageData(0, 0, image.width, image.height).data;
+          for (let y = image.height - 1; y >= 0; --y) {
+            const x = image.width >> 1;
+            if (data[4 * (y * image.width + x) + 3] === 255) {
+              return [area.left + x - map.canvas.clientWidth / 2,
+                      area.top + y - map.canvas.clientHeight / 2];
+            }
+          }
+          return null;
+        """)
+        expect(spot is not None, "no block in the middle of the map")
+        x, y = (int(it) for it in spot)
+        ActionChains(browser.driver).move_to_element_with_offset(canvas, x, y).perform()
+        browser.wait("!document.querySelector('.tooltip').hidden")
+        shown = browser.run("return document.querySelector('.tooltip').innerText")
+        for word in ("size", "site", "lifetime", "thread"):
+            expect(word in shown, f"the tooltip lacks {word}: {shown!r}")
+
+        whole = browser.run("return repriseReport.view")
+        browser.driver.find_element("id", "zoom-in").click()
+        closer = browser.run("return repriseReport.view")
+        expect(closer["end"] - closer["begin"] < whole["end"] - whole["begin"], "no zoom")
+        ActionChains(browser.driver).drag_and_drop_by_offset(canvas, -60, 0).perform()
+        moved = browser.run("return repriseReport.view")
+        expect(moved["begin"] > closer["begin"], f"no drag: {closer} {moved}")
+
+        canvas.send_keys("0")
+        expect_equal(browser.run("return repriseReport.view"), whole, "the view after 0")
+        canvas.send_keys("+")
+        expect(browser.run("return repriseReport.view")["begin"] > whole["begin"], "no key zoom")
+        canvas.send_keys(Keys.ENTER)
+        browser.wait("document.querySelector('#selection dl')")
+        first = browser.run("return repriseReport.maps[0].selected.block")
+        canvas.send_keys("]")
+        browser.wait(f"repriseReport.maps[0].selected.block > {first}")
+
+        for colouring in ("site", "age", "size"):
+            browser.driver.find_element("css selector", f"[data-colouring={colouring}]").click()
+            browser.settle()
+        browser.driver.find_element("css selector", "#sites button.link").click()
+        browser.settle()
+        expect(browser.run("return !document.getElementById('focus').hidden"), "no focus on a site")
+        before = browser.run("return getComputedStyle(document.body).backgroundColor")
+        browser.driver.find_element("id", "theme").click()
+        after = browser.run("return getComputedStyle(document.body).backgroundColor")
+        expect(before != after, "the theme does not change")
+        browser.settle()
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
+def golden(bench):
+    """The map of an instance looks as it did when somebody looked at it."""
+    instance = bench.work / "golden.csv"
+    instance.write_text(INSTANCE)
+    path = bench.work / "golden.html"
+    bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", path, expected=0)
+    with Browser(path) as browser:
+        browser.settle()
+        found = browser.run("return repriseReport.maps[0].image.toDataURL('image/png')")
+        stored = GOLDEN / "report_map.png"
+        if os.environ.get("REPRISE_UPDATE_GOLDEN"):
+            stored.write_bytes(base64.b64decode(found.split(",")[1]))
+        expected = "data:image/png;base64," + base64.b64encode(stored.read_bytes()).decode()
+        different = browser.run(DIFFERENT_PIXELS, expected)
+        expect("size" not in different, f"expected {different}")
+        share = different["pixels"] / different["all"]
+        expect(share < 0.01, f"{100 * share:.1f} % of the pixels differ from {stored}")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
+DIFFERENT_PIXELS = """
+  const golden = new Image();
+  golden.src = arguments[0];
+  return golden.decode().then(() => {
+    const image = repriseReport.maps[0].image, {width, height} = image;
+    if (golden.width !== width || golden.height !== height) {
+      return {size: [golden.width, golden.height], found: [width, height]};
+    }
+    const canvas = document.createElement('canvas');
+    Object.assign(canvas, {width, height});
+    canvas.getContext('2d').drawImage(golden, 0, 0);
+    const pixels = (it) => it.getContext('2d').getImageData(0, 0, width, height).data;
+    const expected = pixels(canvas), found = pixels(image);
+    let different = 0;
+    for (let i = 0; i < expected.length; i += 4) {
+      const apart = [0, 1, 2, 3].some((part) => Math.abs(expected[i + part] - found[i + part]) > 24);
+      different += apart;
+    }
+    return {pixels: different, all: width * height};
+  });
+"""
+
+
+def narrow(bench):
+    """On a telephone nothing is wider than the screen."""
+    path = record(bench)
+    with Browser(path, ["--window-size=420,900"]) as browser:
+        wide = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
+        expect(wide[0] <= wide[1] + 1, f"the page is {wide[0]} pixels wide on {wide[1]}")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
+def without_maps(bench):
+    """An instance without a plan still makes a page, which says what is missing."""
+    instance = bench.work / "alone.csv"
+    instance.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,4\n")
+    path = bench.work / "alone.html"
+    bench.run(bench.reprise, "report", instance, "-o", path, expected=0)
+    with Browser(path) as browser:
+        expect("--plan" in browser.run("return document.body.innerText"), "no word about --plan")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
+def hostile_names(bench):
+    """Names out of files are text, never markup."""
+    instance = bench.work / "<img src=x onerror=alert(1)>.csv"
+    instance.write_text("id,lower,upper,size,offset\n</script><b>,0,2,4,0\n")
+    path = bench.work / "hostile.html"
+    bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", path, expected=0)
+    with Browser(path) as browser:
+        expect_equal(browser.run("return document.images.length"), 0, "images")
+        expect("<img" in browser.run("return document.getElementById('name').textContent"), "name")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
+def bad_input(bench):
+    """Each wrong input gives one line and exit 3, and leaves no page behind."""
+    instance = bench.work / "one.csv"
+    instance.write_text("id,lower,upper,size\na,0,2,4\n")
+    wrong = {
+        "not-json": ("{", "expected JSON"),
+        "other-json": ('{"results": [1]}', "expected what `reprise compare --json` prints"),
+    }
+    for name, (text, message) in wrong.items():
+        (bench.work / name).write_text(text)
+        outcome = bench.run(bench.reprise, "report", instance, "--compare", name, "-o", "x.html")
+        expect_equal(outcome.status, 3, name)
+        expect(message in outcome.stderr.decode(), outcome.stderr)
+    outcome = bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", "x.html")
+    expect_equal(outcome.status, 3, "plan without offsets")
+    outcome = bench.run(bench.reprise, "report", "absent", "-o", "x.html")
+    expect_equal(outcome.status, 4, "absent input")
+    outcome = bench.run(bench.reprise, "report", instance, "-o", "/nowhere/x.html")
+    expect_equal(outcome.status, 4, "absent folder")
+    expect(not (bench.work / "x.html").exists(), "a page was left behind")
+
+
+if __name__ == "__main__":
+    main(
+        {
+            "page": page,
+            "interaction": interaction,
+            "golden": golden,
+            "narrow": narrow,
+            "without_maps": without_maps,
+            "hostile_names": hostile_names,
+            "bad_input": bad_input,
+        }
+    )
