@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,8 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/compare_table.h"
 #include "replay/plan_file.h"
+#include "trace/csv.h"
+#include "trace/format.h"
 #include "trace/reader.h"
+#include "trace/statistics.h"
 
 namespace reprise::cli {
 namespace {
@@ -26,113 +31,12 @@ struct Settings {
   std::string plan;
   std::string allocators = std::string(replay::kUsualAllocators);
   std::string order = "recorded";
-  bool no_touch = false;
+  std::vector<std::string> more_allocators;  // NAME=PATH
+  int64_t runs = 1;
+  int64_t samples = 500;
+  bool touch = true;
   bool json = false;
 };
-
-// An allocator without a result, and why: not installed, or it failed.
-struct Missing {
-  std::string allocator;
-  absl::Status why;
-};
-
-// One recording, or the sum over all images of a directory.
-struct Comparison {
-  std::string trace;
-  int64_t max_load = 0;  // bytes
-  std::vector<Measurement> results;
-};
-
-ordered_json ToJson(const Measurement& it) {
-  return {{"allocator", it.allocator},
-          {"version", it.version},
-          {"library", it.object},
-          {"peak_rss", it.peak_rss},
-          {"peak_rss_absolute", it.peak_rss_absolute},
-          {"footprint", it.footprint},
-          {"address_span", it.address_span},
-          {"fragmentation", it.fragmentation},
-          {"fragmentation_percent", it.fragmentation_percent},
-          {"seconds", it.seconds},
-          {"cpu_seconds", it.cpu_seconds},
-          {"wall_seconds", it.wall_seconds},
-          {"wait_seconds", it.wait_seconds},
-          {"waits", it.waits},
-          {"page_faults", it.page_faults},
-          {"operations", it.operations},
-          {"nanoseconds_per_operation",
-           it.operations > 0 ? 1e9 * it.seconds / static_cast<double>(it.operations) : 0.0},
-          {"failures", it.failures},
-          {"threads", it.threads},
-          {"threads_shared", it.threads_shared}};
-}
-
-ordered_json ToJson(const Comparison& comparison) {
-  ordered_json json;
-  if (!comparison.trace.empty()) json["trace"] = comparison.trace;
-  json["max_load"] = comparison.max_load;
-  json["results"] = ordered_json::array();
-  for (const Measurement& result : comparison.results) json["results"].push_back(ToJson(result));
-  return json;
-}
-
-void AddTo(Measurement& sum, const Measurement& it) {
-  sum.peak_rss += it.peak_rss;
-  sum.peak_rss_absolute += it.peak_rss_absolute;
-  sum.footprint += it.footprint;
-  sum.address_span += it.address_span;
-  sum.fragmentation += it.fragmentation;
-  sum.seconds += it.seconds;
-  sum.cpu_seconds += it.cpu_seconds;
-  sum.wall_seconds += it.wall_seconds;
-  sum.wait_seconds += it.wait_seconds;
-  sum.waits += it.waits;
-  sum.page_faults += it.page_faults;
-  sum.operations += it.operations;
-  sum.failures += it.failures;
-  sum.threads += it.threads;
-  sum.threads_shared += it.threads_shared;
-}
-
-// Over all images, of the allocators that have a result for each of them.
-Comparison Sum(const std::vector<Comparison>& images) {
-  Comparison sum;
-  for (const Comparison& image : images) sum.max_load += image.max_load;
-  for (const Measurement& first : images.front().results) {
-    Measurement total = {
-        .allocator = first.allocator, .version = first.version, .object = first.object};
-    size_t found = 0;
-    for (const Comparison& image : images) {
-      for (const Measurement& result : image.results) {
-        if (result.allocator != first.allocator) continue;
-        AddTo(total, result);
-        ++found;
-      }
-    }
-    if (found != images.size()) continue;
-    if (sum.max_load > 0) {
-      total.fragmentation_percent =
-          100.0 * static_cast<double>(total.fragmentation) / static_cast<double>(sum.max_load);
-    }
-    sum.results.push_back(total);
-  }
-  return sum;
-}
-
-void PrintTable(const Comparison& comparison) {
-  absl::PrintF("max load %s\n", HumanBytes(static_cast<double>(comparison.max_load)));
-  absl::PrintF("%-20s %12s %12s %13s %10s %8s %12s\n", "allocator", "peak RSS", "footprint",
-               "fragmentation", "time", "ns/op", "page faults");
-  for (const Measurement& it : comparison.results) {
-    absl::PrintF("%-20s %12s %12s %11.1f %% %8.3f s %8.1f %12d\n",
-                 absl::StrCat(it.allocator, it.version.empty() ? "" : " ", it.version),
-                 HumanBytes(static_cast<double>(it.peak_rss)),
-                 HumanBytes(static_cast<double>(it.footprint)), it.fragmentation_percent,
-                 it.seconds,
-                 it.operations > 0 ? 1e9 * it.seconds / static_cast<double>(it.operations) : 0.0,
-                 it.page_faults);
-  }
-}
 
 // What a reader of the numbers has to know.
 void Explain(const Measurement& it) {
@@ -141,6 +45,16 @@ void Explain(const Measurement& it) {
     spdlog::warn("{} threads are alive at once; {} of the recorded threads share one",
                  it.threads_at_once, it.threads_shared);
   }
+}
+
+// A trace, or an instance as a recording.
+absl::StatusOr<trace::Recording> LoadAny(const std::string& path) {
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
+  if (!format.ok()) return format.status();
+  if (*format != trace::Format::kCsv) return trace::LoadRecording(path);
+  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path);
+  if (!instance.ok()) return instance.status();
+  return trace::ToRecording(*instance);
 }
 
 // Where the plan puts the allocations of `recording`, which was read from `trace`.
@@ -156,52 +70,149 @@ absl::StatusOr<replay::Placement> LoadPlacement(const std::string& plan, const s
   return replay::Placement{*std::move(offsets), static_cast<int64_t>(file->header().arena_bytes)};
 }
 
-// Measures one recording. An allocator that fails goes to `failed`.
+// Who is measured: an allocator, or the plan.
+struct Contender {
+  std::string name;
+  const replay::Allocator* allocator = nullptr;  // null: the plan
+};
+
+// One recording under all contenders.
+class Trial {
+ public:
+  Trial(const trace::Recording& recording, const replay::CompareOptions& options,
+        std::optional<replay::Placement> placement)
+      : recording_(recording), options_(options), placement_(std::move(placement)) {}
+
+  absl::StatusOr<Measurement> Measure(const Contender& who) const {
+    if (who.allocator != nullptr) {
+      return replay::MeasureAllocator(recording_, *who.allocator, options_);
+    }
+    return replay::MeasurePlan(recording_, placement_->offsets, placement_->arena_bytes, options_);
+  }
+
+  absl::StatusOr<replay::Observation> Observe(const Contender& who,
+                                              const std::vector<uint64_t>& events) const {
+    if (who.allocator != nullptr) {
+      return replay::ObserveAllocator(recording_, *who.allocator, options_, events);
+    }
+    return replay::ObservePlan(recording_, placement_->offsets, placement_->arena_bytes, options_,
+                               events);
+  }
+
+ private:
+  const trace::Recording& recording_;
+  const replay::CompareOptions& options_;
+  std::optional<replay::Placement> placement_;
+};
+
+// How the load stands at `events`, and how much of it was requested.
+struct LoadAt {
+  std::vector<int64_t> live, requested;  // bytes
+};
+LoadAt LoadAtEvents(const trace::Recording& recording, const std::vector<uint64_t>& events) {
+  LoadAt result;
+  int64_t live = 0, requested = 0;
+  trace::ForEachEvent(recording, [&](const trace::Event& event) {
+    // Everything below this event's index has happened.
+    while (result.live.size() < events.size() && events[result.live.size()] < event.index) {
+      result.live.push_back(live);
+      result.requested.push_back(requested);
+    }
+    const auto bytes = static_cast<int64_t>(trace::BlockBytes(event.size));
+    const auto size = static_cast<int64_t>(event.size);
+    if (event.kind == trace::EventKind::kAllocate) {
+      live += bytes;
+      requested += size;
+    } else if (event.kind == trace::EventKind::kFree ||
+               event.kind == trace::EventKind::kImpliedFree) {
+      live -= bytes;
+      requested -= size;
+    }
+  });
+  result.live.resize(events.size(), live);
+  result.requested.resize(events.size(), requested);
+  return result;
+}
+
+// Measures one recording. A contender that fails goes to `failed`.
 absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& settings,
                                       const std::vector<replay::Allocator>& allocators,
                                       const replay::CompareOptions& options,
                                       std::vector<Missing>& failed) {
-  absl::StatusOr<trace::Recording> recording = trace::LoadRecording(path);
+  absl::StatusOr<trace::Recording> recording = LoadAny(path);
   if (!recording.ok()) return recording.status();
-  Comparison comparison = {path, replay::MaxLoad(*recording), {}};
-  const auto take = [&](const std::string& name, absl::StatusOr<Measurement> result) {
-    if (absl::IsAborted(result.status())) failed.push_back({name, result.status()});
-    if (!result.ok()) return absl::IsAborted(result.status());
-    Explain(*result);
-    comparison.results.push_back(*std::move(result));
-    return true;
-  };
   std::optional<replay::Placement> placement;
+  std::vector<Contender> contenders;
+  for (const replay::Allocator& it : allocators) contenders.push_back({it.name, &it});
   if (!settings.plan.empty()) {
     absl::StatusOr<replay::Placement> loaded = LoadPlacement(settings.plan, path, *recording);
     if (!loaded.ok()) return loaded.status();
     placement = *std::move(loaded);
+    contenders.push_back({"plan"});
   }
-  for (const replay::Allocator& allocator : allocators) {
-    absl::StatusOr<Measurement> result = replay::MeasureAllocator(*recording, allocator, options);
-    if (!take(allocator.name, result)) return result.status();
+  const trace::Statistics statistics = trace::ComputeStatistics(*recording, 0);
+  Comparison comparison = {
+      .trace = path,
+      .max_load = static_cast<int64_t>(statistics.max_load),
+      .requested_max_load = static_cast<int64_t>(statistics.requested_max_load)};
+  const Trial trial(*recording, options, std::move(placement));
+  // Interleaved, so that whatever else the machine does meets all of them.
+  std::vector<std::vector<Measurement>> runs(contenders.size());
+  std::vector<bool> out(contenders.size());
+  for (int64_t run = 0; run < settings.runs; ++run) {
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      if (out[i]) continue;
+      absl::StatusOr<Measurement> measured = trial.Measure(contenders[i]);
+      if (absl::IsAborted(measured.status())) {
+        failed.push_back({contenders[i].name, measured.status()});
+        out[i] = true;
+        continue;
+      }
+      if (!measured.ok()) return measured.status();
+      if (run == 0) Explain(*measured);
+      runs[i].push_back(*std::move(measured));
+    }
   }
-  if (!placement.has_value()) return comparison;
-  absl::StatusOr<Measurement> result = replay::MeasurePlan(
-      *recording, std::move(placement->offsets), placement->arena_bytes, options);
-  if (!take("plan", result)) return result.status();
+  const bool watch = options.order == replay::Order::kRecorded && settings.samples > 0;
+  std::vector<uint64_t> events;
+  LoadAt load;
+  if (watch) {
+    events = replay::SampleEvents(*recording, static_cast<size_t>(settings.samples));
+    load = LoadAtEvents(*recording, events);
+    comparison.events = events;
+    comparison.live = load.live;
+  }
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    if (out[i]) continue;
+    Result result = Summarize(runs[i]);
+    const bool nothing = contenders[i].allocator != nullptr && contenders[i].allocator->nothing;
+    if (watch && !nothing && !events.empty()) {
+      absl::StatusOr<replay::Observation> seen = trial.Observe(contenders[i], events);
+      if (!seen.ok()) return seen.status();
+      seen->addresses = {};
+      const auto peak = std::lower_bound(events.begin(), events.end(), statistics.peak_event);
+      replay::Decompose(result.median, *seen, statistics.peak_event,
+                        load.requested[static_cast<size_t>(peak - events.begin())]);
+      result.observation = *std::move(seen);
+    }
+    comparison.results.push_back(std::move(result));
+  }
   return comparison;
 }
 
-ordered_json ToJson(const std::vector<Missing>& missing) {
-  ordered_json json = ordered_json::array();
-  for (const Missing& it : missing) {
-    json.push_back({{"allocator", it.allocator}, {"reason", std::string(it.why.message())}});
-  }
-  return json;
-}
-
 absl::StatusOr<int> Compare(const Settings& settings) {
-  absl::StatusOr<std::vector<replay::Allocator>> wanted =
-      replay::ParseAllocators(settings.allocators);
+  std::string list = settings.allocators;
+  for (const std::string& one : settings.more_allocators) {
+    if (one.find('=') == std::string::npos) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("--allocator: expected NAME=LIBRARY.so, found ", one));
+    }
+    absl::StrAppend(&list, ",", one);
+  }
+  absl::StatusOr<std::vector<replay::Allocator>> wanted = replay::ParseAllocators(list);
   if (!wanted.ok()) return absl::FailedPreconditionError(wanted.status().message());
   replay::CompareOptions options;
-  options.touch = !settings.no_touch;
+  options.touch = settings.touch;
   if (settings.order != "recorded") options.order = replay::Order::kDependencies;
   absl::StatusOr<std::string> player = replay::FindPlayer();
   if (!player.ok()) return absl::UnavailableError(player.status().message());
@@ -233,7 +244,13 @@ absl::StatusOr<int> Compare(const Settings& settings) {
   for (const Missing& it : failed) spdlog::error("{}", std::string(it.why.message()));
 
   const bool folder = images.size() > 1 || images.front().trace != settings.trace;
-  const Comparison whole = folder ? Sum(images) : images.front();
+  Comparison whole = Sum(images);
+  if (folder) {
+    // Series belong to one recording each: they stand under `images`.
+    whole.trace.clear();
+    whole.events.clear();
+    for (Result& result : whole.results) result.observation = {};
+  }
   if (settings.json) {
     ordered_json json = ToJson(whole);
     if (!skipped.empty()) json["skipped"] = ToJson(skipped);
@@ -268,7 +285,21 @@ void AddCompare(CLI::App& app, Run& run) {
                    "only a free waits for its allocation")
       ->check(CLI::IsMember({"recorded", "dependencies"}))
       ->capture_default_str();
-  command->add_flag("--no-touch", settings->no_touch, "do not write to the blocks");
+  command
+      ->add_option("--allocator", settings->more_allocators,
+                   "NAME=LIBRARY.so: one more; may be given again")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--runs", settings->runs, "measure so often, interleaved; medians are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--samples", settings->samples,
+                   "look at resident memory so often, in a run of its own; 0: not at all")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  command->add_flag("--touch,!--no-touch", settings->touch,
+                    "write to every page of the blocks (the default), or do not");
   command->add_flag("--json", settings->json, "one JSON object on standard output");
   command->callback([settings, &run] {
     run = [settings] {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "replay/compare.h"
@@ -90,6 +91,36 @@ TEST_P(PlayerTest, EveryKindOfAllocation) {
   EXPECT_EQ(result->operations, 9);
 }
 
+TEST_P(PlayerTest, AnObservationTellsWhereBlocksLieAndHowMemoryGrows) {
+  const trace::Recording recording = RandomRecording(5, 4, 4000);
+  const std::vector<uint64_t> events = SampleEvents(recording, 20);
+  ASSERT_TRUE(std::is_sorted(events.begin(), events.end()));
+  const absl::StatusOr<Observation> seen =
+      ObserveAllocator(recording, Named(GetParam()), {}, events);
+  if (absl::IsNotFound(seen.status())) GTEST_SKIP() << seen.status().message();
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  ASSERT_EQ(seen->addresses.size(), recording.allocations.size());
+  ASSERT_EQ(seen->resident.size(), events.size());
+  // Blocks that live together do not overlap.
+  for (const uint64_t event : events) {
+    std::vector<std::pair<uint64_t, uint64_t>> live;
+    int64_t requested = 0;
+    for (size_t i = 0; i < recording.allocations.size(); ++i) {
+      const trace::Allocation& it = recording.allocations[i];
+      if (it.birth > event || it.death <= event) continue;
+      live.emplace_back(seen->addresses[i], seen->addresses[i] + it.size);
+      requested += static_cast<int64_t>(it.size);
+    }
+    std::sort(live.begin(), live.end());
+    for (size_t i = 1; i < live.size(); ++i) EXPECT_LE(live[i - 1].second, live[i].first);
+    // The old block of a realloc is still there at the event at which the recording frees it.
+    const size_t at =
+        static_cast<size_t>(std::lower_bound(events.begin(), events.end(), event) - events.begin());
+    EXPECT_GE(seen->usable[at], requested);
+  }
+  EXPECT_TRUE(std::is_sorted(seen->footprint.begin(), seen->footprint.end()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Allocators, PlayerTest,
                          testing::Values("glibc", "jemalloc", "mimalloc", "tcmalloc"));
 
@@ -110,6 +141,30 @@ TEST(CompareTest, ALibraryThatServesNothingIsNotTakenForAnAllocator) {
 TEST(CompareTest, UnknownNamesAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(ParseAllocators("glibc,malloc").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ParseAllocators("").status()));
+}
+
+TEST(CompareTest, ThePartsOfTheFootprintAddUp) {
+  RecordingMaker maker(1);
+  for (int i = 0; i < 1000; ++i) maker.Malloc(0, 100);
+  const trace::Recording& recording = maker.recording();
+  absl::StatusOr<Measurement> measured = MeasureAllocator(recording, Named("glibc"), {});
+  const absl::StatusOr<Observation> seen =
+      ObserveAllocator(recording, Named("glibc"), {}, SampleEvents(recording, 10));
+  ASSERT_TRUE(measured.ok() && seen.ok());
+  Decompose(*measured, *seen, 999, 100'000);
+  // glibc makes 112 bytes of 100, of which 104 can be used.
+  EXPECT_EQ(measured->internal_fragmentation, 4000);
+  EXPECT_EQ(measured->requested_at_peak + measured->internal_fragmentation +
+                measured->external_fragmentation,
+            measured->footprint);
+}
+
+TEST(CompareTest, EverySymbolIsTraced) {
+  const absl::StatusOr<Measurement> measured =
+      MeasureAllocator(RandomRecording(1, 1, 10), Named("glibc"), {});
+  ASSERT_TRUE(measured.ok());
+  EXPECT_EQ(measured->provenance.size(), 5u);
+  for (const auto& [symbol, object] : measured->provenance) EXPECT_EQ(object, measured->object);
 }
 
 TEST(CompareTest, AMissingPlayerIsTheSystemsFault) {

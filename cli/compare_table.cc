@@ -1,0 +1,226 @@
+#include "cli/compare_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+
+namespace reprise::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using replay::Measurement;
+
+// The fields of a measurement that vary from run to run, and add up over process images.
+constexpr int64_t Measurement::*kCounts[] = {
+    &Measurement::peak_rss,     &Measurement::peak_rss_absolute, &Measurement::footprint,
+    &Measurement::address_span, &Measurement::fragmentation,     &Measurement::waits,
+    &Measurement::page_faults,  &Measurement::operations,        &Measurement::failures,
+    &Measurement::threads,      &Measurement::threads_shared};
+constexpr double Measurement::*kTimes[] = {&Measurement::seconds, &Measurement::cpu_seconds,
+                                           &Measurement::wall_seconds, &Measurement::wait_seconds};
+
+template <typename Number>
+Number Median(std::vector<Number> values) {
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle),
+                   values.end());
+  const Number upper = values[middle];
+  if (values.size() % 2 == 1) return upper;
+  const Number lower =
+      *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle));
+  return (lower + upper) / 2;
+}
+
+double NanosecondsPerOperation(const Measurement& it) {
+  return it.operations > 0 ? 1e9 * it.seconds / static_cast<double>(it.operations) : 0.0;
+}
+
+ordered_json SeriesOf(const replay::Observation& seen) {
+  ordered_json series = {
+      {"events", seen.events}, {"rss", seen.resident}, {"footprint", seen.footprint}};
+  const bool known =
+      std::all_of(seen.usable.begin(), seen.usable.end(), [](int64_t it) { return it >= 0; });
+  if (known) series["usable"] = seen.usable;
+  return series;
+}
+
+ordered_json ToJson(const Result& result) {
+  const Measurement& it = result.median;
+  ordered_json json = {{"allocator", it.allocator},
+                       {"version", it.version},
+                       {"library", it.object},
+                       {"peak_rss", it.peak_rss},
+                       {"peak_rss_absolute", it.peak_rss_absolute},
+                       {"footprint", it.footprint},
+                       {"address_span", it.address_span},
+                       {"fragmentation", it.fragmentation},
+                       {"fragmentation_percent", it.fragmentation_percent},
+                       {"seconds", it.seconds},
+                       {"cpu_seconds", it.cpu_seconds},
+                       {"wall_seconds", it.wall_seconds},
+                       {"wait_seconds", it.wait_seconds},
+                       {"waits", it.waits},
+                       {"page_faults", it.page_faults},
+                       {"operations", it.operations},
+                       {"nanoseconds_per_operation", NanosecondsPerOperation(it)},
+                       {"failures", it.failures},
+                       {"threads", it.threads},
+                       {"threads_shared", it.threads_shared},
+                       {"runs", result.runs}};
+  if (result.runs > 1) {
+    json["seconds_range"] = {result.least_seconds, result.most_seconds};
+    json["peak_rss_range"] = {result.least_peak_rss, result.most_peak_rss};
+  }
+  if (it.requested_at_peak >= 0) json["requested_at_peak"] = it.requested_at_peak;
+  if (it.requested_at_peak >= 0 && it.external_fragmentation != -1) {
+    json["internal_fragmentation"] = it.internal_fragmentation;
+    json["external_fragmentation"] = it.external_fragmentation;
+  }
+  json["provenance"] = ordered_json::object();
+  for (const auto& [symbol, object] : it.provenance) json["provenance"][symbol] = object;
+  if (!result.observation.events.empty()) json["series"] = SeriesOf(result.observation);
+  return json;
+}
+
+void AddTo(Result& sum, const Result& it) {
+  for (const auto field : kCounts) sum.median.*field += it.median.*field;
+  for (const auto field : kTimes) sum.median.*field += it.median.*field;
+  sum.least_seconds += it.least_seconds;
+  sum.most_seconds += it.most_seconds;
+  sum.least_peak_rss += it.least_peak_rss;
+  sum.most_peak_rss += it.most_peak_rss;
+  sum.runs = it.runs;
+}
+
+}  // namespace
+
+Result Summarize(const std::vector<Measurement>& runs) {
+  Result result;
+  result.median = runs.front();
+  result.runs = static_cast<int64_t>(runs.size());
+  for (const auto field : kCounts) {
+    std::vector<int64_t> values;
+    for (const Measurement& run : runs) values.push_back(run.*field);
+    result.median.*field = Median(std::move(values));
+  }
+  for (const auto field : kTimes) {
+    std::vector<double> values;
+    for (const Measurement& run : runs) values.push_back(run.*field);
+    result.median.*field = Median(std::move(values));
+  }
+  const auto by_seconds = [](const auto& a, const auto& b) { return a.seconds < b.seconds; };
+  const auto by_rss = [](const auto& a, const auto& b) { return a.peak_rss < b.peak_rss; };
+  const auto [fast, slow] = std::minmax_element(runs.begin(), runs.end(), by_seconds);
+  const auto [small, large] = std::minmax_element(runs.begin(), runs.end(), by_rss);
+  result.least_seconds = fast->seconds;
+  result.most_seconds = slow->seconds;
+  result.least_peak_rss = small->peak_rss;
+  result.most_peak_rss = large->peak_rss;
+  return result;
+}
+
+Comparison Sum(const std::vector<Comparison>& images) {
+  if (images.size() == 1) return images.front();
+  Comparison sum;
+  for (const Comparison& image : images) {
+    sum.max_load += image.max_load;
+    sum.requested_max_load += image.requested_max_load;
+  }
+  for (const Result& first : images.front().results) {
+    Result total;
+    total.median = {.allocator = first.median.allocator,
+                    .version = first.median.version,
+                    .object = first.median.object,
+                    .provenance = first.median.provenance};
+    size_t found = 0;
+    bool decomposed = true;
+    int64_t requested = 0, internal = 0, external = 0;
+    for (const Comparison& image : images) {
+      for (const Result& result : image.results) {
+        if (result.median.allocator != first.median.allocator) continue;
+        AddTo(total, result);
+        decomposed &= result.median.external_fragmentation != -1;
+        requested += result.median.requested_at_peak;
+        internal += result.median.internal_fragmentation;
+        external += result.median.external_fragmentation;
+        ++found;
+      }
+    }
+    if (found != images.size()) continue;
+    if (decomposed) {
+      total.median.requested_at_peak = requested;
+      total.median.internal_fragmentation = internal;
+      total.median.external_fragmentation = external;
+    }
+    if (sum.max_load > 0) {
+      total.median.fragmentation_percent = 100.0 * static_cast<double>(total.median.fragmentation) /
+                                           static_cast<double>(sum.max_load);
+    }
+    sum.results.push_back(std::move(total));
+  }
+  return sum;
+}
+
+ordered_json ToJson(const Comparison& comparison) {
+  ordered_json json;
+  if (!comparison.trace.empty()) json["trace"] = comparison.trace;
+  json["max_load"] = comparison.max_load;
+  json["requested_max_load"] = comparison.requested_max_load;
+  json["results"] = ordered_json::array();
+  for (const Result& result : comparison.results) json["results"].push_back(ToJson(result));
+  if (!comparison.events.empty()) {
+    json["live"] = {{"events", comparison.events}, {"bytes", comparison.live}};
+  }
+  return json;
+}
+
+ordered_json ToJson(const std::vector<Missing>& missing) {
+  ordered_json json = ordered_json::array();
+  for (const Missing& it : missing) {
+    json.push_back({{"allocator", it.allocator}, {"reason", std::string(it.why.message())}});
+  }
+  return json;
+}
+
+void PrintTable(const Comparison& comparison) {
+  bool parts = true;
+  int64_t waits = 0, most_runs = 1;
+  for (const Result& it : comparison.results) {
+    parts &= it.median.external_fragmentation != -1 || it.median.allocator == "nothing";
+    waits += it.median.waits;
+    most_runs = std::max(most_runs, it.runs);
+  }
+  const auto bytes = [](int64_t value) { return HumanBytes(static_cast<double>(value)); };
+  absl::PrintF("max load %s\n", bytes(comparison.max_load));
+  absl::PrintF("%-20s %12s %12s %13s", "allocator", "peak RSS", "footprint", "fragmentation");
+  if (parts) absl::PrintF(" %12s %12s", "in blocks", "between");
+  absl::PrintF(" %10s %8s %12s", "time", "ns/op", "page faults");
+  absl::PrintF("%s\n", waits > 0 ? "      waits" : "");
+  for (const Result& result : comparison.results) {
+    const Measurement& it = result.median;
+    absl::PrintF("%-20s %12s %12s %11.1f %%",
+                 absl::StrCat(it.allocator, it.version.empty() ? "" : " ", it.version),
+                 bytes(it.peak_rss), bytes(it.footprint), it.fragmentation_percent);
+    const bool known = it.external_fragmentation != -1;
+    if (parts) {
+      absl::PrintF(" %12s %12s", known ? bytes(it.internal_fragmentation) : "-",
+                   known ? bytes(it.external_fragmentation) : "-");
+    }
+    absl::PrintF(" %8.3f s %8.1f %12d", it.seconds, NanosecondsPerOperation(it), it.page_faults);
+    if (waits > 0) absl::PrintF(" %10d", it.waits);
+    absl::PrintF("\n");
+  }
+  if (most_runs > 1) {
+    absl::PrintF("medians of %d runs, interleaved; time between the fastest and the slowest:",
+                 most_runs);
+    for (const Result& it : comparison.results) {
+      absl::PrintF(" %s %.3f-%.3f s", it.median.allocator, it.least_seconds, it.most_seconds);
+    }
+    absl::PrintF("\n");
+  }
+}
+
+}  // namespace reprise::cli
