@@ -13,12 +13,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/spool_drainer.h"
 
 namespace reprise::cli {
 namespace {
@@ -125,7 +127,8 @@ void PassOn(int signal, siginfo_t* info, void*) {
 }
 
 absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& path,
-                               const std::string& library, const std::string& session) {
+                               const std::string& library, const std::string& session,
+                               Registry* registry) {
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
   child_process = 0;
@@ -148,6 +151,8 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   }
   child_process = child;
   close(pipe_ends[1]);
+  std::optional<SpoolDrainer> drainer;
+  if (!request.output.empty()) drainer.emplace(registry, request.output);
   int error = 0;
   const bool failed = read(pipe_ends[0], &error, sizeof(error)) == sizeof(error);
   close(pipe_ends[0]);
@@ -164,24 +169,26 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// What the images left in the session directory.
-absl::Status Collect(const std::string& session, LaunchResult& result) {
+absl::StatusOr<Registry*> MapRegistry(const std::string& session) {
   const std::string path = session + "/registry";
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return SystemError(errno, path);
-  void* mapped = mmap(nullptr, interpose::kRegistryBytes, PROT_READ, MAP_SHARED, fd, 0);
+  void* mapped =
+      mmap(nullptr, interpose::kRegistryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (mapped == MAP_FAILED) return SystemError(errno, path);
-  const auto* registry = static_cast<const Registry*>(mapped);
-  const uint32_t count = std::min(registry->images, interpose::kMaxImages);
+  return static_cast<Registry*>(mapped);
+}
+
+// What the images left in the session directory.
+void Collect(const std::string& session, const Registry& registry, LaunchResult& result) {
+  const uint32_t count = std::min(registry.images, interpose::kMaxImages);
   for (uint32_t i = 0; i < count; ++i) {
-    result.images.push_back(registry->image[i]);
+    result.images.push_back(registry.image[i]);
     std::ifstream file(absl::StrCat(session, "/counters.", i), std::ios::binary);
     result.counters.emplace_back(std::istreambuf_iterator<char>(file),
                                  std::istreambuf_iterator<char>());
   }
-  munmap(mapped, interpose::kRegistryBytes);
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -198,11 +205,14 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
     std::error_code ignored;
     fs::remove_all(*session, ignored);
   };
+  const absl::StatusOr<Registry*> registry = MapRegistry(*session);
+  if (!registry.ok()) return registry.status();
+  const absl::Cleanup unmap = [&] { munmap(*registry, interpose::kRegistryBytes); };
   LaunchResult result;
-  const absl::StatusOr<int> code = RunAndWait(request, *path, *library, *session);
+  const absl::StatusOr<int> code = RunAndWait(request, *path, *library, *session, *registry);
   if (!code.ok()) return code.status();
   result.exit_code = *code;
-  if (absl::Status status = Collect(*session, result); !status.ok()) return status;
+  Collect(*session, **registry, result);
   return result;
 }
 

@@ -1,10 +1,8 @@
 #include "interpose/recorder.h"
 
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/single_threaded.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
@@ -19,6 +17,7 @@ using trace::kSpoolAddressShift;
 using trace::kSpoolChunkBytes;
 using trace::kSpoolChunkMagic;
 using trace::kSpoolChunksOffset;
+using trace::kSpoolRing;
 using trace::SpoolChunk;
 using trace::SpoolEventKind;
 using trace::SpoolHeader;
@@ -28,20 +27,29 @@ namespace {
 
 // Memory is made sure of in steps, so that a thread with a few events costs a few pages.
 constexpr uint64_t kFirstStep = 16 << 10;
-constexpr uint64_t kStep = 64 << 10;
+constexpr uint64_t kStep = kSpoolChunkBytes;
+// More sealed chunks than this that nobody has copied need not stay in the program's memory.
+constexpr uint64_t kMaxWaiting = 2;
 constexpr uint64_t kEpochDistance = 1 << 14;  // spool_format.h
 constexpr uint64_t kSmallestSpool = 64 << 20;
-constexpr uint32_t kMaxFreeChunks = 1024;
+constexpr uint32_t kMaxRemainders = 1024;
 constexpr uint32_t kMaxModules = 512;
 constexpr uint32_t kStarvedEvents = 4096;  // lost before the disk is asked again
 
+// What a thread that ended left of its chunk.
+struct Remainder {
+  uint64_t index;
+  uint64_t used;  // bytes of events
+};
+
 struct Spool {
   SpoolHeader* header;
-  uint64_t bytes;   // of the mapping
-  uint64_t chunks;  // that fit
-  SpinLock lock;    // slow paths only, signals blocked
-  uint32_t free_count;
-  uint64_t free_chunks[kMaxFreeChunks];  // left by threads that ended
+  uint64_t bytes;    // of the mapping
+  uint64_t chunks;   // that fit
+  SpinLock lock;     // slow paths only, signals blocked
+  uint64_t serials;  // given out
+  uint32_t remainder_count;
+  Remainder remainders[kMaxRemainders];
   // Modules whose record has been written: [begin, end), most recent use is not tracked.
   uint32_t modules;
   uint64_t module_begin[kMaxModules];
@@ -120,50 +128,89 @@ void WriteThreadEvent() {
                 self.id | static_cast<uint64_t>(self.parent) << 32, self.path, self.stamp);
 }
 
+// Ends a chunk and offers it to be copied. Under the lock.
 void Seal(SpoolChunk* chunk, const char* end) {
-  chunk->bytes = end - reinterpret_cast<char*>(chunk + 1);
-  chunk->checksum = XXH3_64bits(chunk + 1, chunk->bytes);
-  // The data is safe in the file; its pages need not count as the program's memory.
-  Advise(chunk, kSpoolChunkBytes, MADV_DONTNEED);
+  __atomic_store_n(&chunk->bytes, end - reinterpret_cast<char*>(chunk + 1), __ATOMIC_RELEASE);
+  SpoolHeader* header = spool.header;
+  const uint64_t waiting =
+      header->sealed_count - __atomic_load_n(&header->copied_count, __ATOMIC_ACQUIRE);
+  // Its data is safe in the file.
+  if (waiting >= kMaxWaiting) Advise(chunk, kSpoolChunkBytes, MADV_DONTNEED);
+  // Only a chunk that was written to its end is sure to hold no reservation that nobody can see.
+  const bool whole = reinterpret_cast<char*>(chunk) + kSpoolChunkBytes == end;
+  if (waiting >= kSpoolRing || !whole) return;
+  header->sealed[header->sealed_count % kSpoolRing] = chunk->index;
+  __atomic_store_n(&header->sealed_count, header->sealed_count + 1, __ATOMIC_RELEASE);
+  __atomic_fetch_add(&process.image->seals, 1, __ATOMIC_SEQ_CST);
+  uint32_t* asleep = &process.registry->drain_asleep;
+  if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) != 0 &&
+      __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) != 0) {
+    SystemCall(SYS_futex, reinterpret_cast<long>(asleep), FUTEX_WAKE, 1);
+  }
+}
+
+// A chunk that was copied and may be written again; null when there is none. Under the lock.
+SpoolChunk* TakeDrained() {
+  SpoolHeader* header = spool.header;
+  const uint64_t count = __atomic_load_n(&header->drained_count, __ATOMIC_ACQUIRE);
+  if (header->reused_count == count) return nullptr;
+  const uint64_t index = header->drained[header->reused_count++ % kSpoolRing];
+  auto* chunk = reinterpret_cast<SpoolChunk*>(ChunkAt(index));
+  if (index >= header->chunks_used || !Populate(ChunkAt(index), kSpoolChunkBytes)) return nullptr;
+  // While the old number stands there, readers go by the copy.
+  memset(static_cast<void*>(chunk + 1), 0, kSpoolChunkBytes - sizeof(SpoolChunk));
+  chunk->bytes = 0;
+  return chunk;
+}
+
+// The chunk after the last; null when there is no memory or disk left. Under the lock.
+SpoolChunk* TakeFresh(uint64_t step) {
+  const uint64_t index = spool.header->chunks_used;
+  if (index >= spool.chunks || !Populate(ChunkAt(index), step)) return nullptr;
+  auto* chunk = reinterpret_cast<SpoolChunk*>(ChunkAt(index));
+  chunk->index = static_cast<uint32_t>(index);
+  return chunk;
+}
+
+void BeginLife(SpoolChunk* chunk) {
+  __atomic_store_n(&chunk->serial, ++spool.serials, __ATOMIC_RELEASE);
+  if (chunk->magic != 0) return;
+  __atomic_store_n(&chunk->magic, kSpoolChunkMagic, __ATOMIC_RELEASE);
+  __atomic_store_n(&spool.header->chunks_used, uint64_t{chunk->index} + 1, __ATOMIC_RELEASE);
 }
 
 // Gives the thread a chunk with room for an event and starts it with the thread's name. Under the
 // lock. False: there is no memory or disk left.
 bool TakeChunk() {
-  char* base;
+  SpoolChunk* chunk = nullptr;
   uint64_t used = 0;
-  if (spool.free_count > 0) {
-    base = ChunkAt(spool.free_chunks[--spool.free_count]);
-    used = reinterpret_cast<SpoolChunk*>(base)->reserved;  // its former owner ended here
+  uint64_t step = kSpoolChunkBytes - sizeof(SpoolChunk);
+  if (spool.remainder_count > 0) {
+    const Remainder& remainder = spool.remainders[--spool.remainder_count];
+    used = remainder.used;
+    if (step > used + kFirstStep) step = used + kFirstStep;
+    if (!Populate(ChunkAt(remainder.index), sizeof(SpoolChunk) + step)) return false;
+    chunk = reinterpret_cast<SpoolChunk*>(ChunkAt(remainder.index));
+  } else if (chunk = TakeDrained(); chunk != nullptr) {
+    BeginLife(chunk);
   } else {
-    if (spool.header->chunks_used >= spool.chunks) return false;
-    base = ChunkAt(spool.header->chunks_used);
+    // A thread with a few events costs a few pages; one that filled a chunk will fill another.
+    if (self.stamp == 0) step = kFirstStep - sizeof(SpoolChunk);
+    chunk = TakeFresh(sizeof(SpoolChunk) + step);
+    if (chunk == nullptr) return false;
+    BeginLife(chunk);
   }
-  char* cursor = base + sizeof(SpoolChunk) + used;
-  const uint64_t left = base + kSpoolChunkBytes - cursor;
-  const uint64_t step = left < kFirstStep ? left : kFirstStep;
-  if (!Populate(base, cursor + step - base)) return false;
-  self.chunk = reinterpret_cast<SpoolChunk*>(base);
-  if (self.chunk->magic == 0) {
-    const uint64_t index = spool.header->chunks_used;
-    self.chunk->index = static_cast<uint32_t>(index);
-    __atomic_store_n(&self.chunk->magic, kSpoolChunkMagic, __ATOMIC_RELEASE);
-    __atomic_store_n(&spool.header->chunks_used, index + 1, __ATOMIC_RELEASE);
-  }
-  self.cursor = cursor;
-  self.limit = cursor + step;
+  self.chunk = chunk;
+  self.life = chunk->serial;
+  self.cursor = reinterpret_cast<char*>(chunk + 1) + used;
+  self.limit = reinterpret_cast<char*>(chunk + 1) + step;
   WriteThreadEvent();
   return true;
 }
 
-// A handler sealed the chunk while the code it interrupted was writing an event there, which is
-// complete now.
-__attribute__((noinline, cold)) void SealAgain(SpoolChunk* chunk) {
-  if (chunk->bytes != 0) chunk->checksum = XXH3_64bits(chunk + 1, chunk->bytes);
-}
-
 // Where a thread's chunk stood before a reservation.
 struct Room {
+  uint64_t life;
   SpoolChunk* chunk;
   char* limit;
 };
@@ -188,22 +235,27 @@ bool Grow() {
 }
 
 // After the reservation [at, at + bytes) turned out not to fit, or to have been overtaken by a
-// handler that made room: makes room for another. What was once reserved is never given out again,
-// and whoever reserved it marks it as wasted, so that it does not matter which of the two came
-// first. False: there is no room.
+// handler that made room: makes room for another. What was once reserved is never given out again
+// in the same life of its chunk, and whoever reserved it marks it as wasted, so that it does not
+// matter which of the two came first; until it is marked, the chunk is not copied. False: there is
+// no room.
 __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint64_t bytes) {
   const SignalBlock block;
   // Behind a chunk's end lie the reservations that did not fit, even where the next chunk begins.
   constexpr uint64_t kOvershoot = 64;
-  if (before.chunk != self.chunk) {
+  if (before.life != self.life) {
     char* const old = reinterpret_cast<char*>(before.chunk);
     char* const now = reinterpret_cast<char*>(self.chunk);
-    if (old != nullptr && at >= old && at < old + kSpoolChunkBytes + kOvershoot) {
-      WasteBefore(reinterpret_cast<char*>(before.chunk + 1) + before.chunk->bytes, at, bytes);
-      SealAgain(before.chunk);
+    const bool in_now = now != nullptr && at >= now && at < now + kSpoolChunkBytes;
+    if (old != nullptr && at >= old && at < old + kSpoolChunkBytes + kOvershoot &&
+        !(in_now && now == old)) {
+      // A life that ended while we held a reservation there had no room left before it.
+      if (before.chunk->serial == before.life) {
+        WasteBefore(reinterpret_cast<char*>(before.chunk + 1) + before.chunk->bytes, at, bytes);
+      }
       if (now != nullptr) return true;
-    } else if (now != nullptr && (at < now || at >= now + kSpoolChunkBytes)) {
-      return true;  // reserved when there was no chunk
+    } else if (now != nullptr && !in_now) {
+      return true;  // reserved when there was no chunk, or behind this one's end
     }
   }
   if (self.chunk != nullptr && at + bytes <= self.limit) {
@@ -217,6 +269,7 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
   if (!room) {
     if (self.chunk != nullptr) Seal(self.chunk, self.limit);
     self.chunk = nullptr;
+    self.life = 0;
     self.cursor = self.limit = nullptr;
     room = TakeChunk();
   }
@@ -236,11 +289,11 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
     const bool epoch = __builtin_expect(stamp - before >= kEpochDistance, 0);
     const uint64_t bytes = Words * 8 + (epoch ? 16 : 0);
     // Read before the reservation: a handler that makes room in between must be noticed.
-    const Room room = {self.chunk, self.limit};
+    const Room room = {self.life, self.chunk, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(bytes);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(at + bytes > room.limit || self.chunk != room.chunk, 0)) {
+    if (__builtin_expect(at + bytes > room.limit || self.life != room.life, 0)) {
       if (self.starved > 0 && self.chunk == nullptr) {
         --self.starved;
         self.cursor = nullptr;
@@ -254,8 +307,6 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
       // A handler ran in between, and its events stand in front of ours: the distance that was
       // looked at is no longer the one a reader will see.
       Waste(at, at + bytes);
-      __atomic_signal_fence(__ATOMIC_SEQ_CST);
-      if (self.chunk != room.chunk) SealAgain(room.chunk);
       continue;
     }
     self.stamp = stamp;
@@ -264,8 +315,6 @@ inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 
       at += 16;
     }
     StoreEvent<Words>(at, Word0(kind, stamp, pointer), word1, word2);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(self.chunk != room.chunk, 0)) SealAgain(room.chunk);
     return;
   }
 }
@@ -347,6 +396,7 @@ void StopRecordingAfterFork() {
   known_bytes = 0;
   self.cursor = self.limit = nullptr;
   self.chunk = nullptr;
+  self.life = 0;
   self.stamp = 0;
 }
 
@@ -407,6 +457,7 @@ bool StartRecording() {
   header->place = process.image->place;
   header->parent_place = process.image->parent_place;
   header->start_order = process.image_number;
+  header->copies_offset = bytes;
   header->next_stamp = 1;
   header->threads = 1;
   memcpy(header->executable, process.executable, sizeof(header->executable));
@@ -432,16 +483,15 @@ void ReleaseChunk() {
   if (self.chunk == nullptr || spool.header == nullptr) return;
   const SignalBlock block;
   spool.lock.Lock();
-  char* base = reinterpret_cast<char*>(self.chunk);
-  const uint64_t used = self.cursor - (base + sizeof(SpoolChunk));
+  const uint64_t used = self.cursor - reinterpret_cast<char*>(self.chunk + 1);
   const bool full = used + sizeof(SpoolChunk) + 4096 > kSpoolChunkBytes;
-  if (full || spool.free_count == kMaxFreeChunks) {
+  if (full || spool.remainder_count == kMaxRemainders) {
     Seal(self.chunk, self.cursor < self.limit ? self.cursor : self.limit);
   } else {
-    self.chunk->reserved = used;
-    spool.free_chunks[spool.free_count++] = self.chunk->index;
+    spool.remainders[spool.remainder_count++] = {self.chunk->index, used};
   }
   self.chunk = nullptr;
+  self.life = 0;
   self.cursor = self.limit = nullptr;
   spool.lock.Unlock();
 }

@@ -15,7 +15,7 @@
 namespace reprise::interpose {
 
 inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
-inline constexpr uint64_t kSessionMagic = 0x3153534550525245;  // changes with every layout below
+inline constexpr uint64_t kSessionMagic = 0x3253534550525245;  // changes with every layout below
 inline constexpr uint32_t kMaxImages = 1 << 16;
 inline constexpr uint32_t kPathBytes = 1024;
 
@@ -52,7 +52,9 @@ struct ImageEntry {
   uint32_t unpreloadable;  // atomic: children it started that could not be preloaded
   uint32_t state;          // ImageState
   uint32_t lanes;          // replay: entries in its counters file
-  uint64_t peak_rss;       // bytes (VmHWM), taken when the image ends or execs; 0: not known
+  uint32_t seals;          // atomic: chunks of its spool that may be copied; wraps
+  uint32_t padding;
+  uint64_t peak_rss;  // bytes (VmHWM), taken when the image ends or execs; 0: not known
   char executable[kPathBytes];
   char message[256];  // one line for the launcher to say; empty: nothing to say
 };
@@ -65,9 +67,9 @@ enum ImageState : uint32_t {
 
 struct Registry {
   uint64_t magic;
-  uint32_t images;  // atomic
-  uint32_t padding;
-  ImageEntry image[];  // kMaxImages of them, in a sparse file
+  uint32_t images;        // atomic
+  uint32_t drain_asleep;  // futex: 1 while the launcher waits for sealed chunks
+  ImageEntry image[];     // kMaxImages of them, in a sparse file
 };
 
 inline constexpr uint64_t kRegistryBytes = sizeof(Registry) + kMaxImages * sizeof(ImageEntry);

@@ -22,6 +22,7 @@ struct ThreadState {
   char* limit;     // end of the part of the chunk that is backed by memory
   uint64_t stamp;  // of this thread's latest event
   trace::SpoolChunk* chunk;
+  uint64_t life;     // SpoolChunk::serial of the chunk; 0: no chunk
   uint32_t starved;  // no room was found: events to lose before it is looked for again
 
   // Replay.

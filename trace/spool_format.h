@@ -2,11 +2,18 @@
 // is lost when it is killed. A spool is raw and fast; `reprise` turns it into a compact trace.
 // Plain data only: this header is used inside the recorded process. Byte order: the machine's.
 //
-// Layout: SpoolHeader (one page) | module records | chunks of kSpoolChunkBytes each.
+// Layout: SpoolHeader (one page) | module records | chunks of kSpoolChunkBytes each | at
+// copies_offset: copies of chunks.
 // A chunk: SpoolChunk, then events in program order of the thread named by the latest kThread event
 // before them (a chunk always begins with one, and is passed on to another thread when its thread
 // ends). Word 0 of an event is never zero; while the others are being written it is a kSpoolSkip. A
 // zero word is room that was never written: readers pass over it, word by word, to the chunk's end.
+//
+// Fresh pages of a file are what recording costs most. So whoever started the process copies sealed
+// chunks to the file's end (spool_drain.h) while it runs and gives them back to be written again;
+// the process never waits for that and takes a new chunk when none came back. A chunk that was
+// given back is known by its serial number: it counts no more when there is a copy with the same
+// number.
 //
 // Word 0: bits 0..3 kind, bits 4..19 stamp modulo 2^16, bits 20..63 address >> kSpoolAddressShift.
 // A stamp is the event's place in the global order; the reader takes the value nearest to the
@@ -20,12 +27,13 @@
 namespace reprise::trace {
 
 inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535052;  // "RPSPOOL1" in little-endian bytes
-inline constexpr uint32_t kSpoolVersion = 1;
+inline constexpr uint32_t kSpoolVersion = 2;
 inline constexpr uint32_t kSpoolByteOrder = 0x01020304;
 inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
-inline constexpr uint64_t kSpoolChunkBytes = 256 << 10;
+inline constexpr uint64_t kSpoolChunkBytes = 64 << 10;
 inline constexpr uint64_t kSpoolChunksOffset = kSpoolHeaderBytes + kSpoolModuleBytes;
+inline constexpr uint32_t kSpoolRing = 64;                // chunks under way to a copy, and back
 inline constexpr uint32_t kSpoolChunkMagic = 0x4b4e4843;  // "CHNK"
 #if defined(__aarch64__)
 inline constexpr int kSpoolAddressShift = 4;  // 48-bit addresses, blocks 16-byte aligned
@@ -79,22 +87,37 @@ struct SpoolHeader {
   uint64_t parent_place;
   uint32_t start_order;
   uint32_t complete;           // 1: the process said goodbye; nothing follows
+  uint64_t copies_offset;      // bytes from the start of the file
   uint64_t module_bytes_used;  // atomic
   uint64_t chunks_used;        // atomic: chunks [0, chunks_used) may hold events
   uint64_t lost_events;        // atomic
-  uint64_t next_stamp;         // atomic: the global order; the first stamp is 1
   uint64_t unpreloadable;      // atomic
   uint32_t threads;            // atomic: thread ids given out; the main thread is 0
   char executable[1024];       // zero-terminated; cut when longer
+
+  // A line of its own: every event of a process with several threads writes it.
+  alignas(64) uint64_t next_stamp;  // atomic: the global order; the first stamp is 1
+
+  // Two rings of chunk numbers; each count only grows and is stored after what it counts. Written
+  // by the process under its lock:
+  alignas(64) uint64_t sealed_count;  // chunks that were sealed and may be copied
+  uint64_t reused_count;              // of those in `drained`, how many were taken again
+  uint32_t sealed[kSpoolRing];
+  // Written by whoever copies:
+  alignas(64) uint64_t copies;  // at copies_offset, kSpoolChunkBytes each
+  uint64_t copied_count;        // of those in `sealed`, how many were looked at
+  uint64_t drained_count;       // chunks that were copied and may be written again
+  uint32_t drained[kSpoolRing];
 };
 static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
 
+// A copy has the number and the serial number of its original.
 struct SpoolChunk {
   uint32_t magic;     // kSpoolChunkMagic; 0: never used
   uint32_t index;     // its own number
   uint64_t bytes;     // of events, set when sealed; 0: still written to
-  uint64_t checksum;  // XXH3 (64 bits) over those bytes; 0 when not sealed
-  uint64_t reserved;
+  uint64_t checksum;  // XXH3 (64 bits) over those bytes; 0: none (a copy always has one)
+  uint64_t serial;    // another one each time that the chunk is written anew; never 0
 };
 
 }  // namespace reprise::trace

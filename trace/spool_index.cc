@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace reprise::trace {
@@ -18,6 +19,8 @@ constexpr uint64_t kMaxEmptyChunks = 64;
 
 // Reallocs nest only where signal handlers do.
 constexpr size_t kMaxOpenReallocs = 16;
+
+constexpr uint64_t kNoNumber = UINT64_MAX;
 
 // A realloc whose outcome stands in another segment of the thread.
 struct OpenRealloc {
@@ -39,9 +42,9 @@ class Indexer {
       : file_(file), header_(header), recording_(recording) {}
 
   SpoolIndex Run() {
-    const uint64_t room =
-        file_.bytes().size() > kSpoolChunksOffset ? file_.bytes().size() - kSpoolChunksOffset : 0;
-    const uint64_t whole = room / kSpoolChunkBytes + (room % kSpoolChunkBytes != 0);
+    // Chunks that were written again since they were copied, or may be, count by their copies.
+    VisitCopies();
+    const uint64_t whole = WholeChunks(kSpoolChunksOffset);
     const uint64_t chunks = std::min(header_.chunks_used, whole);
     if (chunks < header_.chunks_used) {
       AddDamage(file_.bytes().size(), 0,
@@ -49,8 +52,9 @@ class Indexer {
     }
     uint64_t empty = 0;
     for (uint64_t chunk = 0; chunk < chunks && empty <= kMaxEmptyChunks; ++chunk) {
-      empty = VisitChunk(chunk) ? 0 : empty + 1;
-      file_.Release(ChunkOffset(chunk), kSpoolChunkBytes);
+      const uint64_t offset = kSpoolChunksOffset + chunk * kSpoolChunkBytes;
+      empty = VisitChunk(offset, chunk) ? 0 : empty + 1;
+      file_.Release(offset, kSpoolChunkBytes);
     }
     if (empty > kMaxEmptyChunks) {
       AddDamage(kSpoolHeaderBytes, 0, "the header counts chunks that were never started");
@@ -60,17 +64,34 @@ class Indexer {
   }
 
  private:
-  static uint64_t ChunkOffset(uint64_t chunk) {
-    return kSpoolChunksOffset + chunk * kSpoolChunkBytes;
+  // How many chunks, the last perhaps cut short, lie from `offset` to the file's end.
+  uint64_t WholeChunks(uint64_t offset) const {
+    const uint64_t room = file_.bytes().size() > offset ? file_.bytes().size() - offset : 0;
+    return room / kSpoolChunkBytes + (room % kSpoolChunkBytes != 0);
+  }
+
+  void VisitCopies() {
+    const uint64_t copies = std::min(header_.copies, WholeChunks(header_.copies_offset));
+    if (copies < header_.copies) {
+      AddDamage(file_.bytes().size(), 0,
+                absl::StrCat("the file ends before copy ", copies, " of ", header_.copies));
+    }
+    uint64_t empty = 0;
+    for (uint64_t copy = 0; copy < copies && empty <= kMaxEmptyChunks; ++copy) {
+      const uint64_t offset = header_.copies_offset + copy * kSpoolChunkBytes;
+      empty = VisitChunk(offset, kNoNumber) ? 0 : empty + 1;
+      file_.Release(offset, kSpoolChunkBytes);
+    }
+    if (empty > 0)
+      AddDamage(header_.copies_offset, 0, "the header counts copies that are not there");
   }
 
   void AddDamage(uint64_t offset, uint64_t bytes, std::string reason) {
     recording_.damage.push_back({offset, bytes, std::move(reason)});
   }
 
-  // False: the chunk was never started.
-  bool VisitChunk(uint64_t number) {
-    const uint64_t offset = ChunkOffset(number);
+  // A chunk in its place has a number; a copy tells its original's. False: it was never started.
+  bool VisitChunk(uint64_t offset, uint64_t number) {
     const uint64_t size = std::min(kSpoolChunkBytes, file_.bytes().size() - offset);
     if (size < sizeof(SpoolChunk)) {
       AddDamage(offset, size, "a chunk header is cut short");
@@ -82,20 +103,29 @@ class Indexer {
     uint64_t begin = offset + sizeof(SpoolChunk);
     uint64_t end = offset + size;
     std::string wrong;
-    if (chunk.magic != kSpoolChunkMagic || chunk.index != number) {
+    if (number != kNoNumber && chunk.serial != 0) {
+      const auto copied = copied_.find(chunk.index);
+      if (copied != copied_.end() && copied->second == chunk.serial) return true;
+    }
+    const bool is_copy = number == kNoNumber;
+    if (chunk.magic != kSpoolChunkMagic || (is_copy ? chunk.bytes == 0 : chunk.index != number)) {
       wrong = "not a chunk of this spool";
     } else if (chunk.bytes > kSpoolChunkBytes - sizeof(SpoolChunk)) {
       wrong = absl::StrCat("a chunk claims ", chunk.bytes, " bytes");
     } else if (chunk.bytes > end - begin) {
       AddDamage(end, 0, "the file ends within a chunk");
-    } else if (chunk.bytes != 0 &&
+    } else if (chunk.bytes != 0 && (chunk.checksum != 0 || is_copy) &&
                XXH3_64bits(file_.bytes().data() + begin, chunk.bytes) != chunk.checksum) {
       wrong = "the checksum of a chunk does not match";
     }
     if (chunk.bytes != 0 && chunk.bytes < end - begin) end = begin + chunk.bytes;
     // Of a chunk that cannot be trusted the events are counted, so that the loss can be told.
     VisitEvents(begin, end, chunk.bytes != 0, wrong.empty());
-    if (!wrong.empty()) AddDamage(offset, size, wrong);
+    if (!wrong.empty()) {
+      AddDamage(offset, size, wrong);
+    } else if (is_copy) {
+      copied_[chunk.index] = chunk.serial;
+    }
     return true;
   }
 
@@ -269,6 +299,7 @@ class Indexer {
   const SpoolHeader& header_;
   Recording& recording_;
   SpoolIndex index_;
+  absl::flat_hash_map<uint32_t, uint64_t> copied_;  // chunk -> serial number of its latest copy
   std::map<uint32_t, uint32_t> thread_of_id_;  // id in the spool -> index in recording_.threads
   std::vector<uint32_t> parent_id_;
   std::vector<OpenRealloc> open_, failures_;

@@ -263,6 +263,11 @@ absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recordin
   const SpoolIndex index = IndexSpool(file, *header, recording);
   Interpreter interpreter(recording, std::move(modules), index, on_event);
   Merge(file, index, interpreter);
+  absl::StatusOr<SpoolHeader> now = ReadHeader(file, path);
+  if (now.ok() && now->reused_count != header->reused_count) {
+    recording.damage.push_back(
+        {kSpoolChunksOffset, 0, "the process wrote chunks anew while they were read"});
+  }
   return absl::OkStatus();
 }
 

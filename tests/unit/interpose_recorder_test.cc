@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"
 #include "trace/reader.h"
+#include "trace/spool_drain.h"
 
 namespace reprise::interpose {
 namespace {
@@ -84,6 +86,33 @@ class RecorderTest : public testing::Test {
 };
 
 fs::path RecorderTest::directory_;
+
+// Copies chunks of the spool as the launcher does, as long as it lives, and then waits until no
+// more are under way, so that the spool can be read.
+class Draining {
+ public:
+  explicit Draining(const fs::path& output) {
+    for (const auto& entry : fs::directory_iterator(output)) {
+      auto drain = trace::SpoolDrain::Open(entry.path());
+      EXPECT_TRUE(drain.ok()) << drain.status();
+      drains_.push_back(*std::move(drain));
+    }
+    thread_ = std::thread([this] {
+      while (!stop_) copied_ += drains_.at(0).Run();
+    });
+  }
+  ~Draining() {
+    stop_ = true;
+    thread_.join();
+    EXPECT_GT(copied_, 0u);
+  }
+
+ private:
+  std::vector<trace::SpoolDrain> drains_;
+  uint64_t copied_ = 0;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
 
 TEST_F(RecorderTest, EveryKindOfCallIsThere) {
   const trace::Recording before = Read();
@@ -160,6 +189,7 @@ void* Exchange(void* argument) {
 TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) {
   constexpr int kThreads = 4;
   const trace::Recording before = Read();
+  std::optional<Draining> draining(directory_ / "out");
   std::vector<std::atomic<void*>> mailbox(64);
   std::vector<ThreadJob> jobs;
   std::vector<pthread_t> threads(kThreads);
@@ -169,6 +199,7 @@ TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) {
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   for (auto& slot : mailbox) HookFree(slot.load(), kSite);
+  draining.reset();
   const trace::Recording after = Read();
   EXPECT_EQ(after.unmatched_frees, before.unmatched_frees);
   EXPECT_EQ(after.implied_frees, before.implied_frees);
@@ -220,6 +251,7 @@ void OnSignal(int) {
 
 TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   const trace::Recording before = Read();
+  std::optional<Draining> draining(directory_ / "out");
   const Real usual = real;
   real.malloc = PoolMalloc;
   real.free = PoolFree;
@@ -237,6 +269,7 @@ TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &old, nullptr);
   real = usual;
+  draining.reset();
   const trace::Recording after = Read();
   EXPECT_EQ(after.lost_events, 0u);
   EXPECT_EQ(after.allocations.size() - before.allocations.size(), mine + handled.load());

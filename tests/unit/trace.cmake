@@ -4,7 +4,7 @@ target_link_libraries(trace_test_support PRIVATE reprise_flags reprise_sanitize
   PUBLIC reprise_trace GTest::gtest PkgConfig::xxhash)
 target_compile_definitions(trace_test_support PUBLIC REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
-foreach(name android compact csv damage format spool statistics)
+foreach(name android compact csv damage format spool spool_drain statistics)
   reprise_test(trace_${name}_test LABEL unit SOURCES trace_${name}_test.cc
                LIBRARIES trace_test_support)
 endforeach()

@@ -90,6 +90,7 @@ std::string SpoolBuilder::Bytes() const {
     SpoolChunk chunk{};
     chunk.magic = kSpoolChunkMagic;
     chunk.index = i;
+    chunk.serial = i + 1;
     const std::string& events = chunks_[i].events;
     if (chunks_[i].sealed) {
       chunk.bytes = events.size();

@@ -283,7 +283,7 @@ TEST(TraceSpool, BadChecksumIsDamageAndCounted) {
 TEST(TraceSpool, RefusesWhatItCannotRead) {
   SpoolBuilder spool;
   spool.Thread(0, 0, 0, 1, 0);
-  spool.header.version = 2;
+  spool.header.version = 3;
   const std::string path = TestPath("a.spool");
   spool.Write(path);
   EXPECT_EQ(LoadRecording(path).status().code(), absl::StatusCode::kUnimplemented);

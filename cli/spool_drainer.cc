@@ -1,0 +1,99 @@
+#include "cli/spool_drainer.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace reprise::cli {
+
+using interpose::ImageEntry;
+
+namespace {
+
+// To be woken costs the program more than to be looked after for a while: several system calls'
+// worth of its time where processors are virtual.
+constexpr std::chrono::microseconds kPause{100};
+constexpr int kPauses = 100;
+// A program wakes us when it seals a chunk; this long is waited for one that cannot (it was stopped
+// between sealing and saying so).
+constexpr timespec kPatience = {0, 200'000'000};
+
+// As the recorder names it.
+std::string SpoolPath(const std::string& output, uint32_t number, const ImageEntry& image) {
+  std::string name = image.executable;
+  name.erase(0, name.rfind('/') + 1);
+  return absl::StrFormat("%s/%05d-%s.spool", output, number, name.substr(0, 64));
+}
+
+}  // namespace
+
+SpoolDrainer::SpoolDrainer(interpose::Registry* registry, std::string output)
+    : registry_(registry), output_(std::move(output)) {
+  // Signals are the main thread's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Main(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+SpoolDrainer::~SpoolDrainer() {
+  stop_ = true;
+  __atomic_store_n(&registry_->drain_asleep, 0, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, &registry_->drain_asleep, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  thread_.join();
+}
+
+void SpoolDrainer::Main() {
+  int pauses = kPauses;
+  while (!stop_) {
+    pauses = DrainAll() > 0 ? 0 : pauses + 1;
+    if (pauses < kPauses) {
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    // Whoever seals after this line sees it, or we see what was sealed.
+    __atomic_store_n(&registry_->drain_asleep, 1, __ATOMIC_SEQ_CST);
+    if (DrainAll() > 0) {
+      pauses = 0;
+      continue;
+    }
+    if (stop_) break;
+    syscall(SYS_futex, &registry_->drain_asleep, FUTEX_WAIT, 1, &kPatience, nullptr, 0);
+  }
+  __atomic_store_n(&registry_->drain_asleep, 0, __ATOMIC_SEQ_CST);
+}
+
+void SpoolDrainer::FindImages() {
+  const uint32_t count =
+      std::min(__atomic_load_n(&registry_->images, __ATOMIC_ACQUIRE), interpose::kMaxImages);
+  for (; seen_ < count; ++seen_) unsealed_.push_back(seen_);
+  std::erase_if(unsealed_, [this](uint32_t number) {
+    const ImageEntry& image = registry_->image[number];
+    if (__atomic_load_n(&image.seals, __ATOMIC_ACQUIRE) == 0) return false;
+    absl::StatusOr<trace::SpoolDrain> drain =
+        trace::SpoolDrain::Open(SpoolPath(output_, number, image));
+    if (drain.ok()) open_.push_back({number, *std::move(drain)});
+    return true;
+  });
+}
+
+uint64_t SpoolDrainer::DrainAll() {
+  FindImages();
+  uint64_t copied = 0;
+  for (Image& image : open_) copied += image.drain.Run();
+  std::erase_if(open_, [](const Image& image) { return image.drain.Finished(); });
+  return copied;
+}
+
+}  // namespace reprise::cli
