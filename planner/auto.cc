@@ -1,3 +1,4 @@
+#include "planner/parts.h"
 #include "planner/portfolio.h"
 #include "planner/strategy.h"
 
@@ -49,16 +50,8 @@ void RunAuto(Search& search, const std::string&) {
                        {Fit::kBest, "max_load"},
                        {Fit::kBest, "size"},
                        {Fit::kBest, "area"}});
-  if (Portfolio::SuitsValleySearch(problem)) {
-    portfolio.Improve({Kind::kValley, Kind::kKernel, Kind::kValleyRelaxed, Kind::kValley,
-                       Kind::kKernel, Kind::kSampleFirstFit, Kind::kValley, Kind::kValleyRelaxed,
-                       Kind::kKernel, Kind::kSampleBestFit});
-  } else if (sweepable) {
-    portfolio.Improve({Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,
-                       Kind::kPeakSweep, Kind::kKernel, Kind::kBoxing, Kind::kKernel});
-  } else {
-    portfolio.Improve({Kind::kSampleFirstFit, Kind::kSampleBestFit});
-  }
+  if (sweepable && ImproveParts(search)) return;
+  portfolio.Improve(Portfolio::KindsFor(problem));
 }
 
 void RunIdealloc(Search& search, const std::string&) {
@@ -107,6 +100,13 @@ void RunValleySearch(Search& search, const std::string&) {
   portfolio.TryOrders({{Fit::kFirst, "size"}});
   if (!Portfolio::SuitsValleySearch(search.problem)) return;
   portfolio.Improve({Kind::kValley, Kind::kValleyRelaxed});
+}
+
+void RunBeamSearch(Search& search, const std::string&) {
+  Portfolio portfolio(search);
+  portfolio.TryOrders({{Fit::kFirst, "size"}});
+  if (search.problem.size() == 0 || !Portfolio::SuitsBeamSearch(search.problem)) return;
+  portfolio.Improve({Kind::kBeam});
 }
 
 }  // namespace reprise::planner

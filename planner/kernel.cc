@@ -1,5 +1,7 @@
 #include "planner/kernel.h"
 
+#include <utility>
+
 namespace reprise::planner {
 namespace {
 
@@ -20,6 +22,8 @@ std::vector<uint32_t> JobsThatSee(const Problem& problem, double share) {
   return jobs;
 }
 
+}  // namespace
+
 Kernel MakeKernel(const Problem& whole, std::vector<uint32_t> jobs) {
   Kernel kernel;
   kernel.jobs = std::move(jobs);
@@ -32,8 +36,6 @@ Kernel MakeKernel(const Problem& whole, std::vector<uint32_t> jobs) {
   kernel.scale = kernel.problem.unit;
   return kernel;
 }
-
-}  // namespace
 
 std::vector<Kernel> MakeKernels(const Problem& problem) {
   std::vector<Kernel> kernels;

@@ -20,6 +20,9 @@ struct Kernel {
   std::vector<uint32_t> jobs;  // of the whole problem, by job of the kernel
 };
 
+// `jobs` as a problem of their own.
+Kernel MakeKernel(const Problem& problem, std::vector<uint32_t> jobs);
+
 // Kernels of those that see 99 % of the max load to those that see half of it, without repetitions
 // and small enough for valley search.
 std::vector<Kernel> MakeKernels(const Problem& problem);

@@ -16,6 +16,12 @@ constexpr int64_t kRound = 32;
 // heavy tails, so most searches are cut short and a few run long (Luby, Sinclair, Zuckerman 1993).
 constexpr int64_t kNodes = 2000;
 
+// Partial packings of the narrowest beam search; the others follow Luby's sequence, too.
+constexpr int64_t kBeamWidth = 16;
+
+// Jobs times sections: above this a beam search takes seconds and copies too much.
+constexpr uint64_t kMostBeamCells = 1'000'000;
+
 // Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
 // time left they would only delay the end.
 constexpr double kTableSeconds = 1e-7;
@@ -33,6 +39,37 @@ Portfolio::Portfolio(Search& search) : search_(search), workers_(search.threads)
 
 bool Portfolio::SuitsValleySearch(const Problem& problem) {
   return problem.plain && problem.size() <= 20'000 && problem.sections <= 4'000;
+}
+
+bool Portfolio::SuitsBeamSearch(const Problem& problem) {
+  return problem.plain && uint64_t{problem.size()} * problem.sections <= kMostBeamCells;
+}
+
+std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
+  if (SuitsValleySearch(problem)) {
+    // Searches at the bound end it at once when they are lucky; those above it see to it that the
+    // record is good when they are not.
+    const Kind beam = SuitsBeamSearch(problem) ? Kind::kBeam : Kind::kSampleFirstFit;
+    return {Kind::kValley,
+            Kind::kValleyRelaxed,
+            beam,
+            Kind::kKernel,
+            Kind::kValleyRelaxed,
+            Kind::kValley,
+            Kind::kSampleFirstFit,
+            beam,
+            Kind::kValleyRelaxed,
+            Kind::kValley,
+            beam,
+            Kind::kValleyRelaxed,
+            Kind::kKernel,
+            Kind::kSampleBestFit};
+  }
+  if (problem.plain) {
+    return {Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,
+            Kind::kPeakSweep,      Kind::kKernel, Kind::kBoxing,        Kind::kKernel};
+  }
+  return {Kind::kSampleFirstFit, Kind::kSampleBestFit};
 }
 
 Occupancy& Portfolio::OccupancyOf(Worker& worker) {
@@ -156,6 +193,18 @@ void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& 
   }
 }
 
+void Portfolio::Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker) {
+  if (!worker.beam) worker.beam = std::make_unique<BeamSearch>(search_.problem);
+  Random random(search_.options.seed, rank);
+  if (!worker.beam->Run(capacity, random, kBeamWidth * Luby(attempt + 1),
+                        [&] { return search_.Stop(rank); })) {
+    return;
+  }
+  Addresses addresses = worker.beam->addresses();
+  const int64_t makespan = Makespan(search_.problem, addresses);
+  search_.record.Offer(std::move(addresses), makespan, "beam_search", rank);
+}
+
 void Portfolio::Improve(const std::vector<Kind>& kinds) {
   if (search_.Done() || search_.OutOfTime()) return;  // the tables below take their time
   const int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
@@ -186,6 +235,7 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
       if (kind == Kind::kKernel) attempts[i] = kernel_attempts_++;
       if (kind == Kind::kValley) attempts[i] = valley_attempts_++;
       if (kind == Kind::kValleyRelaxed) attempts[i] = relaxed_attempts_++;
+      if (kind == Kind::kBeam) attempts[i] = beam_attempts_++;
     }
     impossible_ = -1;
     ParallelFor(search_.threads, count, [&](int64_t i, int w) {
@@ -224,6 +274,9 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
           // Halfway to the record, a quarter, an eighth ...; the last just beats it.
           Valley(bound + (attempts[i] % 5 == 4 ? room : room >> (1 + attempts[i] % 5)), attempts[i],
                  rank, worker);
+          break;
+        case Kind::kBeam:
+          Beam(bound + (room >> (attempts[i] % 4)), attempts[i], rank, worker);
           break;
       }
       return true;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/beam_search.h"
 #include "planner/boxing.h"
 #include "planner/fit.h"
 #include "planner/kernel.h"
@@ -41,27 +42,34 @@ class Portfolio {
     kBoxing,
     kKernel,
     kValley,
-    kValleyRelaxed
+    kValleyRelaxed,
+    kBeam
   };
 
   // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
   // up or options.iterations attempts were made.
   void Improve(const std::vector<Kind>& kinds);
 
-  // Whether the problem is small enough for valley search.
+  // Those that suit a problem, for `auto`.
+  static std::vector<Kind> KindsFor(const Problem& problem);
+
+  // Whether the problem is small enough for valley search, for beam search.
   static bool SuitsValleySearch(const Problem& problem);
+  static bool SuitsBeamSearch(const Problem& problem);
 
  private:
   struct Worker {
     std::unique_ptr<Occupancy> occupancy;
     std::unique_ptr<PeakSweep> sweep;
     std::unique_ptr<ValleySearch> valley;
+    std::unique_ptr<BeamSearch> beam;
   };
 
   void SampleOrder(Fit fit, int64_t rank, Worker& worker);
   void SolveKernel(int64_t attempt, int64_t capacity, int64_t rank, Worker& worker);
   void NoteImpossible(int64_t capacity);
   void Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
+  void Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
   void Box(int64_t attempt, int64_t rank, Worker& worker);
@@ -79,6 +87,7 @@ class Portfolio {
   int64_t next_rank_ = 1;
   int64_t valley_attempts_ = 0;
   int64_t relaxed_attempts_ = 0;
+  int64_t beam_attempts_ = 0;
   int64_t kernel_attempts_ = 0;
   std::atomic<int64_t> impossible_{-1};  // the largest capacity shown to be too small this round
 };

@@ -35,7 +35,6 @@ bool Search::Cancelled() const {
 }
 
 double Search::SecondsLeft() const {
-  constexpr double kCheckSeconds = 1.5e-7;  // per buffer
   if (Cancelled()) return 0;
   return std::max(0.0, options.budget_seconds - seconds() - kCheckSeconds * problem.size());
 }

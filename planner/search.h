@@ -55,6 +55,9 @@ class Record {
   std::string finder_;
 };
 
+// What the check of a plan takes at most, per buffer.
+constexpr double kCheckSeconds = 1.5e-7;
+
 // One call to Solve.
 struct Search {
   const Problem& problem;

@@ -75,6 +75,9 @@ const std::vector<Strategy>& AllStrategies() {
       {{"valley_search",
         "depth-first over the skyline's lowest valley, with proofs (small problems)"},
        RunValleySearch},
+      {{"beam_search",
+        "many partial packings side by side, those that waste least (small problems)"},
+       RunBeamSearch},
   };
   return *all;
 }

@@ -123,6 +123,34 @@ TEST(SolveTest, ThreadsDoNotChangeThePlanOfAPortfolio) {
   }
 }
 
+// Parts that never meet in time are searched one by one, in slices.
+TEST(SolveTest, ThreadsDoNotChangeThePlanOfParts) {
+  Shape shape;
+  shape.buffers = 250;
+  shape.horizon = 500;
+  shape.most = 100'000;
+  Instance instance;
+  for (uint64_t part = 0; part < 3; ++part) {
+    for (Buffer b : RandomInstance(part + 7, shape).buffers) {
+      b.lower += 1000 * static_cast<int64_t>(part);
+      b.upper += 1000 * static_cast<int64_t>(part);
+      b.size *= 16 << part;  // each in units of its own
+      instance.buffers.push_back(b);
+    }
+  }
+  Options options;
+  options.iterations = 100;
+  options.budget_seconds = 1000;
+  options.threads = 1;
+  const auto one = Solve(instance, options);
+  options.threads = 3;
+  const auto three = Solve(instance, options);
+  ASSERT_TRUE(one.ok() && three.ok());
+  EXPECT_EQ(one->offsets, three->offsets);
+  EXPECT_EQ(one->strategy, three->strategy);
+  EXPECT_EQ(one->lower_bound, three->lower_bound);
+}
+
 TEST_P(StrategyTest, CancelledBeforeItStartsStillHasAPlan) {
   const std::atomic<bool> cancel = true;
   Shape shape;

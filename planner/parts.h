@@ -1,0 +1,23 @@
+// Parts of a problem that never meet in time.
+#ifndef REPRISE_PLANNER_PARTS_H_
+#define REPRISE_PLANNER_PARTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/problem.h"
+#include "planner/search.h"
+
+namespace reprise::planner {
+
+// The jobs between two times at which nothing is live, part by part in time order.
+std::vector<std::vector<uint32_t>> SplitAtZeroLoad(const Problem& problem);
+
+// Improves the record of a plain problem part by part, always the one that reaches highest: an
+// attempt at the whole must be lucky in all of them at once. Needs a record to start from. False,
+// and nothing is done, when the problem has only one part.
+bool ImproveParts(Search& search);
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_PARTS_H_
