@@ -60,6 +60,7 @@ ordered_json Summary(const GraphPlan& plan) {
           {"streams", plan.streams},
           {"unsafe_pairs", plan.unsafe_pairs},
           {"order_changed", plan.order_changed},
+          {"order_strategy", plan.order_finder},
           {"given_max_load", plan.given_max_load},
           {"order_lower_bound", plan.order_bound},
           {"order_seconds", plan.order_seconds},

@@ -14,6 +14,8 @@ struct Memory {
   uint32_t tensor = 0;  // the first of them, for messages
   int64_t lower = 0;    // addresses [lower, upper)
   int64_t upper = 0;
+  int64_t alignment = 1;
+  int64_t size = 0;             // bytes, rounded up
   bool always = false;          // persistent
   bool from_the_start = false;  // some part has no producer
   std::vector<uint32_t> writers;
@@ -153,6 +155,7 @@ class Checker {
         memory.lower = memory.upper = offsets_[t];
       }
       memory.upper = std::max(memory.upper, offsets_[t] + tensor.bytes);
+      memory.alignment = std::max(memory.alignment, tensor.alignment);
       memory.always |= tensor.persistent;
       if (tensor.producer == kNone) {
         memory.from_the_start = true;
@@ -162,9 +165,16 @@ class Checker {
       }
       for (const uint32_t consumer : tensor.consumers) memory.users.push_back(consumer);
     }
+    // Sizes count as rounded up to what all alignments are multiples of.
+    int64_t unit = 0;
+    for (const auto& [tensor, memory] : memories) {
+      if (memory.lower == memory.upper) continue;
+      unit = unit == 0 ? memory.alignment : std::min(unit, memory.alignment);
+    }
     for (auto& [tensor, memory] : memories) {
       if (memory.lower == memory.upper) continue;
-      result_.makespan = std::max(result_.makespan, memory.upper);
+      memory.size = (memory.upper - memory.lower + unit - 1) / unit * unit;
+      result_.makespan = std::max(result_.makespan, memory.lower + memory.size);
       memory.birth = memory.death = -1;
       const bool before = memory.from_the_start || memory.always;
       if (!before) {
@@ -181,8 +191,8 @@ class Checker {
   int64_t MaxLoad() const {
     std::map<int64_t, int64_t> change;
     for (const Memory& memory : memories_) {
-      change[memory.birth] += memory.upper - memory.lower;
-      change[memory.death + 1] -= memory.upper - memory.lower;
+      change[memory.birth] += memory.size;
+      change[memory.death + 1] -= memory.size;
     }
     int64_t load = 0, most = 0;
     for (const auto& [step, bytes] : change) most = std::max(most, load += bytes);

@@ -19,7 +19,8 @@ Block MakeBlock(const Flow& flow, std::span<const uint32_t> storages, uint32_t i
   block.first = static_cast<uint32_t>(members.size());
   for (const uint32_t s : storages) {
     const Storage& storage = flow.storages[s];
-    if (storage.alignment > block.alignment) {
+    // The common alignment keeps itself.
+    if (storage.alignment > std::max(block.alignment, flow.alignment)) {
       block.alignment = storage.alignment;
       block.remainder = (storage.alignment - block.size % storage.alignment) % storage.alignment;
     }

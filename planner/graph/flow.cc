@@ -273,7 +273,7 @@ absl::Status MakeStorages(const Graph& graph, Flow& flow) {
                               ": expected an offset that is a multiple of ", storage.alignment,
                               " and ends below 2^61, found ", storage.offset));
     }
-    sum += std::max(storage.bytes, storage.alignment);
+    sum += storage.bytes + storage.alignment;
     if (sum > kMost) {
       return Bad(absl::StrCat(TensorName(graph, members[i - 1].second),
                               ": expected sizes and alignments whose sum is below 2^61, found ",
@@ -341,6 +341,18 @@ absl::Status MakeGroups(const Graph& graph, Flow& flow) {
   return absl::OkStatus();
 }
 
+void RoundSizes(Flow& flow) {
+  int64_t common = kMost;
+  for (const Storage& storage : flow.storages) {
+    if (storage.bytes > 0) common = std::min(common, storage.alignment);
+  }
+  if (common == kMost) return;
+  flow.alignment = common;
+  for (Storage& storage : flow.storages) {
+    storage.bytes = (storage.bytes + common - 1) / common * common;
+  }
+}
+
 }  // namespace
 
 std::string Quoted(const Id& id) { return id.number ? id.text : absl::StrCat("'", id.text, "'"); }
@@ -355,6 +367,7 @@ absl::StatusOr<Flow> MakeFlow(const Graph& graph) {
   if (absl::Status status = MakeSequence(graph, flow); !status.ok()) return status;
   if (absl::Status status = MakeStorages(graph, flow); !status.ok()) return status;
   if (absl::Status status = MakeGroups(graph, flow); !status.ok()) return status;
+  RoundSizes(flow);
   return flow;
 }
 

@@ -31,7 +31,7 @@ struct Lists {
 // its ends is over, whatever the interleaving: it precedes another storage iff a path leads from
 // every end of the one to every start of the other.
 struct Storage {
-  int64_t bytes = 0;  // of the largest alias
+  int64_t bytes = 0;  // of the largest alias, rounded up to Flow::alignment
   int64_t alignment = 1;
   int64_t offset = kFree;
   bool persistent = false;
@@ -48,6 +48,9 @@ struct Flow {
   std::vector<uint32_t> sequence;
   bool order_given = false;  // the graph stated an order for every node: in streams or as a whole
 
+  // What every storage's alignment is a multiple of. All offsets then are multiples of it, and all
+  // sizes may as well be.
+  int64_t alignment = 1;
   std::vector<Storage> storages;
   Lists
       starts;  // per storage: nodes that write it first, each once; none: there from the beginning

@@ -85,7 +85,8 @@ absl::StatusOr<Placed> PlaceByLifetimes(const Flow& flow, const Options& options
   const auto is_default = [](const std::vector<int64_t>& values, int64_t value) {
     return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
   };
-  if (is_default(instance.alignments, 1)) instance.alignments.clear();
+  instance.alignment = flow.alignment;
+  if (is_default(instance.alignments, flow.alignment)) instance.alignments.clear();
   if (is_default(instance.fixed_offsets, Instance::kFree)) instance.fixed_offsets.clear();
 
   const absl::StatusOr<Plan> plan = Solve(instance, options);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +10,7 @@
 #include "planner/graph/check_graph.h"
 #include "planner/graph/flow.h"
 #include "planner/graph/place.h"
+#include "planner/graph/reorder.h"
 #include "planner/graph/safety.h"
 
 namespace reprise::planner::graph {
@@ -63,8 +64,12 @@ class GraphPlanner {
     plan_.seed = options_.solve.seed;
     plan_.given_max_load = Peak(flow_, flow_.sequence);
     plan_.max_load = plan_.given_max_load;
+    FindOrder();
     absl::StatusOr<Placed> placed = Place();
     if (!placed.ok()) return Named(placed.status());
+    if (plan_.order_changed && placed->makespan > plan_.given_max_load) {
+      if (absl::Status status = CompareWithGiven(*placed); !status.ok()) return Named(status);
+    }
     plan_.order = flow_.sequence;
     plan_.makespan = placed->makespan;
     plan_.lower_bound = placed->lower_bound;
@@ -86,6 +91,46 @@ class GraphPlanner {
     Options options = options_.solve;
     options.budget_seconds = std::max(0.0, options.budget_seconds - Since(start_));
     return options;
+  }
+
+  void FindOrder() {
+    std::string way = options_.order;
+    if (way == "auto") way = flow_.order_given ? "given" : "reorder";
+    if (way == "given") return;
+    const Clock::time_point start = Clock::now();
+    // Half of the time is for placing.
+    Options options = options_.solve;
+    options.budget_seconds /= way == "olla_ilp" ? 8 : 2;
+    Ordering ordering = Reorder(flow_, options);
+    if (way == "olla_ilp") {
+      options.budget_seconds = std::max(0.0, options_.solve.budget_seconds * 0.75 - Since(start));
+      ordering = OrderByIntegerProgram(flow_, options, std::move(ordering));
+    }
+    plan_.order_bound = ordering.bound;
+    plan_.order_changed = ordering.order != flow_.sequence;
+    given_ = std::exchange(flow_.sequence, std::move(ordering.order));
+    plan_.max_load = ordering.peak;
+    plan_.order_finder = ordering.finder;
+    plan_.order_seconds = Since(start);
+  }
+
+  // A lower peak in sequence may cost more where streams run in parallel: of the two plans the
+  // smaller is kept.
+  absl::Status CompareWithGiven(Placed& placed) {
+    const GraphPlan changed = plan_;
+    std::swap(flow_.sequence, given_);
+    absl::StatusOr<Placed> other = Place();
+    if (!other.ok()) return other.status();
+    if (other->makespan < placed.makespan) {
+      placed = *std::move(other);
+      plan_.max_load = plan_.given_max_load;
+      plan_.order_changed = false;
+      plan_.order_finder = "given";
+      return absl::OkStatus();
+    }
+    std::swap(flow_.sequence, given_);
+    plan_ = changed;
+    return absl::OkStatus();
   }
 
   absl::StatusOr<Placed> Place() {
@@ -171,6 +216,7 @@ class GraphPlanner {
   const GraphOptions& options_;
   Clock::time_point start_;
   Flow flow_;
+  std::vector<uint32_t> given_;  // the sequence that is not in use
   GraphPlan plan_;
 };
 

@@ -33,6 +33,7 @@ struct GraphPlan {
   std::string strategy;
   bool proven_optimal = false;  // makespan == lower_bound
   bool order_changed = false;
+  std::string order_finder = "given";
   int64_t unsafe_pairs = 0;  // of storages: tensors with memory of their own
   uint32_t streams = 0;
   double seconds = 0;         // wall-clock

@@ -1,0 +1,235 @@
+#include "planner/graph/beam.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace reprise::planner::graph {
+namespace {
+
+struct State {
+  std::vector<uint64_t> done;   // bits, of nodes
+  std::vector<uint32_t> ready;  // nodes whose predecessors are done
+  int64_t load = 0;
+  int64_t peak = 0;
+  uint64_t hash = 0;
+  uint32_t trail = kNone;  // the last node that ran, in Beam::trail_
+  uint32_t count = 0;
+};
+
+// A state's successor that is not built yet.
+struct Child {
+  uint32_t parent;
+  uint32_t node;
+  int64_t peak;
+  int64_t load;
+  uint64_t hash;
+  double rank;
+};
+
+struct Step {
+  uint32_t node;
+  uint32_t before;
+};
+
+uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+class Beam {
+ public:
+  Beam(const MemoryModel& model, const BeamOptions& options, Random& random,
+       const std::function<bool()>& stop)
+      : model_(model),
+        options_(options),
+        random_(random),
+        stop_(stop),
+        words_((model.nodes + 63) / 64) {}
+
+  BeamOutcome Run() {
+    BeamOutcome outcome;
+    layers_.resize(model_.nodes + 1);
+    State first;
+    first.done.assign(words_, 0);
+    for (uint32_t node = 0; node < model_.nodes; ++node) {
+      if (model_.predecessors[node].empty()) first.ready.push_back(node);
+    }
+    first.load = model_.initial;
+    first.peak = std::max(model_.initial, model_.floor);
+    if (first.peak >= options_.limit) return {{}, INT64_MAX, true};
+    Settle(std::move(first));
+    bool whole = true;
+    for (uint32_t size = 0; size < model_.nodes; ++size) {
+      std::vector<State> layer = std::move(layers_[size]);
+      layers_[size] = {};
+      if (layer.empty()) continue;
+      if (stop_()) return {};
+      // Forced steps brought these here from several layers: once more, the best only.
+      if (Thin(layer)) whole = false;
+      for (Child& child : Expand(layer, whole)) {
+        Settle(Apply(layer[child.parent], child.node));
+      }
+    }
+    const std::vector<State>& last = layers_[model_.nodes];
+    const auto best = std::min_element(
+        last.begin(), last.end(), [](const State& a, const State& b) { return a.peak < b.peak; });
+    outcome.exhausted = whole;
+    if (best == last.end()) return outcome;
+    outcome.peak = best->peak;
+    for (uint32_t at = best->trail; at != kNone; at = trail_[at].before) {
+      outcome.order.push_back(trail_[at].node);
+    }
+    std::reverse(outcome.order.begin(), outcome.order.end());
+    return outcome;
+  }
+
+ private:
+  bool Done(const State& state, uint32_t node) const {
+    return (state.done[node / 64] >> (node % 64)) & 1;
+  }
+
+  // What running `node` opens and then closes.
+  std::pair<int64_t, int64_t> Cost(const State& state, uint32_t node) const {
+    int64_t opened = 0, closed = 0;
+    for (const uint32_t s : model_.opens[node]) {
+      bool open = false;
+      for (const uint32_t other : model_.openers[s]) open |= Done(state, other);
+      if (!open) opened += model_.bytes[s];
+    }
+    for (const uint32_t s : model_.closes[node]) {
+      bool others = true;
+      for (const uint32_t other : model_.closers[s]) {
+        others &= other == node || Done(state, other);
+      }
+      if (others) closed += model_.bytes[s];
+    }
+    return {opened, closed};
+  }
+
+  void RunNode(State& state, uint32_t node) {
+    const auto [opened, closed] = Cost(state, node);
+    state.load += opened;
+    state.peak = std::max(state.peak, state.load);
+    state.load -= closed;
+    state.done[node / 64] |= uint64_t{1} << (node % 64);
+    state.hash ^= Mix(node);
+    ++state.count;
+    trail_.push_back({node, state.trail});
+    state.trail = static_cast<uint32_t>(trail_.size() - 1);
+    state.ready.erase(std::find(state.ready.begin(), state.ready.end(), node));
+    for (const uint32_t next : model_.successors[node]) {
+      bool ready = true;
+      for (const uint32_t before : model_.predecessors[next]) ready &= Done(state, before);
+      if (ready) state.ready.push_back(next);
+    }
+  }
+
+  State Apply(const State& parent, uint32_t node) {
+    State state = parent;
+    RunNode(state, node);
+    return state;
+  }
+
+  // Runs what may as well run at once, and puts the state where it belongs.
+  void Settle(State state) {
+    for (size_t i = 0; i < state.ready.size();) {
+      const uint32_t node = state.ready[i];
+      const auto [opened, closed] = Cost(state, node);
+      if (opened <= closed && state.load + opened <= std::max(state.peak, options_.good)) {
+        RunNode(state, node);
+        i = 0;
+      } else {
+        ++i;
+      }
+    }
+    layers_[state.count].push_back(std::move(state));
+  }
+
+  // The best states of a layer, each set once. Whether some set was left out.
+  bool Thin(std::vector<State>& layer) {
+    std::stable_sort(layer.begin(), layer.end(), [](const State& a, const State& b) {
+      return a.peak != b.peak ? a.peak < b.peak : a.load < b.load;
+    });
+    std::unordered_map<uint64_t, std::vector<size_t>> seen;
+    std::vector<State> kept;
+    for (State& state : layer) {
+      auto& same = seen[state.hash];
+      const bool known = std::any_of(same.begin(), same.end(),
+                                     [&](size_t i) { return kept[i].done == state.done; });
+      if (known) continue;
+      same.push_back(kept.size());
+      kept.push_back(std::move(state));
+    }
+    const bool left_out = kept.size() > options_.width;
+    if (left_out) kept.resize(options_.width);
+    layer = std::move(kept);
+    return left_out;
+  }
+
+  std::vector<Child> Expand(const std::vector<State>& layer, bool& whole) {
+    std::vector<Child> children;
+    for (uint32_t p = 0; p < layer.size(); ++p) {
+      for (const uint32_t node : layer[p].ready) {
+        const auto [opened, closed] = Cost(layer[p], node);
+        const int64_t peak = std::max(layer[p].peak, layer[p].load + opened);
+        if (peak >= options_.limit) continue;
+        const int64_t load = layer[p].load + opened - closed;
+        double rank = static_cast<double>(load);
+        if (options_.noise > 0) rank *= 1 + options_.noise * random_.Unit();
+        children.push_back(
+            {p, node, std::max(peak, options_.good), load, layer[p].hash ^ Mix(node), rank});
+      }
+    }
+    std::stable_sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
+      return a.peak != b.peak ? a.peak < b.peak : a.rank < b.rank;
+    });
+    // Equal hashes are nearly always equal sets; Thin looks again.
+    std::unordered_map<uint64_t, std::vector<const Child*>> seen;
+    std::vector<Child> kept;
+    for (const Child& child : children) {
+      if (kept.size() == options_.width) {
+        whole = false;
+        break;
+      }
+      auto& same = seen[child.hash];
+      if (std::any_of(same.begin(), same.end(),
+                      [&](const Child* other) { return SameSet(layer, *other, child); })) {
+        continue;
+      }
+      same.push_back(&child);
+      kept.push_back(child);
+    }
+    return kept;
+  }
+
+  static bool SameSet(const std::vector<State>& layer, const Child& a, const Child& b) {
+    const auto& x = layer[a.parent].done;
+    const auto& y = layer[b.parent].done;
+    for (size_t w = 0; w < x.size(); ++w) {
+      const uint64_t in_x = x[w] | (a.node / 64 == w ? uint64_t{1} << (a.node % 64) : 0);
+      const uint64_t in_y = y[w] | (b.node / 64 == w ? uint64_t{1} << (b.node % 64) : 0);
+      if (in_x != in_y) return false;
+    }
+    return true;
+  }
+
+  const MemoryModel& model_;
+  const BeamOptions& options_;
+  Random& random_;
+  const std::function<bool()>& stop_;
+  size_t words_;
+  std::vector<std::vector<State>> layers_;
+  std::vector<Step> trail_;
+};
+
+}  // namespace
+
+BeamOutcome SearchOrders(const MemoryModel& model, const BeamOptions& options, Random& random,
+                         const std::function<bool()>& stop) {
+  return Beam(model, options, random, stop).Run();
+}
+
+}  // namespace reprise::planner::graph

@@ -1,0 +1,33 @@
+// A lower peak by another order of execution (Steiner et al., OLLA, arXiv 2210.12924, section 2.2).
+#ifndef REPRISE_PLANNER_GRAPH_REORDER_H_
+#define REPRISE_PLANNER_GRAPH_REORDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/graph/flow.h"
+#include "planner/solve.h"
+
+namespace reprise::planner::graph {
+
+struct Ordering {
+  std::vector<uint32_t> order;  // keeps the dependencies; streams follow it
+  int64_t peak = 0;             // bytes, run in sequence
+  int64_t bound = 0;            // bytes: no order has a lower peak; 0: unknown
+  std::string finder;
+};
+
+// For graphs of any size. The given order first; then beams over sets of nodes, forwards and
+// backwards, wider and wider; in between local search: what lives at a peak step is closed before
+// or opened after it. Never worse than the given order. With options.iterations the same order for
+// the same seed; else until options.budget_seconds or a proof.
+Ordering Reorder(const Flow& flow, const Options& options);
+
+// The integer program, by COIN-OR CBC, from `start`: an order and a bound. Without CBC, and for
+// programs that are out of its reach, `start` as it is.
+Ordering OrderByIntegerProgram(const Flow& flow, const Options& options, Ordering start);
+
+}  // namespace reprise::planner::graph
+
+#endif  // REPRISE_PLANNER_GRAPH_REORDER_H_
