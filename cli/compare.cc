@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/compare_live.h"
 #include "cli/compare_table.h"
 #include "replay/plan_file.h"
 #include "trace/csv.h"
@@ -27,12 +28,14 @@ using nlohmann::ordered_json;
 using replay::Measurement;
 
 struct Settings {
+  std::vector<std::string> words;  // the trace; with `live` the program and its arguments
   std::string trace;
   std::string plan;
   std::string allocators = std::string(replay::kUsualAllocators);
   std::string order = "recorded";
   std::vector<std::string> more_allocators;  // NAME=PATH
-  int64_t runs = 1;
+  int64_t runs = 0;                          // 0: not said
+  bool live = false;
   int64_t samples = 500;
   bool touch = true;
   bool json = false;
@@ -200,7 +203,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
   return comparison;
 }
 
-absl::StatusOr<int> Compare(const Settings& settings) {
+absl::StatusOr<int> Compare(Settings settings) {
   std::string list = settings.allocators;
   for (const std::string& one : settings.more_allocators) {
     if (one.find('=') == std::string::npos) {
@@ -211,6 +214,19 @@ absl::StatusOr<int> Compare(const Settings& settings) {
   }
   absl::StatusOr<std::vector<replay::Allocator>> wanted = replay::ParseAllocators(list);
   if (!wanted.ok()) return absl::FailedPreconditionError(wanted.status().message());
+  if (settings.live) {
+    return CompareLive({.program = settings.words,
+                        .plan = settings.plan,
+                        .allocators = *std::move(wanted),
+                        .runs = settings.runs > 0 ? settings.runs : 5,
+                        .json = settings.json});
+  }
+  if (settings.words.size() != 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("expected one trace, found ", settings.words.size(), " words"));
+  }
+  settings.trace = settings.words.front();
+  settings.runs = std::max<int64_t>(settings.runs, 1);
   replay::CompareOptions options;
   options.touch = settings.touch;
   if (settings.order != "recorded") options.order = replay::Order::kDependencies;
@@ -273,7 +289,12 @@ void AddCompare(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("compare", "drive each real allocator, and a plan, with a recording");
   const auto settings = std::make_shared<Settings>();
-  command->add_option("TRACE", settings->trace, "a trace, or a directory of them")->required();
+  command
+      ->add_option("TRACE", settings->words,
+                   "a trace, or a directory of them; with --live: the program, after --")
+      ->required();
+  command->add_flag("--live", settings->live,
+                    "run the program itself under each allocator, and replay it from the plan");
   command->add_option("--plan", settings->plan, "measure this plan as well");
   command
       ->add_option("--allocators", settings->allocators,
@@ -290,9 +311,10 @@ void AddCompare(CLI::App& app, Run& run) {
                    "NAME=LIBRARY.so: one more; may be given again")
       ->expected(1)
       ->take_all();
-  command->add_option("--runs", settings->runs, "measure so often, interleaved; medians are shown")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  command
+      ->add_option("--runs", settings->runs,
+                   "measure so often, interleaved; medians are shown (1; with --live 5)")
+      ->check(CLI::Range(1, 1000));
   command
       ->add_option("--samples", settings->samples,
                    "look at resident memory so often, in a run of its own; 0: not at all")

@@ -4,6 +4,8 @@
 //
 //   reprise-player FD        the script is the open file FD; FD + 1 gets what is observed, if the
 //                            script asks for it
+//   reprise-player --run FD PROGRAM ARGUMENTS...
+//                            runs another program and prints to FD what that cost (run.h)
 //   reprise-player --probe   prints the allocator only
 //
 // Exit status: 0 = played, 3 = not a script, 4 = the system refused.
@@ -26,6 +28,7 @@
 #include "replay/player/pages.h"
 #include "replay/player/play.h"
 #include "replay/player/provider.h"
+#include "replay/player/run.h"
 
 namespace reprise::replay {
 namespace {
@@ -150,6 +153,7 @@ void PlayAndPrint(const ScriptHeader* script, void* observed) {
 
 int main(int argc, char** argv) {
   using namespace reprise::replay;  // NOLINT(google-build-using-namespace)
+  if (argc > 3 && strcmp(argv[1], "--run") == 0) return RunProgram(argv + 3, atoi(argv[2]));
   if (argc != 2) Die(2, "started by `reprise compare`");
   WithoutRandomAddresses(argv);
   if (strcmp(argv[1], "--probe") != 0) {

@@ -1,0 +1,279 @@
+#include "cli/compare_live.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/program.h"
+#include "replay/live.h"
+#include "replay/significance.h"
+
+namespace reprise::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using replay::LiveRun;
+using replay::Spread;
+
+constexpr double kSignificant = 0.05;
+
+// Who runs the program.
+struct Contender {
+  std::string name;
+  std::string version;
+  std::string object;  // where malloc comes from, as the dynamic linker binds it
+  replay::LiveCommand command{};
+  std::string stats{};  // replay only: the file of its counters
+  std::vector<LiveRun> runs{};
+  ordered_json counters{};  // replay only: of the last run
+  std::string failure{};    // why its figures mean nothing; empty: they do
+};
+
+// What is compared, and how it is told.
+struct Measure {
+  const char* name;
+  double (*get)(const LiveRun& run);
+};
+constexpr Measure kMeasures[] = {
+    {"peak_rss", [](const LiveRun& run) { return static_cast<double>(run.peak_rss); }},
+    {"wall_seconds", [](const LiveRun& run) { return run.wall_seconds; }},
+    {"cpu_seconds", [](const LiveRun& run) { return run.cpu_seconds; }},
+    {"page_faults", [](const LiveRun& run) { return static_cast<double>(run.page_faults); }},
+};
+
+std::vector<double> Values(const Contender& who, const Measure& measure) {
+  std::vector<double> values;
+  for (const LiveRun& run : who.runs) values.push_back(measure.get(run));
+  return values;
+}
+
+// "no difference", or how many percent more or less than the first contender.
+struct Verdict {
+  double percent = 0;
+  double probability = 1;
+  bool differs() const { return probability < kSignificant; }
+};
+Verdict Against(const Contender& first, const Contender& who, const Measure& measure) {
+  const std::vector<double> base = Values(first, measure), values = Values(who, measure);
+  const double median = replay::SpreadOf(base).median;
+  Verdict verdict;
+  verdict.probability = replay::ProbabilityOfNoDifference(base, values);
+  if (median > 0) verdict.percent = 100 * (replay::SpreadOf(values).median / median - 1);
+  return verdict;
+}
+
+// All of standard input in a file without a name; -1 for a terminal.
+absl::StatusOr<int> KeepInput() {
+  if (isatty(STDIN_FILENO) == 1 || fcntl(STDIN_FILENO, F_GETFD) == -1) return -1;
+  const int file = memfd_create("reprise-live-input", MFD_CLOEXEC);
+  if (file == -1) return SystemError(errno, "standard input");
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t bytes = read(STDIN_FILENO, buffer, sizeof(buffer));
+    if (bytes == -1 && errno == EINTR) continue;
+    if (bytes == 0) return file;
+    if (bytes < 0) return SystemError(errno, "standard input");
+    for (ssize_t done = 0; done < bytes;) {
+      const ssize_t written = write(file, buffer + done, static_cast<size_t>(bytes - done));
+      if (written <= 0) return SystemError(errno, "standard input");
+      done += written;
+    }
+  }
+}
+
+absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
+                                                  const std::string& program, int input,
+                                                  const std::string& folder) {
+  std::vector<Contender> contenders;
+  for (replay::Allocator allocator : settings.allocators) {
+    if (allocator.nothing) continue;
+    const absl::Status chosen = replay::Choose(allocator, {});
+    if (absl::IsNotFound(chosen) || absl::IsAborted(chosen)) {
+      spdlog::warn("skipped: {}", std::string(chosen.message()));
+      continue;
+    }
+    if (!chosen.ok()) return chosen;
+    Contender who{.name = allocator.name, .version = "", .object = ""};
+    who.command = {.words = settings.program, .input = input};
+    if (!allocator.libraries.empty()) who.command.preload = allocator.libraries.front();
+    const absl::StatusOr<std::string> object =
+        replay::BindingOfMalloc(program, who.command.preload);
+    if (object.ok()) who.object = *object;
+    // A preload that fails silently would be measured as glibc.
+    if (object.ok() && !who.command.preload.empty()) {
+      const std::string asked = std::filesystem::path(who.command.preload).filename();
+      const std::string found = std::filesystem::path(*object).filename();
+      if (!found.starts_with(asked.substr(0, asked.find(".so")))) {
+        return absl::UnavailableError(
+            absl::StrCat(program, ": malloc comes from ", *object, ", not ", who.command.preload));
+      }
+    }
+    contenders.push_back(std::move(who));
+  }
+  if (!settings.plan.empty()) {
+    Contender who{.name = "replay", .version = REPRISE_VERSION, .object = ""};
+    who.stats = folder + "/stats.json";
+    who.command = {.words = {"/proc/self/exe", "replay", settings.plan, "--stats", who.stats, "--"},
+                   .input = input};
+    who.command.words.front() = std::filesystem::read_symlink("/proc/self/exe").string();
+    who.command.words.insert(who.command.words.end(), settings.program.begin(),
+                             settings.program.end());
+    contenders.push_back(std::move(who));
+  }
+  return contenders;
+}
+
+// Replay's own figures: memory is the program's, not its launcher's.
+void TakeCounters(Contender& who, LiveRun& run) {
+  std::ifstream file(who.stats);
+  who.counters = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!who.counters.is_object()) return;
+  run.peak_rss = who.counters.value("peak_rss", int64_t{0});
+  who.counters.erase("images");
+}
+
+void CheckRuns(std::vector<Contender>& contenders) {
+  const LiveRun& expected = contenders.front().runs.front();
+  // What a program writes differently every time says nothing.
+  bool repeats = true;
+  for (const LiveRun& run : contenders.front().runs) {
+    repeats &= run.output_hash == expected.output_hash;
+  }
+  for (Contender& who : contenders) {
+    for (const LiveRun& run : who.runs) {
+      if (run.status != expected.status) {
+        who.failure = absl::StrCat("exit status ", run.status, " instead of ", expected.status);
+      } else if (repeats && run.output_hash != expected.output_hash) {
+        who.failure = "it wrote something else to standard output";
+      }
+      if (!who.failure.empty()) break;
+    }
+  }
+}
+
+ordered_json ToJson(const std::vector<Contender>& contenders) {
+  ordered_json list = ordered_json::array();
+  for (const Contender& who : contenders) {
+    ordered_json one = {{"allocator", who.name},
+                        {"library", who.object},
+                        {"runs", who.runs.size()},
+                        {"status", who.runs.front().status}};
+    for (const Measure& measure : kMeasures) {
+      const Spread spread = replay::SpreadOf(Values(who, measure));
+      const Verdict verdict = Against(contenders.front(), who, measure);
+      one[measure.name] = spread.median;
+      ordered_json detail = {{"lower_quartile", spread.lower_quartile},
+                             {"upper_quartile", spread.upper_quartile},
+                             {"least", spread.least},
+                             {"most", spread.most}};
+      if (&who != &contenders.front()) {
+        detail["percent_against_first"] = verdict.percent;
+        detail["p"] = verdict.probability;
+        detail["differs"] = verdict.differs();
+      }
+      one[absl::StrCat(measure.name, "_spread")] = detail;
+    }
+    one["same_output"] =
+        who.runs.front().output_hash == contenders.front().runs.front().output_hash;
+    if (!who.counters.is_null()) one["replay"] = who.counters;
+    if (!who.failure.empty()) one["failure"] = who.failure;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+std::string Tell(const Verdict& verdict) {
+  if (!verdict.differs()) return "no difference";
+  return absl::StrFormat("%+.1f %%", verdict.percent);
+}
+
+void Print(const std::vector<Contender>& contenders, const LiveSettings& settings) {
+  absl::PrintF("%d runs each, interleaved: median, and the middle half of the runs\n",
+               settings.runs);
+  absl::PrintF("%-10s %24s %14s %28s %14s\n", "allocator", "peak RSS", "", "time", "");
+  for (const Contender& who : contenders) {
+    const Spread rss = replay::SpreadOf(Values(who, kMeasures[0]));
+    const Spread time = replay::SpreadOf(Values(who, kMeasures[1]));
+    const bool first = &who == &contenders.front();
+    const auto mebibytes = [](double bytes) { return bytes / (1 << 20); };
+    absl::PrintF("%-10s %6.2f MiB (%.2f - %.2f) %14s %8.3f s (%.3f - %.3f) %14s\n", who.name,
+                 mebibytes(rss.median), mebibytes(rss.lower_quartile),
+                 mebibytes(rss.upper_quartile),
+                 first ? "" : Tell(Against(contenders.front(), who, kMeasures[0])), time.median,
+                 time.lower_quartile, time.upper_quartile,
+                 first ? "" : Tell(Against(contenders.front(), who, kMeasures[1])));
+  }
+  absl::PrintF("differences are against %s; \"no difference\": p >= %.2f (Mann-Whitney)\n",
+               contenders.front().name, kSignificant);
+  // The test cannot tell less than this many runs apart, however far they lie from each other.
+  if (settings.runs < 4) absl::PrintF("with less than 4 runs no difference can be shown\n");
+  for (const Contender& who : contenders) {
+    if (!who.object.empty()) absl::PrintF("  %-10s malloc from %s\n", who.name, who.object);
+    if (who.counters.is_object() && who.counters.contains("served_percent")) {
+      absl::PrintF("  %-10s served %.3f %% of the allocations from the arena\n", who.name,
+                   who.counters["served_percent"].get<double>());
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
+  const absl::StatusOr<std::string> program = FindProgram(settings.program.front());
+  if (!program.ok()) return program.status();
+  if (absl::Status status = CheckPreloadable(*program); !status.ok()) return status;
+  const absl::StatusOr<std::string> player = replay::FindPlayer();
+  if (!player.ok()) return absl::UnavailableError(player.status().message());
+  const absl::StatusOr<int> input = KeepInput();
+  if (!input.ok()) return input.status();
+  std::string folder = (std::filesystem::temp_directory_path() / "reprise-live-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return SystemError(errno, folder);
+  const absl::Cleanup remove = [&folder] {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  };
+  absl::StatusOr<std::vector<Contender>> contenders =
+      Contenders(settings, *program, *input, folder);
+  if (!contenders.ok()) return contenders.status();
+  if (contenders->empty()) return absl::FailedPreconditionError("no allocator to compare");
+
+  // The first round only warms caches.
+  for (int64_t run = -1; run < settings.runs; ++run) {
+    for (Contender& who : *contenders) {
+      absl::StatusOr<LiveRun> measured = replay::RunLive(*player, who.command);
+      if (!measured.ok()) return measured.status();
+      if (run < 0) continue;
+      if (!who.stats.empty()) TakeCounters(who, *measured);
+      who.runs.push_back(*measured);
+    }
+  }
+  CheckRuns(*contenders);
+  bool failed = false;
+  for (const Contender& who : *contenders) {
+    if (who.failure.empty()) continue;
+    failed = true;
+    spdlog::error("{}: {}", who.name, who.failure);
+  }
+  if (settings.json) {
+    ordered_json json = {{"program", settings.program}, {"results", ToJson(*contenders)}};
+    PrintJson(json);
+  } else {
+    Print(*contenders, settings);
+  }
+  return failed ? kNo : kDone;
+}
+
+}  // namespace reprise::cli

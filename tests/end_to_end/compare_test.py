@@ -1,0 +1,85 @@
+"""`reprise compare`: a recording under every allocator, and a program under every allocator."""
+
+import json
+
+from harness import expect, expect_equal, main
+
+SQL = "create table t(a); insert into t values (1), (2); select sum(a) from t;"
+
+
+def trace(bench):
+    """Every allocator that is installed has a result, proves who it is, and has its series."""
+    bench.record(["/usr/bin/sqlite3", ":memory:", SQL], expected=0)
+    bench.plan()
+    words = ["compare", bench.scratch / "recording", "--plan", bench.scratch / "plan"]
+    text = bench.run(bench.reprise, *words, "--runs", "2", "--json", expected=0).stdout
+    compared = json.loads(text)
+    names = [it["allocator"] for it in compared["results"]]
+    expect(names[0] == "glibc" and names[-1] == "plan", names)
+    (image,) = compared["images"]
+    for result in image["results"]:
+        name = result["allocator"]
+        expect_equal(set(result["provenance"].values()), {result["library"]}, name)
+        expect(name in ("glibc", "plan") or name in result["library"], result["library"])
+        expect_equal(result["runs"], 2, "runs")
+        parts = ("requested_at_peak", "internal_fragmentation", "external_fragmentation")
+        expect_equal(sum(result[part] for part in parts), result["footprint"], f"{name}: footprint")
+        series = result["series"]
+        expect_equal(len(series["rss"]), len(series["events"]), f"{name}: series")
+        expect(max(series["rss"]) > 0, f"{name}: nothing was resident")
+        expect_equal(series["footprint"][-1], result["footprint"], f"{name}: last footprint")
+    expect_equal(max(image["live"]["bytes"]), compared["max_load"], "highest sample")
+    expect_equal(compared["max_load"], bench.info()["max_load"], "max load")
+
+
+def another_allocator(bench):
+    """`--allocator NAME=PATH` is one more; a library without malloc is not taken for one."""
+    bench.record(["/bin/true"], expected=0)
+    words = [bench.reprise, "compare", bench.scratch / "recording", "--allocators", "glibc", "--json"]
+    text = bench.run(*words, "--allocator", "wrong=libm.so.6", expected=0).stdout
+    compared = json.loads(text)
+    expect_equal([it["allocator"] for it in compared["results"]], ["glibc"], "results")
+    expect_equal([it["allocator"] for it in compared["skipped"]], ["wrong"], "skipped")
+    expect_equal(bench.run(*words, "--allocator", "nopath").status, 2, "--allocator without =")
+
+
+def live(bench):
+    """The program itself runs under each allocator and from its plan, and does the same."""
+    script = SQL.encode()
+    program = ["/usr/bin/sqlite3", ":memory:"]
+    bench.record(program, stdin=script, expected=0)
+    bench.plan()
+    words = [bench.reprise, "compare", "--live", "--plan", bench.scratch / "plan", "--runs", "2"]
+    text = bench.run(*words, "--json", "--", *program, stdin=script, expected=0).stdout
+    results = json.loads(text)["results"]
+    expect_equal(results[0]["allocator"], "glibc", "the first one")
+    expect_equal(results[-1]["allocator"], "replay", "the last one")
+    expect_equal(results[-1]["replay"]["served_percent"], 100, "served")
+    for result in results:
+        expect_equal(result["status"], 0, "status")
+        expect(result["same_output"], f"{result['allocator']} wrote something else")
+        expect(result["peak_rss"] > 0 and result["wall_seconds"] > 0, result)
+        known = result["allocator"] in ("glibc", "replay")
+        expect(known or result["allocator"] in result["library"], result["library"])
+    table = bench.run(*words, "--", *program, stdin=script, expected=0).stdout.decode()
+    expect("no difference can be shown" in table, table)
+
+
+def live_failures(bench):
+    """A program that cannot be run or preloaded is not measured."""
+    words = [bench.reprise, "compare", "--live", "--allocators", "glibc", "--runs", "1", "--"]
+    expect_equal(bench.run(*words, "no-such-program").status, 4, "no such program")
+    ended = bench.run(*words, "/bin/sh", "-c", "exit 7")
+    expect_equal(ended.status, 0, "a program that fails everywhere")
+    expect_equal(bench.run(bench.reprise, "compare", "a", "b").status, 2, "two traces")
+
+
+if __name__ == "__main__":
+    main(
+        {
+            "trace": trace,
+            "another_allocator": another_allocator,
+            "live": live,
+            "live_failures": live_failures,
+        }
+    )
