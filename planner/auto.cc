@@ -21,8 +21,8 @@ constexpr int kQuickSweeps = 15;
 void RunAuto(Search& search, const std::string&) {
   const Problem& problem = search.problem;
   Portfolio portfolio(search);
-  const bool sweepable = problem.plain && problem.size() > 0;
-  if (sweepable) {
+  if (problem.size() == 0) return RunBump(search, "bump");
+  if (problem.fixed.empty()) {
     RunSweepBestFit(search, "sweep_best_fit");
     if (search.Done()) return;
     portfolio.TryPeakSweeps(0, problem.size() > kLarge ? kQuickSweeps : 2 * PeakSweep::kStacks);
@@ -30,7 +30,7 @@ void RunAuto(Search& search, const std::string&) {
     RunFirstFitInOrder(search, "first_fit_by_max_load");
     if (search.Done()) return;
   }
-  if (sweepable && problem.size() > kLarge) {
+  if (problem.fixed.empty() && problem.size() > kLarge) {
     portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
     // Orders cost ten times the time and memory of a sweep: only where sweeps are of no use.
     const int64_t fragmentation = search.record.makespan() - problem.max_load;
@@ -50,7 +50,8 @@ void RunAuto(Search& search, const std::string&) {
                        {Fit::kBest, "max_load"},
                        {Fit::kBest, "size"},
                        {Fit::kBest, "area"}});
-  if (sweepable && ImproveParts(search)) return;
+  if (!problem.plain) return ImproveByCopy(search, portfolio);
+  if (ImproveParts(search)) return;
   portfolio.Improve(Portfolio::KindsFor(problem));
 }
 

@@ -30,7 +30,8 @@ Kernel MakeKernel(const Problem& whole, std::vector<uint32_t> jobs) {
   kernel.instance = std::make_unique<Instance>();
   for (const uint32_t j : kernel.jobs) {
     const Job& job = whole.jobs[j];
-    kernel.instance->buffers.push_back({job.lower, job.upper, job.size});
+    const int64_t size = RoundUp(job.size, whole.alignment(j));
+    kernel.instance->buffers.push_back({job.lower, job.upper, size});
   }
   kernel.problem = MakeProblem(*kernel.instance);
   kernel.scale = kernel.problem.unit;

@@ -18,43 +18,46 @@ constexpr int kSlice = 64;
 // Ranks of whole packings put together here; above those of any other attempt.
 constexpr int64_t kFirstRank = int64_t{1} << 40;
 
-// A part with a record of its own, in its own units.
-class Part {
+// A smaller problem with a record of its own, in its own units.
+class SubSearch {
  public:
-  Part(Search& whole, std::vector<uint32_t> jobs)
-      : kernel_(MakeKernel(whole.problem, std::move(jobs))),
+  SubSearch(const Search& whole, Kernel kernel)
+      : kernel_(std::move(kernel)),
         options_(OptionsFor(whole, kernel_)),
         record_(options_, kernel_.problem, kernel_.problem.lower_bound),
         search_{kernel_.problem, options_, record_, whole.start, whole.threads} {
-    // To end lower than the whole must reach is of no use.
-    first_bound_ = std::max(kernel_.problem.lower_bound,
-                            (whole.lower_bound + kernel_.scale - 1) / kernel_.scale);
-    search_.RaiseBound(first_bound_);
-    Addresses addresses;
-    bool whole_units = true;
-    for (const uint32_t j : kernel_.jobs) {
-      const int64_t address = whole.record.addresses()[j];
-      whole_units = whole_units && address % kernel_.scale == 0;
-      addresses.push_back(address / kernel_.scale);
-    }
-    if (whole_units) {
-      const int64_t makespan = Makespan(kernel_.problem, addresses);
-      record_.Offer(std::move(addresses), makespan, whole.record.finder(), 0);
-    } else {
-      RunSweepBestFit(search_, "sweep_best_fit");
-    }
+    search_.RaiseBound(kernel_.problem.lower_bound);
     portfolio_ = std::make_unique<Portfolio>(search_);
   }
 
-  int64_t makespan() const { return record_.makespan() * kernel_.scale; }
+  // To end below `bound` is of no use, in units of the whole.
+  void DemandNoLess(int64_t bound) {
+    demanded_ = (bound + kernel_.scale - 1) / kernel_.scale;
+    search_.RaiseBound(demanded_);
+  }
+
+  void StartFrom(const Record& whole_record, const Addresses& whole) {
+    Addresses addresses;
+    for (const uint32_t j : kernel_.jobs) {
+      if (whole[j] % kernel_.scale != 0) return RunSweepBestFit(search_, "sweep_best_fit");
+      addresses.push_back(whole[j] / kernel_.scale);
+    }
+    const int64_t makespan = Makespan(kernel_.problem, addresses);
+    record_.Offer(std::move(addresses), makespan, whole_record.finder(), 0);
+  }
+
+  int64_t makespan() const {
+    return record_.makespan() == INT64_MAX ? INT64_MAX : record_.makespan() * kernel_.scale;
+  }
   bool done() const { return search_.Done(); }
   const std::string& finder() const { return record_.finder(); }
+  Portfolio& portfolio() { return *portfolio_; }
 
   void Improve() { portfolio_->Improve(Portfolio::KindsFor(kernel_.problem)); }
 
-  // What no packing of the whole can go below, in its units, as far as the search has shown.
+  // What was shown that no packing goes below, in units of the whole.
   int64_t Bound() const {
-    return search_.lower_bound > first_bound_ ? search_.lower_bound * kernel_.scale : 0;
+    return search_.lower_bound > demanded_ ? search_.lower_bound * kernel_.scale : 0;
   }
 
   void CopyTo(Addresses& addresses) {
@@ -80,7 +83,7 @@ class Part {
   Record record_;
   Search search_;
   std::unique_ptr<Portfolio> portfolio_;
-  int64_t first_bound_ = 0;
+  int64_t demanded_ = 0;
 };
 
 }  // namespace
@@ -115,14 +118,18 @@ bool ImproveParts(Search& search) {
     for (const uint32_t j : part) end = std::max(end, addresses[j] + search.problem.jobs[j].size);
     ends.push_back(end);
   }
-  std::vector<std::unique_ptr<Part>> parts(jobs.size());
+  std::vector<std::unique_ptr<SubSearch>> parts(jobs.size());
   const int64_t most = search.options.iterations > 0
                            ? search.options.iterations * static_cast<int64_t>(jobs.size()) / kSlice
                            : INT64_MAX;
   for (int64_t slice = 0; slice <= most && !search.Done() && !search.OutOfTime(); ++slice) {
     const size_t highest = std::max_element(ends.begin(), ends.end()) - ends.begin();
-    std::unique_ptr<Part>& part = parts[highest];
-    if (!part) part = std::make_unique<Part>(search, jobs[highest]);
+    std::unique_ptr<SubSearch>& part = parts[highest];
+    if (!part) {
+      part = std::make_unique<SubSearch>(search, MakeKernel(search.problem, jobs[highest]));
+      part->DemandNoLess(search.lower_bound);
+      part->StartFrom(search.record, addresses);
+    }
     if (part->done()) break;
     part->Improve();
     search.RaiseBound(part->Bound());
@@ -133,6 +140,31 @@ bool ImproveParts(Search& search) {
                         kFirstRank + slice);
   }
   return true;
+}
+
+void ImproveByCopy(Search& search, Portfolio& portfolio) {
+  const Problem& problem = search.problem;
+  std::vector<uint32_t> jobs;
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    if (problem.jobs[j].lower < problem.jobs[j].upper) jobs.push_back(j);
+  }
+  if (jobs.empty()) return portfolio.Improve(Portfolio::KindsFor(problem));
+  SubSearch copy(search, MakeKernel(problem, jobs));
+  copy.portfolio().TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
+  copy.portfolio().TryPeakSweeps(0, PeakSweep::kStacks);
+  const int64_t most =
+      search.options.iterations > 0 ? search.options.iterations / kSlice : INT64_MAX;
+  int64_t squeezed = INT64_MAX;
+  for (int64_t slice = 0; slice <= most && !search.Done() && !search.OutOfTime(); ++slice) {
+    if (copy.makespan() < squeezed) {
+      squeezed = copy.makespan();
+      Addresses addresses(problem.size(), INT64_MAX);  // what never occupies anything comes last
+      copy.CopyTo(addresses);
+      portfolio.Squeeze(addresses, copy.finder());
+    }
+    if (!copy.done()) copy.Improve();
+    portfolio.Improve(Portfolio::KindsFor(problem), kSlice);
+  }
 }
 
 }  // namespace reprise::planner

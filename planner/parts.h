@@ -1,10 +1,11 @@
-// Parts of a problem that never meet in time.
+// Problems within a problem: parts that never meet in time, a copy without constraints.
 #ifndef REPRISE_PLANNER_PARTS_H_
 #define REPRISE_PLANNER_PARTS_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "planner/portfolio.h"
 #include "planner/problem.h"
 #include "planner/search.h"
 
@@ -17,6 +18,10 @@ std::vector<std::vector<uint32_t>> SplitAtZeroLoad(const Problem& problem);
 // attempt at the whole must be lucky in all of them at once. Needs a record to start from. False,
 // and nothing is done, when the problem has only one part.
 bool ImproveParts(Search& search);
+
+// For problems that are not plain: improves a copy without gaps, given addresses and alignments,
+// and squeezes what it finds into the problem, in turns with attempts at the problem itself.
+void ImproveByCopy(Search& search, Portfolio& portfolio);
 
 }  // namespace reprise::planner
 

@@ -116,7 +116,11 @@ PeakTables::PeakTables(const Problem& the_problem)
 }
 
 PeakSweep::PeakSweep(const PeakTables& tables)
-    : tables_(tables), problem_(tables.problem), handles_(problem_.size()) {}
+    : tables_(tables),
+      problem_(tables.problem),
+      aligned_(!problem_.instance->alignments.empty()),
+      least_alignment_(problem_.instance->alignment / problem_.unit),
+      handles_(problem_.size()) {}
 
 PeakSweep::Recipe PeakSweep::Standard(int number) const {
   // The second group is the hills; where there are none, some rocks.
@@ -155,12 +159,17 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
 
 bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
                            const std::function<bool()>& stop) {
-  rocky_ = !rocks.empty();
+  rocky_ = !rocks.empty() || !problem_.fixed.empty();
   if (!rocky_) return true;
   if (occupancy_) {
     occupancy_->Clear();
   } else {
     occupancy_ = std::make_unique<Occupancy>(problem_);
+  }
+  for (const uint32_t job : problem_.fixed) {
+    handles_[job] = kRock;
+    addresses_[job] = problem_.fixed_address(job);
+    occupancy_->Place(job, addresses_[job]);
   }
   uint32_t placed = 0;
   for (const uint32_t rock : rocks) {
@@ -182,6 +191,9 @@ void PeakSweep::Put(uint32_t job, FreeBlocks& space) {
     handles_[job] = space.TakeWhere(size, [&](int64_t lower, int64_t upper) {
       return occupancy_->FirstFitAgain(job, lower, upper - size);
     });
+  } else if (aligned_ && problem_.alignment(job) > least_alignment_) {
+    handles_[job] =
+        space.TakeWhere(size, [&](int64_t lower, int64_t) { return problem_.AlignUp(job, lower); });
   } else {
     handles_[job] = space.Take(size);
   }
@@ -249,6 +261,9 @@ bool PeakSweep::SweepHill(const Hill& hill, Stack stack, int64_t limit,
 Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop) {
   if (problem_.sections == 0) return {};
   addresses_.assign(problem_.size(), 0);
+  if (!problem_.plain) {  // those that are one gap throughout are met by no sweep
+    for (uint32_t j = 0; j < problem_.size(); ++j) addresses_[j] = problem_.AlignUp(j, 0);
+  }
   std::fill(handles_.begin(), handles_.end(), 0);
   std::vector<uint32_t> rocks = recipe.rocks;
   if (recipe.by_hills) {

@@ -42,7 +42,8 @@ struct PeakTables {
 // stacked. From there two best-fit sweeps run, one forwards and one backwards in time. The load
 // falls behind the peak, and what fragmentation costs is paid out of that slack. A block that needs
 // much room at once would find it in pieces, so the largest buffers ("rocks") are placed before all
-// others, by first fit, and the sweeps flow around them. Plain problems only.
+// others, by first fit, and the sweeps flow around them. Jobs whose address is given are rocks,
+// too; of the others a sweep leaves gaps unused.
 class PeakSweep {
  public:
   // How what lives at the peak is stacked, from below.
@@ -82,6 +83,8 @@ class PeakSweep {
 
   const PeakTables& tables_;
   const Problem& problem_;
+  bool aligned_ = false;  // some jobs more strictly than all must be
+  int64_t least_alignment_ = 1;
   bool rocky_ = false;  // occupancy_ holds the rocks, and there are some
   std::unique_ptr<Occupancy> occupancy_;
   std::vector<uint32_t> handles_;

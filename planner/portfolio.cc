@@ -4,6 +4,7 @@
 
 #include "planner/order.h"
 #include "planner/parallel.h"
+#include "planner/sort.h"
 #include "planner/strategy.h"
 
 namespace reprise::planner {
@@ -69,7 +70,7 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
     return {Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,
             Kind::kPeakSweep,      Kind::kKernel, Kind::kBoxing,        Kind::kKernel};
   }
-  return {Kind::kSampleFirstFit, Kind::kSampleBestFit};
+  return {Kind::kSampleFirstFit, Kind::kPeakSweep, Kind::kSampleBestFit, Kind::kPeakSweep};
 }
 
 Occupancy& Portfolio::OccupancyOf(Worker& worker) {
@@ -112,15 +113,35 @@ void Portfolio::Box(int64_t attempt, int64_t rank, Worker& worker) {
   FitInOrder(Fit::kFirst, Boxer::Unbox(boxing, random), "idealloc", rank, worker);
 }
 
+void Portfolio::SqueezeAs(const Addresses& addresses, const std::string& finder, int64_t rank,
+                          Worker& worker) {
+  std::vector<KeyedId> keyed;
+  for (uint32_t j = 0; j < search_.problem.size(); ++j) {
+    keyed.push_back({Ascending(addresses[j]), j});
+  }
+  std::vector<KeyedId> scratch;
+  SortByKey(keyed, scratch);
+  std::vector<uint32_t> order;
+  for (const KeyedId& k : keyed) order.push_back(k.id);
+  FitInOrder(Fit::kFirst, order, finder, rank, worker);
+}
+
+void Portfolio::Squeeze(const Addresses& addresses, const std::string& finder) {
+  SqueezeAs(addresses, finder, next_rank_++, workers_[0]);
+}
+
 PeakSweep& Portfolio::SweepOf(Worker& worker) {
   if (!worker.sweep) worker.sweep = std::make_unique<PeakSweep>(*peak_tables_);
   return *worker.sweep;
 }
 
 void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker) {
-  Addresses addresses =
-      SweepOf(worker).Run(recipe, search_.record.Limit(rank), [&] { return search_.Stop(rank); });
+  // A sweep makes no use of gaps: with them it is a mere order.
+  const bool gaps = !search_.problem.pieces.empty();
+  Addresses addresses = SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank),
+                                            [&] { return search_.Stop(rank); });
   if (addresses.empty()) return;
+  if (gaps) return SqueezeAs(addresses, "peak_sweep", rank, worker);
   const int64_t makespan = Makespan(search_.problem, addresses);
   search_.record.Offer(std::move(addresses), makespan, "peak_sweep", rank);
 }
@@ -205,9 +226,10 @@ void Portfolio::Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& wo
   search_.record.Offer(std::move(addresses), makespan, "beam_search", rank);
 }
 
-void Portfolio::Improve(const std::vector<Kind>& kinds) {
+void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
   if (search_.Done() || search_.OutOfTime()) return;  // the tables below take their time
-  const int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
+  int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
+  if (attempts > 0) most = attempts;
   for (const Kind kind : kinds) {
     const bool samples =
         kind == Kind::kSampleFirstFit || kind == Kind::kSampleBestFit || kind == Kind::kKernel;
@@ -229,13 +251,13 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
     const int64_t bound = search_.lower_bound;
     const int64_t room = search_.record.makespan() - 1 - bound;
     // Numbered before they start, so that their node limits do not depend on threads.
-    std::vector<int64_t> attempts(count);
+    std::vector<int64_t> numbers(count);
     for (int64_t i = 0; i < count; ++i) {
       const Kind kind = kinds[(done + i) % kinds.size()];
-      if (kind == Kind::kKernel) attempts[i] = kernel_attempts_++;
-      if (kind == Kind::kValley) attempts[i] = valley_attempts_++;
-      if (kind == Kind::kValleyRelaxed) attempts[i] = relaxed_attempts_++;
-      if (kind == Kind::kBeam) attempts[i] = beam_attempts_++;
+      if (kind == Kind::kKernel) numbers[i] = kernel_attempts_++;
+      if (kind == Kind::kValley) numbers[i] = valley_attempts_++;
+      if (kind == Kind::kValleyRelaxed) numbers[i] = relaxed_attempts_++;
+      if (kind == Kind::kBeam) numbers[i] = beam_attempts_++;
     }
     impossible_ = -1;
     ParallelFor(search_.threads, count, [&](int64_t i, int w) {
@@ -262,21 +284,21 @@ void Portfolio::Improve(const std::vector<Kind>& kinds) {
           if (kernels_.empty()) {
             SampleOrder(Fit::kFirst, rank, worker);
           } else {
-            const int64_t spare = attempts[i] / static_cast<int64_t>(kernels_.size()) % 8;
-            SolveKernel(attempts[i], bound + (spare % 2 == 0 ? 0 : room >> (2 + spare / 2)), rank,
+            const int64_t spare = numbers[i] / static_cast<int64_t>(kernels_.size()) % 8;
+            SolveKernel(numbers[i], bound + (spare % 2 == 0 ? 0 : room >> (2 + spare / 2)), rank,
                         worker);
           }
           break;
         case Kind::kValley:
-          Valley(bound, attempts[i], rank, worker);
+          Valley(bound, numbers[i], rank, worker);
           break;
         case Kind::kValleyRelaxed:
           // Halfway to the record, a quarter, an eighth ...; the last just beats it.
-          Valley(bound + (attempts[i] % 5 == 4 ? room : room >> (1 + attempts[i] % 5)), attempts[i],
+          Valley(bound + (numbers[i] % 5 == 4 ? room : room >> (1 + numbers[i] % 5)), numbers[i],
                  rank, worker);
           break;
         case Kind::kBeam:
-          Beam(bound + (room >> (attempts[i] % 4)), attempts[i], rank, worker);
+          Beam(bound + (room >> (numbers[i] % 4)), numbers[i], rank, worker);
           break;
       }
       return true;

@@ -47,8 +47,11 @@ class Portfolio {
   };
 
   // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
-  // up or options.iterations attempts were made.
-  void Improve(const std::vector<Kind>& kinds);
+  // up or options.iterations attempts were made, or as many as `attempts` says.
+  void Improve(const std::vector<Kind>& kinds, int64_t attempts = 0);
+
+  // First fit in the order of the addresses of a packing that need not be legal.
+  void Squeeze(const Addresses& addresses, const std::string& finder);
 
   // Those that suit a problem, for `auto`.
   static std::vector<Kind> KindsFor(const Problem& problem);
@@ -65,6 +68,8 @@ class Portfolio {
     std::unique_ptr<BeamSearch> beam;
   };
 
+  void SqueezeAs(const Addresses& addresses, const std::string& finder, int64_t rank,
+                 Worker& worker);
   void SampleOrder(Fit fit, int64_t rank, Worker& worker);
   void SolveKernel(int64_t attempt, int64_t capacity, int64_t rank, Worker& worker);
   void NoteImpossible(int64_t capacity);

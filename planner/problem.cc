@@ -12,7 +12,7 @@ namespace {
 struct Stretch {
   int64_t lower;
   int64_t upper;
-  int64_t window_lower;  // bytes
+  int64_t window_lower;  // bytes, then units
   int64_t window_upper;
 };
 
@@ -66,12 +66,18 @@ void Compress(uint32_t n, Lower lower, Upper upper, Load load, Set set, Problem&
   problem.sections = section;
 }
 
+// Divides all sizes, and where there are such things also alignments, given addresses and windows.
 int64_t CommonUnit(const Problem& problem, const Instance& instance) {
-  if (!problem.plain) return 1;
-  int64_t unit = 0;
+  int64_t unit = problem.plain ? 0 : instance.alignment;
   for (const Job& job : problem.jobs) {
     unit = std::gcd(unit, job.size);
-    if (unit == instance.alignment) break;
+    if (unit == 1 || (problem.plain && unit == instance.alignment)) break;
+  }
+  for (const uint32_t i : problem.fixed) {
+    unit = std::gcd(unit, instance.fixed_offsets[i] - problem.base);
+  }
+  for (const Gap& gap : instance.gaps) {
+    unit = std::gcd(unit, std::gcd(gap.window_lower, gap.window_upper));
   }
   return std::max<int64_t>(unit, 1);
 }
@@ -81,7 +87,7 @@ int64_t CommonUnit(const Problem& problem, const Instance& instance) {
 int64_t Problem::alignment(uint32_t job) const {
   if (plain) return 1;
   const int64_t own = instance->alignments.empty() ? 1 : instance->alignments[job];
-  return std::max(instance->alignment, own);
+  return std::max(instance->alignment, own) / unit;
 }
 
 int64_t Problem::AlignUp(uint32_t job, int64_t address) const {
@@ -121,6 +127,10 @@ Problem MakeProblem(const Instance& instance) {
   } else {
     std::vector<Stretch> stretches;
     SplitAtGaps(instance, problem, stretches);
+    for (Stretch& stretch : stretches) {
+      stretch.window_lower /= problem.unit;
+      stretch.window_upper /= problem.unit;
+    }
     problem.pieces.resize(stretches.size());
     Compress(
         static_cast<uint32_t>(stretches.size()), [&](uint32_t i) { return stretches[i].lower; },

@@ -86,7 +86,7 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
   strategy->run(search, std::string(strategy->info.name));
   if (record.makespan() == INT64_MAX) {
     // Cancelled before there was anything: what is quickest.
-    if (problem.plain) {
+    if (problem.fixed.empty()) {
       RunSweepBestFit(search, "sweep_best_fit");
     } else {
       RunBump(search, "bump");

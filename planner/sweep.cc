@@ -7,10 +7,13 @@
 
 namespace reprise::planner {
 
-// Buffers born in the same section are all live together, so their order is ours: the largest
-// first.
+// Gaps are not made use of. Buffers born in the same section are all live together, so their order
+// is ours: the largest first.
 void RunSweepBestFit(Search& search, const std::string& name) {
   const Problem& problem = search.problem;
+  if (!problem.fixed.empty()) return RunBestFitInOrder(search, "best_fit_by_birth");
+  const int64_t least_alignment = problem.instance->alignment / problem.unit;
+  const bool aligned = !problem.instance->alignments.empty();
   const Groups deaths = Deaths(problem);
   Groups births = Births(problem);
   FreeBlocks space;
@@ -18,7 +21,8 @@ void RunSweepBestFit(Search& search, const std::string& name) {
   std::vector<uint32_t> handles(problem.size());
   for (uint32_t s = 0; s < problem.sections; ++s) {
     for (uint32_t d = deaths.first[s]; d < deaths.first[s + 1]; ++d) {
-      space.Free(handles[deaths.ids[d]]);
+      const Job& job = problem.jobs[deaths.ids[d]];
+      if (job.lower < job.upper) space.Free(handles[deaths.ids[d]]);
     }
     const auto begin = births.ids.begin() + births.first[s];
     const auto end = births.ids.begin() + births.first[s + 1];
@@ -30,11 +34,22 @@ void RunSweepBestFit(Search& search, const std::string& name) {
       });
     }
     for (auto job = begin; job != end; ++job) {
-      handles[*job] = space.Take(problem.jobs[*job].size);
+      const int64_t size = problem.jobs[*job].size;
+      if (problem.jobs[*job].lower == problem.jobs[*job].upper) {  // one gap throughout
+        addresses[*job] = problem.AlignUp(*job, 0);
+        continue;
+      }
+      if (aligned && problem.alignment(*job) > least_alignment) {
+        handles[*job] = space.TakeWhere(
+            size, [&](int64_t lower, int64_t) { return problem.AlignUp(*job, lower); });
+      } else {
+        handles[*job] = space.Take(size);
+      }
       addresses[*job] = space.address(handles[*job]);
     }
   }
-  search.record.Offer(std::move(addresses), space.top(), name, 0);
+  const int64_t makespan = Makespan(problem, addresses);
+  search.record.Offer(std::move(addresses), makespan, name, 0);
 }
 
 }  // namespace reprise::planner
