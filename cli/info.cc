@@ -15,6 +15,7 @@
 #include "trace/format.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
+#include "trace/symbols.h"
 
 namespace reprise::cli {
 namespace {
@@ -64,6 +65,33 @@ absl::StatusOr<Image> Examine(const std::string& path) {
   return image;
 }
 
+trace::Symbol SymbolOf(const trace::Recording& recording, uint32_t site_index,
+                       trace::Symbolizer& symbolizer) {
+  if (site_index == trace::kNone) return {};
+  const trace::Site& site = recording.sites[site_index];
+  if (site.module == trace::kNone) return {};
+  return symbolizer.Find(recording.modules[site.module], site.offset);
+}
+
+nlohmann::ordered_json DescribeSites(const Image& image) {
+  trace::Symbolizer symbolizer;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const trace::SitePeak& peak : image.statistics.top_sites) {
+    nlohmann::ordered_json one = {{"bytes", peak.bytes}, {"blocks", peak.blocks}};
+    if (peak.site != trace::kNone) {
+      const trace::Site& site = image.recording.sites[peak.site];
+      const trace::Symbol symbol = SymbolOf(image.recording, peak.site, symbolizer);
+      if (site.module != trace::kNone) one["module"] = image.recording.modules[site.module].path;
+      one["offset"] = site.offset;
+      one["function"] = symbol.function;
+      one["file"] = symbol.file;
+      one["line"] = symbol.line;
+    }
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 nlohmann::ordered_json Describe(const Image& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
@@ -89,6 +117,7 @@ nlohmann::ordered_json Describe(const Image& image) {
     damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
   }
   json["damage"] = std::move(damage);
+  json["top_sites"] = DescribeSites(image);
   return json;
 }
 
@@ -105,14 +134,6 @@ nlohmann::ordered_json Sum(const std::vector<Image>& images) {
   }
   sum["images"] = std::move(list);
   return sum;
-}
-
-std::string Place(const trace::Recording& recording, uint32_t site_index) {
-  if (site_index == trace::kNone) return "(unknown)";
-  const trace::Site& site = recording.sites[site_index];
-  if (site.module == trace::kNone) return absl::StrFormat("%#x", site.offset);
-  const std::string& path = recording.modules[site.module].path;
-  return absl::StrFormat("%s+%#x", path.substr(path.rfind('/') + 1), site.offset);
 }
 
 std::string Range(size_t entry, bool bytes) {
@@ -173,9 +194,12 @@ void Print(const Image& image) {
   PrintHistogram("Sizes requested", statistics.sizes, true);
   PrintHistogram("Lifetimes, in events", statistics.lifetimes, false);
   if (!statistics.top_sites.empty()) std::printf("\nCall sites with most bytes at the peak\n");
+  trace::Symbolizer symbolizer;
   for (const trace::SitePeak& site : statistics.top_sites) {
+    const trace::Symbol symbol = SymbolOf(recording, site.site, symbolizer);
     std::printf("  %10s in %8llu  %s\n", HumanBytes(static_cast<double>(site.bytes)).c_str(),
-                static_cast<unsigned long long>(site.blocks), Place(recording, site.site).c_str());
+                static_cast<unsigned long long>(site.blocks),
+                trace::DescribeSite(recording, site.site, symbol).c_str());
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "trace/symbols.h"
 
 namespace reprise::cli {
 namespace {
@@ -106,20 +107,33 @@ ordered_json Curves(const Subject& subject, const ordered_json& comparison) {
 }  // namespace
 
 std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites) {
+  // Reading debug information takes longer than all the rest; who looks further than this?
+  constexpr size_t kMostSymbols = 500;
+  trace::Symbolizer symbolizer;
   std::vector<SiteName> names;
   for (const SiteTable::Row& row : sites.rows) {
     SiteName name;
     if (row.site == kNone) {
       name.label = name.brief = "not known";
-    } else {
-      const trace::Site& site = recording.sites[row.site];
-      name.known = true;
-      name.brief = site.module == kNone
-                       ? absl::StrFormat("%#x", site.offset)
-                       : absl::StrFormat("%s+%#x", FileName(recording.modules[site.module].path),
-                                         site.offset);
-      name.label = name.brief;
+      names.push_back(std::move(name));
+      continue;
     }
+    name.known = true;
+    const trace::Site& site = recording.sites[row.site];
+    trace::Symbol symbol;
+    std::string module;
+    if (site.module != kNone) {
+      const trace::Module& where = recording.modules[site.module];
+      module = absl::StrFormat("%s+%#x", FileName(where.path), site.offset);
+      if (names.size() < kMostSymbols) symbol = symbolizer.Find(where, site.offset);
+    } else {
+      module = absl::StrFormat("%#x", site.offset);
+    }
+    name.brief = symbol.function.empty() ? module : symbol.function;
+    if (symbol.line > 0) name.place = absl::StrCat(symbol.file, ":", symbol.line);
+    if (!symbol.function.empty())
+      absl::StrAppend(&name.place, name.place.empty() ? "" : "  ", module);
+    name.label = name.place.empty() ? name.brief : absl::StrCat(name.brief, ", ", name.place);
     names.push_back(std::move(name));
   }
   return names;

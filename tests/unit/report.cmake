@@ -1,0 +1,3 @@
+reprise_test(trace_symbols_test LABEL unit SOURCES trace_symbols_test.cc
+             LIBRARIES reprise_symbols)
+target_compile_options(trace_symbols_test PRIVATE -g)

@@ -1,0 +1,249 @@
+#include "trace/symbols.h"
+
+#include <cxxabi.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+
+namespace reprise::trace {
+namespace {
+
+constexpr char kCacheHeader[] = "reprise-symbols 1";
+
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string Demangle(const char* name) {
+  if (name == nullptr) return {};
+  int status = 0;
+  char* readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string result = status == 0 && readable != nullptr ? readable : name;
+  std::free(readable);
+  return result;
+}
+
+// The name of the innermost function, inlined or not, whose code `address` belongs to. `bias`: what
+// the debug information is shifted by.
+std::string InnermostFunction(Dwarf_Die* unit, Dwarf_Addr address) {
+  Dwarf_Die* scopes = nullptr;
+  const int count = dwarf_getscopes(unit, address, &scopes);
+  std::string name;
+  for (int i = 0; i < count && name.empty(); ++i) {
+    const int tag = dwarf_tag(&scopes[i]);
+    if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine) continue;
+    for (const unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+      Dwarf_Attribute found;
+      if (dwarf_attr_integrate(&scopes[i], attribute, &found) == nullptr) continue;
+      name = Demangle(dwarf_formstring(&found));
+      break;
+    }
+    if (name.empty()) {
+      if (const char* plain = dwarf_diename(&scopes[i])) name = plain;
+    }
+  }
+  std::free(scopes);
+  return name;
+}
+
+}  // namespace
+
+// A module with its symbol tables, opened when the first name is asked that the cache lacks.
+struct Symbolizer::LoadedModule {
+  std::string path, build_id, cache_file;
+  std::map<uint64_t, Symbol> known;
+  bool known_changed = false;
+  bool opened = false;
+  std::string complaint;
+  Dwfl* session = nullptr;
+  Dwfl_Module* module = nullptr;
+  Dwarf_Addr bias = 0;
+
+  ~LoadedModule() {
+    if (session != nullptr) dwfl_end(session);
+  }
+
+  void Open() {
+    opened = true;
+    static const Dwfl_Callbacks kCallbacks = {
+        .find_elf = dwfl_build_id_find_elf,
+        // By build id and debug link in the usual folders; asks no server.
+        .find_debuginfo = dwfl_standard_find_debuginfo,
+        .section_address = dwfl_offline_section_address,
+        .debuginfo_path = nullptr,
+    };
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) {
+      complaint = absl::StrCat(path, ": not there: its call sites have no names");
+      return;
+    }
+    session = dwfl_begin(&kCallbacks);
+    if (session == nullptr) return;
+    module = dwfl_report_offline(session, path.c_str(), path.c_str(), -1);
+    dwfl_report_end(session, nullptr, nullptr);
+    if (module == nullptr) {
+      complaint = absl::StrCat(path, ": ", dwfl_errmsg(-1));
+      return;
+    }
+    const unsigned char* bits = nullptr;
+    GElf_Addr where = 0;
+    const int length = dwfl_module_build_id(module, &bits, &where);
+    const std::string found =
+        length > 0 ? absl::BytesToHexString(std::string(reinterpret_cast<const char*>(bits),
+                                                        static_cast<size_t>(length)))
+                   : std::string();
+    if (found != build_id) {
+      complaint = absl::StrCat(path, ": expected build id ", build_id.empty() ? "none" : build_id,
+                               ", found ", found.empty() ? "none" : found,
+                               ": its call sites have no names");
+      module = nullptr;
+      return;
+    }
+    dwfl_module_getelf(module, &bias);
+  }
+
+  Symbol Look(uint64_t offset) {
+    Symbol symbol;
+    if (module == nullptr || offset == 0) return symbol;
+    // A return address is the one after the call.
+    const Dwarf_Addr address = bias + offset - 1;
+    Dwarf_Addr unit_bias = 0;
+    if (Dwarf_Die* unit = dwfl_module_addrdie(module, address, &unit_bias)) {
+      symbol.function = InnermostFunction(unit, address - unit_bias);
+    }
+    if (symbol.function.empty()) {
+      symbol.function = Demangle(dwfl_module_addrname(module, address));
+    }
+    if (Dwfl_Line* line = dwfl_module_getsrc(module, address)) {
+      const char* file = dwfl_lineinfo(line, nullptr, &symbol.line, nullptr, nullptr, nullptr);
+      if (file != nullptr) symbol.file = file;
+    }
+    return symbol;
+  }
+
+  void ReadCache() {
+    std::ifstream file(cache_file);
+    std::string line;
+    if (!std::getline(file, line) || line != kCacheHeader) return;
+    while (std::getline(file, line)) {
+      const std::vector<std::string> fields = absl::StrSplit(line, '\t');
+      Symbol symbol;
+      uint64_t offset = 0;
+      if (fields.size() != 4 || !absl::SimpleAtoi(fields[0], &offset) ||
+          !absl::SimpleAtoi(fields[1], &symbol.line)) {
+        continue;
+      }
+      symbol.function = fields[2];
+      symbol.file = fields[3];
+      known.emplace(offset, symbol);
+    }
+  }
+
+  // Only what names a line: the rest may become better when debug information is installed.
+  void WriteCache() const {
+    if (!known_changed || cache_file.empty()) return;
+    std::error_code error;
+    std::filesystem::create_directories(std::filesystem::path(cache_file).parent_path(), error);
+    const std::string temporary = absl::StrCat(cache_file, ".", getpid());
+    {
+      std::ofstream file(temporary);
+      file << kCacheHeader << '\n';
+      for (const auto& [offset, symbol] : known) {
+        if (symbol.line == 0) continue;
+        file << offset << '\t' << symbol.line << '\t' << symbol.function << '\t' << symbol.file
+             << '\n';
+      }
+      file.close();
+      if (!file) {
+        std::filesystem::remove(temporary, error);
+        return;
+      }
+    }
+    std::filesystem::rename(temporary, cache_file, error);
+  }
+};
+
+std::string Symbolizer::DefaultCache() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return absl::StrCat(cache, "/reprise/symbols");
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return absl::StrCat(home, "/.cache/reprise/symbols");
+  return {};
+}
+
+Symbolizer::Symbolizer(std::string cache) : cache_(std::move(cache)) {}
+
+Symbolizer::~Symbolizer() {
+  for (const auto& [key, module] : modules_) module->WriteCache();
+}
+
+Symbolizer::LoadedModule& Symbolizer::Load(const Module& module) {
+  std::unique_ptr<LoadedModule>& loaded = modules_[{module.path, module.build_id}];
+  if (loaded == nullptr) {
+    loaded = std::make_unique<LoadedModule>();
+    loaded->path = module.path;
+    loaded->build_id = module.build_id;
+    // Without a build id nobody knows whether the file is still the same.
+    if (!cache_.empty() && !module.build_id.empty()) {
+      loaded->cache_file = absl::StrCat(cache_, "/", module.build_id);
+      loaded->ReadCache();
+    }
+  }
+  return *loaded;
+}
+
+Symbol Symbolizer::Find(const Module& module, uint64_t offset) {
+  LoadedModule& loaded = Load(module);
+  const auto found = loaded.known.find(offset);
+  if (found != loaded.known.end()) return found->second;
+  if (!loaded.opened) loaded.Open();
+  const Symbol symbol = loaded.Look(offset);
+  loaded.known.emplace(offset, symbol);
+  loaded.known_changed |= symbol.line > 0;
+  return symbol;
+}
+
+std::vector<std::string> Symbolizer::Complaints() const {
+  std::vector<std::string> complaints;
+  for (const auto& [key, module] : modules_) {
+    if (!module->complaint.empty()) complaints.push_back(module->complaint);
+  }
+  return complaints;
+}
+
+std::string DescribeSite(const Recording& recording, uint32_t index, const Symbol& symbol) {
+  if (index == kNone) return "(unknown)";
+  const Site& site = recording.sites[index];
+  const std::string module =
+      site.module == kNone ? std::string() : FileName(recording.modules[site.module].path);
+  if (symbol.function.empty()) {
+    return module.empty() ? absl::StrFormat("%#x", site.offset)
+                          : absl::StrFormat("%s+%#x", module, site.offset);
+  }
+  if (symbol.line == 0) return absl::StrCat(symbol.function, " (", module, ")");
+  return absl::StrCat(symbol.function, " (", FileName(symbol.file), ":", symbol.line, ")");
+}
+
+std::vector<Symbol> FindSymbols(const Recording& recording, Symbolizer& symbolizer) {
+  std::vector<Symbol> symbols;
+  symbols.reserve(recording.sites.size());
+  for (const Site& site : recording.sites) {
+    symbols.push_back(site.module == kNone
+                          ? Symbol()
+                          : symbolizer.Find(recording.modules[site.module], site.offset));
+  }
+  return symbols;
+}
+
+}  // namespace reprise::trace
