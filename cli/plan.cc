@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -50,6 +51,8 @@ std::vector<planner::StrategyInfo> AllStrategies() {
   std::vector<planner::StrategyInfo> all = planner::Strategies();
   const auto& graphs = planner::graph::GraphStrategies();
   all.insert(all.end(), graphs.begin(), graphs.end());
+  all.push_back({"reorder", "graphs: --order reorder, then auto"});
+  all.push_back({"olla_ilp", "graphs: --order olla_ilp, then auto"});
   return all;
 }
 
@@ -252,6 +255,12 @@ int RunPlan(PlanOptions options) {
         absl::StrCat("--strategy: no strategy is called '", options.solve.strategy,
                      "' (see `reprise plan --strategy list`)")));
   }
+  const auto& general = planner::Strategies();
+  const absl::Status graphs_only = absl::FailedPreconditionError(absl::StrCat(
+      "--strategy: '", options.solve.strategy, "' is for graphs (see `reprise --help`)"));
+  const bool any_input = std::any_of(
+      general.begin(), general.end(),
+      [&](const planner::StrategyInfo& info) { return info.name == options.solve.strategy; });
   const absl::Status no_capacity =
       absl::FailedPreconditionError("--capacity: only for CSV instances (see `reprise --help`)");
   ReturnLargeArrays();
@@ -260,6 +269,7 @@ int RunPlan(PlanOptions options) {
   ShowProgress(options.solve);
   std::error_code error;
   if (fs::is_directory(options.input, error)) {
+    if (!any_input) return Fail(graphs_only);
     return options.capacity ? Fail(no_capacity) : PlanDirectory(options);
   }
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
@@ -267,9 +277,12 @@ int RunPlan(PlanOptions options) {
   const bool csv = *format == trace::Format::kCsv;
   if (options.capacity && !csv) return Fail(no_capacity);
   if (*format == trace::Format::kJson) {
-    return PlanGraphFile(options.input, options.output, options.solve, options.graph,
-                         options.json);
+    if (options.solve.strategy == "reorder" || options.solve.strategy == "olla_ilp") {
+      options.graph.order = std::exchange(options.solve.strategy, "auto");
+    }
+    return PlanGraphFile(options.input, options.output, options.solve, options.graph, options.json);
   }
+  if (!any_input) return Fail(graphs_only);
   if (options.output.empty()) {
     options.output =
         fs::path(options.input).replace_extension(csv ? ".plan.csv" : ".plan").string();
@@ -316,9 +329,10 @@ void AddPlan(CLI::App& app, Run& run) {
       ->capture_default_str()
       ->check(CheckWholeNumber);
   command
-      ->add_option("--order", options->graph.order,
-                   "of execution of a graph: given, reorder, olla_ilp; auto: given, where the graph "
-                   "states one, else reorder")
+      ->add_option(
+          "--order", options->graph.order,
+          "of execution of a graph: given, reorder, olla_ilp; auto: given, where the graph "
+          "states one, else reorder")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "given", "reorder", "olla_ilp"}));
   command

@@ -30,7 +30,7 @@ const std::vector<StrategyInfo>& GraphStrategies();
 
 // Places the storages of one stream as an instance with lifetimes: any strategy of Strategies().
 // Groups become buffers with gaps, exactly so where what lives of a group is in one piece, else
-// with some memory spared. InvalidArgument where a group's alignment cannot be said that way.
+// with some memory spared. FailedPrecondition where a group's alignment cannot be said that way.
 absl::StatusOr<Placed> PlaceByLifetimes(const Flow& flow, const Options& options);
 
 // Places storages whose conflicts are pairs. `options.strategy` is one that TakesConflicts. The

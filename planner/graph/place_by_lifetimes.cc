@@ -21,7 +21,9 @@ class GroupBuffer {
       const Storage& storage = flow_.storages[s];
       relative[s] = size;
       if (size % storage.alignment != 0) {
-        return absl::InvalidArgumentError("a group whose members' alignments differ");
+        return absl::FailedPreconditionError(
+            "--strategy: this one needs groups whose members are all aligned as the group is; auto "
+            "takes others");
       }
       alignment = std::max(alignment, storage.alignment);
       if (storage.offset != kFree) offset = storage.offset - size;

@@ -78,8 +78,9 @@ class Reorderer {
     if (Done()) return;
     Random random(options_.seed, static_cast<uint64_t>(round) * 4 + 2);
     LocalSearch search(forwards_, best_.order);
-    constexpr int64_t kWork = 20'000'000;  // node visits
-    const int64_t steps = std::max<int64_t>(200, kWork / std::max<uint32_t>(flow_.nodes, 1));
+    constexpr int64_t kWork = 4'000'000;  // node visits
+    const int64_t steps =
+        std::clamp<int64_t>(kWork / std::max<uint32_t>(flow_.nodes, 1), 200, 4'000);
     search.Run(steps, best_.bound, random, [&] { return Stopped(); });
     Offer(forwards_, search.best(), "local_search");
   }

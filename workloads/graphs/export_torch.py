@@ -78,7 +78,8 @@ class Graph:
 
 
 def nbytes(value):
-    return value.numel() * value.element_size()
+    """Rounded up, as allocators of tensors do; so that gradients can lie side by side, aligned."""
+    return -(-value.numel() * value.element_size() // ALIGNMENT) * ALIGNMENT
 
 
 def flat(value):
@@ -189,7 +190,7 @@ def training(name, batch, buckets):
     def step(parameters, image, target):
         parameters = [p.requires_grad_(True) for p in parameters]
         state = dict(zip(names, parameters))
-        state.update({k: v.clone() for k, v in held.items()} if False else held)
+        state.update(held)
         result = functional_call(model, state, (image,))
         loss = torch.nn.functional.cross_entropy(result, target)
         return torch.autograd.grad(loss, parameters)
@@ -203,12 +204,8 @@ def training(name, batch, buckets):
     class Recorder(fx.Interpreter):
         def run_node(self, node):
             result = super().run_node(node)
-            # Sizes are all that is needed.
             values[node.name] = result
             return result
-
-        def fetch_attr(self, target):
-            return super().fetch_attr(target)
 
     with torch.no_grad():
         Recorder(module).run(*parameters, image, target)

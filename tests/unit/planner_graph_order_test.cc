@@ -1,0 +1,154 @@
+// The order of execution: searches against the exact dynamic program.
+#include <gtest/gtest.h>
+
+#include "planner/graph/beam.h"
+#include "planner/graph/check_graph.h"
+#include "planner/graph/local_search.h"
+#include "planner/graph/memory_model.h"
+#include "planner/graph/plan_graph.h"
+#include "planner/graph/reorder.h"
+#include "planner_graph_random.h"
+
+namespace reprise::planner::graph {
+namespace {
+
+bool KeepsDependencies(const Flow& flow, const std::vector<uint32_t>& order) {
+  if (order.size() != flow.nodes) return false;
+  const std::vector<uint32_t> place = Places(order);
+  for (uint32_t i = 0; i < flow.nodes; ++i) {
+    if (order[place[i]] != i) return false;
+    for (const uint32_t before : flow.predecessors[i]) {
+      if (place[before] >= place[i]) return false;
+    }
+  }
+  return true;
+}
+
+// Wide, so that there is something to choose.
+absl::StatusOr<Flow> RandomFlow(uint64_t seed, int nodes) {
+  GraphShape shape;
+  shape.nodes = nodes;
+  shape.streams = 1;
+  shape.tensors = nodes + static_cast<int>(seed % 5);
+  shape.reach = 3 + static_cast<int>(seed % 10);
+  shape.most = 100;
+  shape.constrained = seed % 3 == 2;
+  Graph graph = RandomGraph(seed, shape);
+  for (Node& node : graph.nodes) node.order.reset();
+  return MakeFlow(graph);
+}
+
+TEST(Order, LoadsBackwardsAreTheSame) {
+  for (uint64_t seed = 0; seed < 20'000; ++seed) {
+    const absl::StatusOr<Flow> flow = RandomFlow(seed, 2 + static_cast<int>(seed % 10));
+    if (!flow.ok()) continue;
+    std::vector<uint32_t> backwards(flow->sequence.rbegin(), flow->sequence.rend());
+    const int64_t peak = Peak(*flow, flow->sequence);
+    ASSERT_EQ(PeakOf(MakeMemoryModel(*flow, false), flow->sequence), peak) << "seed " << seed;
+    ASSERT_EQ(PeakOf(MakeMemoryModel(*flow, true), backwards), peak) << "seed " << seed;
+  }
+}
+
+TEST(Order, BeamWithoutWidthIsTheExactProgram) {
+  for (uint64_t seed = 0; seed < 3'000; ++seed) {
+    const absl::StatusOr<Flow> flow = RandomFlow(seed, 2 + static_cast<int>(seed % 9));
+    if (!flow.ok()) continue;
+    const int64_t least = LeastPeakByAntichains(*flow);
+    ASSERT_LE(OrderBound(*flow), least) << "seed " << seed;
+    for (const bool backwards : {false, true}) {
+      const MemoryModel model = MakeMemoryModel(*flow, backwards);
+      Random random(seed);
+      BeamOptions options;
+      options.width = 1 << 20;
+      BeamOutcome outcome = SearchOrders(model, options, random, [] { return false; });
+      ASSERT_TRUE(outcome.exhausted);
+      ASSERT_EQ(outcome.peak, least) << "seed " << seed << " backwards " << backwards;
+      if (backwards) std::reverse(outcome.order.begin(), outcome.order.end());
+      ASSERT_TRUE(KeepsDependencies(*flow, outcome.order));
+      ASSERT_EQ(Peak(*flow, outcome.order), least);
+      // Nothing is below the optimum.
+      options.limit = least;
+      outcome = SearchOrders(model, options, random, [] { return false; });
+      ASSERT_TRUE(outcome.order.empty());
+      ASSERT_TRUE(outcome.exhausted);
+    }
+  }
+}
+
+TEST(Order, ReorderIsNeverWorseAndItsBoundHolds) {
+  for (uint64_t seed = 0; seed < 1'000; ++seed) {
+    const absl::StatusOr<Flow> flow = RandomFlow(seed, 2 + static_cast<int>(seed % 11));
+    if (!flow.ok()) continue;
+    Options options;
+    options.iterations = 1 + static_cast<int64_t>(seed % 4);
+    options.budget_seconds = 1e6;
+    const Ordering ordering = Reorder(*flow, options);
+    const int64_t least = LeastPeakByAntichains(*flow);
+    ASSERT_TRUE(KeepsDependencies(*flow, ordering.order)) << "seed " << seed;
+    ASSERT_EQ(Peak(*flow, ordering.order), ordering.peak);
+    ASSERT_LE(ordering.peak, Peak(*flow, flow->sequence));
+    ASSERT_GE(ordering.peak, least);
+    ASSERT_LE(ordering.bound, least) << "seed " << seed;
+    ASSERT_EQ(Reorder(*flow, options).order, ordering.order) << "seed " << seed;
+  }
+}
+
+TEST(Order, LocalSearchKeepsItsBooks) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const absl::StatusOr<Flow> flow = RandomFlow(seed, 10 + static_cast<int>(seed % 60));
+    if (!flow.ok()) continue;
+    const MemoryModel model = MakeMemoryModel(*flow, false);
+    LocalSearch search(model, flow->sequence);
+    Random random(seed);
+    search.Run(300, 0, random, [] { return false; });
+    ASSERT_TRUE(KeepsDependencies(*flow, search.best())) << "seed " << seed;
+    ASSERT_EQ(Peak(*flow, search.best()), search.best_peak()) << "seed " << seed;
+    ASSERT_LE(search.best_peak(), Peak(*flow, flow->sequence));
+  }
+}
+
+TEST(Order, IntegerProgramFindsTheOptimum) {
+#ifndef REPRISE_HAVE_CBC
+  GTEST_SKIP() << "built without CBC";
+#endif
+  int solved = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const absl::StatusOr<Flow> flow = RandomFlow(seed, 4 + static_cast<int>(seed % 6));
+    if (!flow.ok()) continue;
+    Ordering start{flow->sequence, Peak(*flow, flow->sequence), OrderBound(*flow), "given"};
+    Options options;
+    options.budget_seconds = 20;
+    const Ordering ordering = OrderByIntegerProgram(*flow, options, start);
+    const int64_t least = LeastPeakByAntichains(*flow);
+    ASSERT_TRUE(KeepsDependencies(*flow, ordering.order)) << "seed " << seed;
+    ASSERT_EQ(Peak(*flow, ordering.order), ordering.peak) << "seed " << seed;
+    ASSERT_EQ(ordering.peak, least) << "seed " << seed;
+    ASSERT_LE(ordering.bound, least) << "seed " << seed;
+    solved += ordering.finder == "olla_ilp";
+  }
+  EXPECT_GT(solved, 5);
+}
+
+TEST(Order, PlansInANewOrderAreValid) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    GraphShape shape{12, 1 + static_cast<int>(seed % 3), 16, 9, 100, seed % 2 == 0};
+    const Graph graph = RandomGraph(seed, shape);
+    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    if (!flow.ok()) continue;
+    GraphOptions options;
+    options.solve.iterations = 3;
+    options.solve.budget_seconds = 1e6;
+    options.order = "given";
+    const auto given = PlanGraph(graph, options);
+    options.order = "reorder";
+    const auto changed = PlanGraph(graph, options);
+    ASSERT_TRUE(given.ok() && changed.ok()) << given.status() << changed.status();
+    const GraphCheck check = CheckGraph(graph, changed->offsets, changed->order);
+    ASSERT_TRUE(check.valid) << "seed " << seed << " " << check.violations[0].message;
+    ASSERT_LE(changed->makespan, given->makespan) << "seed " << seed;
+    ASSERT_EQ(changed->order_changed, changed->order != flow->sequence) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::planner::graph
