@@ -9,10 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "cli/convert_export.h"
 #include "cli/text_file.h"
 #include "trace/android.h"
 #include "trace/csv.h"
 #include "trace/format.h"
+#include "trace/mondrian.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
 #include "trace/trace_writer.h"
@@ -23,14 +25,13 @@ namespace {
 struct ConvertOptions {
   std::string input, output;
   std::string from, to;  // names of formats; empty: told from the content, from the file name
+  std::string plan;      // where blocks lie, for formats that show it
+  std::string segment;   // which one of a Mondrian file
   bool anonymize = false;
 };
 
 using OnEvent = absl::FunctionRef<void(const trace::Event&)>;
 
-// Streams the file at `path` as trace::ReadTrace does.
-using ReadFunction = absl::Status (*)(const std::string& path, trace::Recording& tables,
-                                      OnEvent on_event);
 // Reads the input with `read`, more than once if it must, and writes the output. `tables` gets what
 // the input holds beside its events.
 using WriteFunction = absl::Status (*)(const ConvertOptions& options, ReadFunction read,
@@ -112,6 +113,25 @@ absl::Status WriteCsv(const ConvertOptions& options, ReadFunction read, trace::R
   return file.Finish();
 }
 
+template <ExportFormat format>
+absl::Status Export(const ConvertOptions& options, ReadFunction read, trace::Recording& tables) {
+  return WriteExport(format, options.input, options.output, read, tables);
+}
+
+absl::Status WriteMondrianTrace(const ConvertOptions& options, ReadFunction /*read*/,
+                                trace::Recording& /*tables*/) {
+  return WriteTraceAsMondrian(options.input, options.plan, options.output);
+}
+
+absl::Status ReadMondrianEvents(const std::string& path, trace::Recording& tables,
+                                OnEvent on_event) {
+  absl::StatusOr<trace::CsvInstance> instance = trace::ReadMondrian(path);
+  if (!instance.ok()) return instance.status();
+  tables = trace::ToRecording(*instance);
+  trace::ForEachEvent(tables, on_event);
+  return absl::OkStatus();
+}
+
 struct FormatRow {
   const char* name;
   const char* extension;  // of an output that is to have this format
@@ -120,15 +140,25 @@ struct FormatRow {
   bool (*detect)(trace::Format format);
 };
 
+bool Never(trace::Format /*format*/) { return false; }
+
+// Of rows that share the end of a name the longer one comes first.
 constexpr FormatRow kFormats[] = {
     {"native", ".trace", ReadTraceEvents, WriteTrace,
      [](trace::Format format) {
        return format == trace::Format::kSpool || format == trace::Format::kCompact;
      }},
+    {"heaptrack", ".heaptrack.txt", nullptr, Export<ExportFormat::kSummary>, Never},
     {"android", ".txt", ReadTraceEvents, WriteAndroid,
      [](trace::Format format) { return format == trace::Format::kAndroid; }},
     {"csv", ".csv", ReadCsvEvents, WriteCsv,
      [](trace::Format format) { return format == trace::Format::kCsv; }},
+    {"mondrian", ".tracealloc.json", ReadMondrianEvents, WriteMondrianTrace,
+     [](trace::Format format) { return format == trace::Format::kJson; }},
+    {"perfetto", ".perfetto.json", nullptr, Export<ExportFormat::kPerfetto>, Never},
+    {"collapsed", ".collapsed", nullptr, Export<ExportFormat::kCollapsed>, Never},
+    {"speedscope", ".speedscope.json", nullptr, Export<ExportFormat::kSpeedscope>, Never},
+    {"dhat", ".dhat.json", nullptr, Export<ExportFormat::kDhat>, Never},
 };
 
 std::string FormatNames() {
@@ -166,6 +196,22 @@ absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
       options.output, ": the name does not tell the format; say --to with one of ", FormatNames()));
 }
 
+// Instances keep their names and offsets; all else goes as events.
+absl::Status Convert(const ConvertOptions& options, const FormatRow& from, const FormatRow& to,
+                     trace::Recording& tables) {
+  const bool from_mondrian = from.read == ReadMondrianEvents;
+  const bool to_mondrian = to.write == WriteMondrianTrace;
+  const bool from_csv = from.read == ReadCsvEvents, to_csv = to.write == WriteCsv;
+  const bool as_instance = (from_mondrian && (to_csv || to_mondrian)) || (from_csv && to_mondrian);
+  if (!as_instance) return to.write(options, from.read, tables);
+  const absl::StatusOr<trace::CsvInstance> instance =
+      from_csv ? trace::ReadCsv(options.input)
+               : trace::ReadMondrian(options.input, options.segment);
+  if (!instance.ok()) return instance.status();
+  return to_csv ? WritePlacedCsv(*instance, options.output)
+                : WriteInstanceAsMondrian(*instance, options.input, options.output);
+}
+
 int RunConvert(ConvertOptions options) {
   const absl::StatusOr<std::vector<std::string>> inputs = trace::FindTraces(options.input);
   if (!inputs.ok()) return Fail(inputs.status());
@@ -178,8 +224,12 @@ int RunConvert(ConvertOptions options) {
   if (!from.ok()) return Fail(from.status());
   const absl::StatusOr<const FormatRow*> to = OutputFormat(options);
   if (!to.ok()) return Fail(to.status());
+  if ((*from)->read == nullptr) {
+    return Fail(absl::FailedPreconditionError(
+        absl::StrCat("the format ", (*from)->name, " can only be written")));
+  }
   trace::Recording tables;
-  const absl::Status status = (*to)->write(options, (*from)->read, tables);
+  const absl::Status status = Convert(options, **from, **to, tables);
   if (!status.ok()) return Fail(status);
   for (const trace::Damage& damage : tables.damage) {
     std::fprintf(stderr, "reprise: %s: damaged at offset %llu, %llu bytes skipped: %s\n",
@@ -199,6 +249,9 @@ void AddConvert(CLI::App& app, Run& run) {
   command->add_option("--from", options->from,
                       "its format, when the content does not tell: " + FormatNames());
   command->add_option("--to", options->to, "the format to write, when the name does not tell");
+  command->add_option("--plan", options->plan,
+                      "where the blocks of a trace lie, for the format mondrian");
+  command->add_option("--segment", options->segment, "which segment of a Mondrian file to read");
   command->add_flag("--anonymize", options->anonymize,
                     "leave out the names of modules and program");
   command->callback([&run, options] { run = [options] { return RunConvert(*options); }; });

@@ -25,7 +25,7 @@ INSTANCE = "id,lower,upper,size,offset\n" + "".join(
 class Browser:
     """A headless chromium that shows one page."""
 
-    def __init__(self, path, arguments=()):
+    def __init__(self, path, arguments=(), ready="document.documentElement.dataset.ready"):
         try:
             from selenium import webdriver
             from selenium.webdriver.chrome.options import Options
@@ -49,7 +49,7 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(service=Service(str(driver)), options=options)
         self.driver.get(path.as_uri())
-        self.wait("document.documentElement.dataset.ready === 'yes'")
+        self.wait(ready)
 
     def __enter__(self):
         return self

@@ -1,0 +1,153 @@
+#include "cli/convert_export.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "cli/report_input.h"
+#include "cli/text_file.h"
+#include "trace/export.h"
+#include "trace/mondrian.h"
+
+namespace reprise::cli {
+namespace {
+
+constexpr size_t kLoadPoints = 10'000;
+
+// A field of a CSV file; lines cannot hold line ends.
+std::string Quoted(const std::string& text) {
+  const std::string line = absl::StrReplaceAll(text, {{"\n", " "}, {"\r", " "}});
+  const bool plain = line.find_first_of(",\"#") == std::string::npos && !line.empty() &&
+                     line.front() != ' ' && line.back() != ' ';
+  return plain ? line : absl::StrCat("\"", absl::StrReplaceAll(line, {{"\"", "\"\""}}), "\"");
+}
+
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+absl::Status WriteExport(ExportFormat format, const std::string& input, const std::string& output,
+                         ReadFunction read, trace::Recording& tables) {
+  trace::StatisticsBuilder statistics;
+  trace::LoadPoints load(kLoadPoints);
+  uint64_t bytes = 0, blocks = 0;
+  trace::Recording first;
+  absl::Status status = read(input, first, [&](const trace::Event& event) {
+    statistics.Add(event);
+    if (event.kind == trace::EventKind::kAllocate) {
+      bytes += event.size;
+      ++blocks;
+    } else if (event.kind == trace::EventKind::kFree ||
+               event.kind == trace::EventKind::kImpliedFree) {
+      bytes -= event.size;
+      --blocks;
+    } else {
+      return;
+    }
+    load.Add({event.index, bytes, blocks});
+  });
+  if (!status.ok()) return status;
+  trace::Profile profile;
+  profile.statistics = statistics.Finish(first.sites, 0);
+  profile.load = load.points();
+  trace::SiteAccountsBuilder accounts(tables, profile.statistics.peak_event);
+  status = read(input, tables, [&](const trace::Event& event) { accounts.Add(event); });
+  if (!status.ok()) return status;
+  profile.recording = &tables;
+  profile.accounts = accounts.Finish();
+  trace::Symbolizer symbolizer;
+  for (const trace::SiteAccount& it : profile.accounts) {
+    const bool known = it.site != trace::kNone && tables.sites[it.site].module != trace::kNone;
+    profile.symbols.push_back(known ? symbolizer.Find(tables.modules[tables.sites[it.site].module],
+                                                      tables.sites[it.site].offset)
+                                    : trace::Symbol());
+  }
+  TextFile file(output);
+  if (!file.ok()) return file.Finish();
+  const auto write = [&](const std::string& text) { file.Write(text); };
+  switch (format) {
+    case ExportFormat::kPerfetto:
+      trace::WritePerfetto(profile, write);
+      break;
+    case ExportFormat::kCollapsed:
+      trace::WriteCollapsed(profile, write);
+      break;
+    case ExportFormat::kSpeedscope:
+      trace::WriteSpeedscope(profile, write);
+      break;
+    case ExportFormat::kDhat:
+      trace::WriteDhat(profile, write);
+      break;
+    case ExportFormat::kSummary:
+      trace::WriteSummary(profile, write);
+      break;
+  }
+  return file.Finish();
+}
+
+absl::Status WritePlacedCsv(const trace::CsvInstance& instance, const std::string& output) {
+  TextFile file(output);
+  if (!file.ok()) return file.Finish();
+  file.Write("id,lower,upper,size,offset\n");
+  for (const trace::CsvBuffer& it : instance.buffers) {
+    file.Write(absl::StrCat(Quoted(it.id), ",", it.lower, ",", it.upper, ",", it.size, ",",
+                            it.offset.value_or(0), "\n"));
+  }
+  return file.Finish();
+}
+
+absl::Status WriteInstanceAsMondrian(const trace::CsvInstance& instance, const std::string& input,
+                                     const std::string& output) {
+  int64_t end = 0;
+  for (const trace::CsvBuffer& it : instance.buffers) {
+    if (!it.offset) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(input, ":", it.line, ": expected an offset, found none; plan it first"));
+    }
+    end = std::max(end, *it.offset + it.size);
+  }
+  TextFile file(output);
+  if (!file.ok()) return file.Finish();
+  trace::WriteMondrian(
+      FileName(input), end, instance.buffers.size(),
+      [&](size_t i) {
+        const trace::CsvBuffer& it = instance.buffers[i];
+        return trace::MondrianBuffer{it.id, it.lower, it.upper, it.size, *it.offset};
+      },
+      [&](const std::string& text) { file.Write(text); });
+  return file.Finish();
+}
+
+absl::Status WriteTraceAsMondrian(const std::string& input, const std::string& plan,
+                                  const std::string& output) {
+  if (plan.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(input, ": this format shows where blocks lie: give a plan with --plan"));
+  }
+  const absl::StatusOr<Subject> subject = LoadSubject(input);
+  if (!subject.ok()) return subject.status();
+  const absl::StatusOr<HeapMap> map = LoadPlanMap(*subject, plan);
+  if (!map.ok()) return map.status();
+  const trace::Recording& recording = subject->recording;
+  std::vector<uint32_t> placed;
+  for (uint32_t i = 0; i < map->offsets.size(); ++i) {
+    if (map->offsets[i] != HeapMap::kNowhere) placed.push_back(i);
+  }
+  TextFile file(output);
+  if (!file.ok()) return file.Finish();
+  trace::WriteMondrian(
+      subject->name, map->height, placed.size(),
+      [&](size_t i) {
+        const trace::Allocation& it = recording.allocations[placed[i]];
+        const uint64_t death = it.death == trace::kNever ? recording.events : it.death;
+        return trace::MondrianBuffer{
+            absl::StrCat(placed[i]), static_cast<int64_t>(it.birth), static_cast<int64_t>(death),
+            static_cast<int64_t>(trace::BlockBytes(it.size)), map->offsets[placed[i]]};
+      },
+      [&](const std::string& text) { file.Write(text); });
+  return file.Finish();
+}
+
+}  // namespace reprise::cli
