@@ -23,9 +23,10 @@ class SubSearch {
  public:
   SubSearch(const Search& whole, Kernel kernel)
       : kernel_(std::move(kernel)),
-        options_(OptionsFor(whole, kernel_)),
+        options_(OptionsFor(whole)),
         record_(options_, kernel_.problem, kernel_.problem.lower_bound),
-        search_{kernel_.problem, options_, record_, whole.start, whole.threads} {
+        search_{kernel_.problem, options_,      record_,
+                whole.start,     whole.threads, whole.check_seconds} {
     search_.RaiseBound(kernel_.problem.lower_bound);
     portfolio_ = std::make_unique<Portfolio>(search_);
   }
@@ -67,14 +68,11 @@ class SubSearch {
   }
 
  private:
-  static Options OptionsFor(const Search& whole, const Kernel& kernel) {
+  static Options OptionsFor(const Search& whole) {
     Options options = whole.options;
     options.iterations = kSlice;
     options.worst_case_fragmentation /= whole.problem.unit;
     options.on_improvement = nullptr;
-    // The check of the whole comes after the last part.
-    options.budget_seconds -=
-        kCheckSeconds * (whole.problem.size() - static_cast<double>(kernel.jobs.size()));
     return options;
   }
 

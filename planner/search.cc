@@ -36,7 +36,7 @@ bool Search::Cancelled() const {
 
 double Search::SecondsLeft() const {
   if (Cancelled()) return 0;
-  return std::max(0.0, options.budget_seconds - seconds() - kCheckSeconds * problem.size());
+  return std::max(0.0, options.budget_seconds - seconds() - check_seconds);
 }
 
 bool Search::OutOfTime() const { return SecondsLeft() <= 0; }

@@ -55,9 +55,6 @@ class Record {
   std::string finder_;
 };
 
-// What the check of a plan takes at most, per buffer.
-constexpr double kCheckSeconds = 1.5e-7;
-
 // One call to Solve.
 struct Search {
   const Problem& problem;
@@ -65,6 +62,7 @@ struct Search {
   Record& record;
   std::chrono::steady_clock::time_point start;
   int threads = 1;
+  double check_seconds = 0;  // what the check of the plan will take, about
 
   // Units: no packing ends lower. Strategies raise it through RaiseBound.
   int64_t lower_bound = 0;

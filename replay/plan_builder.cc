@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "planner/check.h"
 #include "replay/plan_encoder.h"
 #include "replay/plan_format.h"
 
@@ -23,6 +25,10 @@ using trace::Recording;
 constexpr double kLeastBudget = 0.02;
 constexpr double kLeastBudgetPerBuffer = 1.5e-6;
 constexpr double kMostOfBudget = 0.1;
+
+// Seconds per buffer that putting the lanes together, encoding and writing take: of the budget,
+// too.
+constexpr double kFinishSeconds = 2.5e-7;
 
 // The part of a recording that one lane holds, as a planning problem of its own.
 Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& block_bytes,
@@ -80,7 +86,8 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   BuiltPlan built;
   size_t largest = 0;
   size_t members_left = recording.allocations.size();
-  double budget_left = options.budget_seconds;
+  double budget_left =
+      std::max(0.0, options.budget_seconds - kFinishSeconds * static_cast<double>(members_left));
   for (size_t i = 0; i < lanes.size(); ++i) {
     LaneWork& lane = lanes[i];
     if (lane.members.empty()) continue;
@@ -171,9 +178,19 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     // Page rounding is a matter of the box, not of the planner.
     built.lane_overhead_percent = 0;
   }
-  built.bytes =
-      EncodePlan(recording, block_bytes, built.offsets, encoded,
-                 static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
+  // What is put together is checked as a whole, while it is encoded. A single lane was already.
+  bool valid = true;
+  {
+    std::jthread checker;
+    if (box_lane.size() > 1) {
+      checker = std::jthread(
+          [&] { valid = planner::Check(WholeInstance(recording), built.offsets, 1).valid; });
+    }
+    built.bytes =
+        EncodePlan(recording, block_bytes, built.offsets, encoded,
+                   static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
+  }
+  if (!valid) return absl::InternalError("the plan failed its check");
   built.seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return built;
 }

@@ -37,8 +37,9 @@ struct BuiltPlan {
 // bytes, and include what the program was told by malloc_usable_size.
 planner::Instance WholeInstance(const trace::Recording& recording);
 
-// Plans every lane within the budget of `options`, which they share by their number of buffers.
-// Errors: those of planner::Solve; ResourceExhausted when a lane needs more than 32 GiB.
+// Plans every lane within the budget of `options`, which they share by their number of buffers;
+// encoding is a part of it. What comes out has passed the checker as a whole. Errors: those of
+// planner::Solve; ResourceExhausted when a lane needs more than 32 GiB.
 absl::StatusOr<BuiltPlan> BuildPlan(const trace::Recording& recording,
                                     const planner::Options& options, LaneMode mode);
 

@@ -92,6 +92,24 @@ std::vector<Step> StepsOf(const Recording& recording) {
   return steps;
 }
 
+// A stable sort, eleven bits at a time. Placements come in the order of their births.
+void SortByOffset(std::vector<PlanBlock>& placements) {
+  constexpr int kBits = 11;
+  uint32_t most = 0;
+  for (const PlanBlock& block : placements) most = std::max(most, block.offset);
+  std::vector<PlanBlock> sorted(placements.size());
+  for (int shift = 0; shift < 32 && (most >> shift) != 0; shift += kBits) {
+    std::array<size_t, (size_t{1} << kBits) + 1> start{};
+    const auto digit = [&](const PlanBlock& block) {
+      return (block.offset >> shift) & ((1u << kBits) - 1);
+    };
+    for (const PlanBlock& block : placements) ++start[digit(block) + 1];
+    for (size_t d = 1; d < start.size(); ++d) start[d] += start[d - 1];
+    for (const PlanBlock& block : placements) sorted[start[digit(block)]++] = block;
+    placements.swap(sorted);
+  }
+}
+
 class LaneEncoder {
  public:
   LaneEncoder(const Recording& recording, const Keys& keys, const std::vector<int64_t>& offsets,
@@ -162,9 +180,7 @@ class LaneEncoder {
 
   void End() {
     words_.push_back(kEnd);
-    std::sort(placements_.begin(), placements_.end(), [](const PlanBlock& a, const PlanBlock& b) {
-      return std::tie(a.offset, a.birth) < std::tie(b.offset, b.birth);
-    });
+    SortByOffset(placements_);
   }
 
   const std::vector<uint32_t>& words() const { return words_; }
