@@ -34,6 +34,7 @@ void AddReplay(CLI::App& app, Run& run);
 void AddCompare(CLI::App& app, Run& run);
 void AddConvert(CLI::App& app, Run& run);
 void AddReport(CLI::App& app, Run& run);
+void AddDiff(CLI::App& app, Run& run);
 
 // Prints `status` as one line on stderr and returns its exit code: kUsage for FailedPrecondition,
 // kBadInput for InvalidArgument, DataLoss, OutOfRange and Unimplemented (a newer version), kNo for

@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/compare_live.h"
 #include "cli/compare_table.h"
+#include "cli/report_model.h"
 #include "replay/plan_file.h"
 #include "trace/csv.h"
 #include "trace/format.h"
@@ -38,6 +39,7 @@ struct Settings {
   bool live = false;
   int64_t samples = 500;
   bool touch = true;
+  bool pins = false;
   bool json = false;
 };
 
@@ -92,6 +94,8 @@ class Trial {
     }
     return replay::MeasurePlan(recording_, placement_->offsets, placement_->arena_bytes, options_);
   }
+
+  const replay::Placement& placement() const { return *placement_; }
 
   absl::StatusOr<replay::Observation> Observe(const Contender& who,
                                               const std::vector<uint64_t>& events) const {
@@ -192,6 +196,13 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
     if (watch && !nothing && !events.empty()) {
       absl::StatusOr<replay::Observation> seen = trial.Observe(contenders[i], events);
       if (!seen.ok()) return seen.status();
+      if (settings.pins) {
+        const bool plan = contenders[i].allocator == nullptr;
+        const std::vector<int64_t> offsets =
+            plan ? trial.placement().offsets
+                 : CompactAddresses(*recording, seen->addresses).offsets;
+        result.pins = DescribePins(*recording, replay::FindPins(*recording, offsets, !plan, 10));
+      }
       seen->addresses = {};
       const auto peak = std::lower_bound(events.begin(), events.end(), statistics.peak_event);
       replay::Decompose(result.median, *seen, statistics.peak_event,
@@ -320,6 +331,8 @@ void AddCompare(CLI::App& app, Run& run) {
                    "look at resident memory so often, in a run of its own; 0: not at all")
       ->check(CLI::Range(0, 100000))
       ->capture_default_str();
+  command->add_flag("--pins", settings->pins,
+                    "say which blocks kept free memory from being used when more was taken");
   command->add_flag("--touch,!--no-touch", settings->touch,
                     "write to every page of the blocks (the default), or do not");
   command->add_flag("--json", settings->json, "one JSON object on standard output");

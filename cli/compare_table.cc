@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "trace/symbols.h"
 
 namespace reprise::cli {
 namespace {
@@ -81,6 +82,7 @@ ordered_json ToJson(const Result& result) {
   }
   json["provenance"] = ordered_json::object();
   for (const auto& [symbol, object] : it.provenance) json["provenance"][symbol] = object;
+  if (!result.pins.is_null()) json["pins"] = result.pins;
   if (!result.observation.events.empty()) json["series"] = SeriesOf(result.observation);
   return json;
 }
@@ -95,7 +97,64 @@ void AddTo(Result& sum, const Result& it) {
   sum.runs = it.runs;
 }
 
+// The sites that hold most, under the table.
+void PrintPins(const Result& result) {
+  constexpr size_t kMostSites = 5;
+  const ordered_json& pins = result.pins;
+  const auto bytes = [](const ordered_json& value) {
+    return HumanBytes(static_cast<double>(value.get<int64_t>()));
+  };
+  absl::PrintF("\n%s took more memory at event %d: %s, of which %s live; %d free ranges\n",
+               result.median.allocator, pins["event"].get<uint64_t>(), bytes(pins["held_bytes"]),
+               bytes(pins["live_bytes"]), pins["holes"].get<int64_t>());
+  size_t shown = 0;
+  for (const ordered_json& it : pins["sites"]) {
+    if (shown++ == kMostSites) break;
+    absl::PrintF("  %10s held back by %10s in %6d blocks of %s\n", bytes(it["hostage_bytes"]),
+                 bytes(it["bytes"]), it["blocks"].get<int64_t>(), it["site"].get<std::string>());
+  }
+}
+
 }  // namespace
+
+ordered_json DescribePins(const trace::Recording& recording, const replay::Pins& pins) {
+  trace::Symbolizer symbolizer;
+  const auto name = [&](uint32_t site) {
+    const bool known = site != trace::kNone && recording.sites[site].module != trace::kNone;
+    return trace::DescribeSite(
+        recording, site,
+        known ? symbolizer.Find(recording.modules[recording.sites[site].module],
+                                recording.sites[site].offset)
+              : trace::Symbol());
+  };
+  ordered_json json = {{"event", pins.event},
+                       {"held_bytes", pins.held_bytes},
+                       {"live_bytes", pins.live_bytes},
+                       {"holes", pins.holes},
+                       {"largest_hole", pins.largest_hole}};
+  json["sites"] = ordered_json::array();
+  constexpr size_t kMostSites = 20;
+  for (const replay::PinnedBySite& it : pins.sites) {
+    if (json["sites"].size() == kMostSites) break;
+    json["sites"].push_back({{"site", name(it.site)},
+                             {"hostage_bytes", it.hostage_bytes},
+                             {"bytes", it.bytes},
+                             {"blocks", it.blocks},
+                             {"threads", it.threads},
+                             {"oldest_age", it.oldest_age}});
+  }
+  json["blocks"] = ordered_json::array();
+  for (const replay::Pin& it : pins.blocks) {
+    const trace::Allocation& block = recording.allocations[it.allocation];
+    json["blocks"].push_back({{"block", it.allocation},
+                              {"hostage_bytes", it.hostage_bytes},
+                              {"size", block.size},
+                              {"site", name(block.site)},
+                              {"thread", block.thread},
+                              {"age", pins.event - block.birth}});
+  }
+  return json;
+}
 
 Result Summarize(const std::vector<Measurement>& runs) {
   Result result;
@@ -196,7 +255,7 @@ void PrintTable(const Comparison& comparison) {
   const auto bytes = [](int64_t value) { return HumanBytes(static_cast<double>(value)); };
   absl::PrintF("max load %s\n", bytes(comparison.max_load));
   absl::PrintF("%-20s %12s %12s %13s", "allocator", "peak RSS", "footprint", "fragmentation");
-  if (parts) absl::PrintF(" %12s %12s", "in blocks", "between");
+  if (parts) absl::PrintF(" %12s %12s", "internal", "external");
   absl::PrintF(" %10s %8s %12s", "time", "ns/op", "page faults");
   absl::PrintF("%s\n", waits > 0 ? "      waits" : "");
   for (const Result& result : comparison.results) {
@@ -220,6 +279,9 @@ void PrintTable(const Comparison& comparison) {
       absl::PrintF(" %s %.3f-%.3f s", it.median.allocator, it.least_seconds, it.most_seconds);
     }
     absl::PrintF("\n");
+  }
+  for (const Result& it : comparison.results) {
+    if (!it.pins.is_null()) PrintPins(it);
   }
 }
 

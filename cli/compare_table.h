@@ -27,7 +27,7 @@ struct Result {
   int64_t least_peak_rss = 0, most_peak_rss = 0;
   int64_t runs = 0;
   replay::Observation observation{};  // without addresses; empty when nobody looked on
-  replay::Pins pins{};                // by offset on the compact axis; without an observation empty
+  nlohmann::ordered_json pins{};      // DescribePins; null when nobody asked
 };
 
 // The median of each field, and the spread. Requires at least one run, all of the same allocator.
@@ -42,6 +42,9 @@ struct Comparison {
   std::vector<int64_t> live{};     // bytes
   std::vector<Result> results{};
 };
+
+// Who pins the memory, with the names of the call sites.
+nlohmann::ordered_json DescribePins(const trace::Recording& recording, const replay::Pins& pins);
 
 // Over all images, of the allocators that have a result for each of them. Without series.
 Comparison Sum(const std::vector<Comparison>& images);

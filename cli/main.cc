@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   AddCompare(app, run);
   AddConvert(app, run);
   AddReport(app, run);
+  AddDiff(app, run);
 
   // record and replay take the program's own status, so their usage errors are 125, as with env.
   const bool launches =

@@ -94,6 +94,12 @@ absl::Status Report(const ReportOptions& options) {
   Page page;
   page.title = absl::StrCat(subject->name, ": heap report");
   page.facts = GatherFacts(*subject, sites, names, *maps, comparison, replay);
+  AddAdvice(*subject, sites, names, *maps, page.facts);
+  if (!options.plans.empty()) {
+    absl::StatusOr<ordered_json> lanes = LaneFacts(*subject, options.plans.front());
+    if (!lanes.ok()) return lanes.status();
+    page.facts["lanes"] = *std::move(lanes);
+  }
   page.columns = GatherColumns(*subject, sites, *maps);
   TextFile file(options.output);
   if (!file.ok()) return file.Finish();

@@ -43,13 +43,6 @@ absl::Status Unexpected(const std::string& path, const char* where, const char* 
       absl::StrCat(path, ": ", where, ": expected ", expected, ", found something else"));
 }
 
-// Main thread first; the others are what the recording calls them: by number.
-std::string ThreadName(const trace::Recording& recording, size_t index) {
-  if (recording.threads.size() == 1) return "the only thread";
-  if (recording.threads[index].parent == kNone && index == 0) return "main thread";
-  return absl::StrCat("thread ", index);
-}
-
 ordered_json MapFacts(const HeapMap& map) {
   ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
   fact["label"] = map.detail.empty() ? map.name : absl::StrCat(map.name, " ", map.detail);
@@ -105,6 +98,12 @@ ordered_json Curves(const Subject& subject, const ordered_json& comparison) {
 }
 
 }  // namespace
+
+std::string ThreadName(const trace::Recording& recording, size_t index) {
+  if (recording.threads.size() == 1) return "the only thread";
+  if (recording.threads[index].parent == kNone && index == 0) return "main thread";
+  return absl::StrCat("thread ", index);
+}
 
 std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites) {
   // Reading debug information takes longer than all the rest; who looks further than this?

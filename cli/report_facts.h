@@ -21,6 +21,9 @@ struct SiteName {
 };
 std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites);
 
+// "main thread", or its number.
+std::string ThreadName(const trace::Recording& recording, size_t index);
+
 // Reads what `compare --json` printed: the results for the trace called `trace_name` (the file's
 // name), or the only ones. InvalidArgument when it is no such thing.
 absl::StatusOr<nlohmann::ordered_json> LoadComparison(const std::string& path,
@@ -28,6 +31,13 @@ absl::StatusOr<nlohmann::ordered_json> LoadComparison(const std::string& path,
 
 // Reads what `replay --stats` wrote. InvalidArgument when it is no such thing.
 absl::StatusOr<nlohmann::ordered_json> LoadReplayStatistics(const std::string& path);
+
+// What the plan at `path` says of its lanes; empty for an instance.
+absl::StatusOr<nlohmann::ordered_json> LaneFacts(const Subject& subject, const std::string& path);
+
+// Who pins the memory in each map, and what could be otherwise: `pins`, `hints`.
+void AddAdvice(const Subject& subject, const SiteTable& sites, const std::vector<SiteName>& names,
+               const std::vector<HeapMap>& maps, nlohmann::ordered_json& facts);
 
 // `comparison` and `replay` may be null.
 nlohmann::ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,

@@ -77,12 +77,13 @@ class TouchedPages {
   std::vector<int64_t> below_;  // per page
 };
 
-// Finds the event after which held minus live is highest.
+// Finds the event at which more memory was taken although most of it was free. Later, when the
+// program gives back what it has, all the rest is free, and nobody could help that.
 void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, bool grows_only,
                Pins& pins) {
   HighestEnd ends;
   TouchedPages touched;
-  int64_t live = 0, held = 0, most = -1;
+  int64_t live = 0, held = 0, most = -1, highest = 0;
   const auto step = [&](const trace::Event& event) {
     const bool birth = event.kind == trace::EventKind::kAllocate;
     if (!birth && event.kind != trace::EventKind::kFree &&
@@ -99,8 +100,9 @@ void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, 
       birth ? ends.Add(offset + bytes) : ends.Remove(offset + bytes);
       held = ends.Get();
     }
-    // After everything was freed nobody is left to hold anything.
-    if (live > 0 && held - live > most) {
+    if (held <= highest) return;
+    highest = held;
+    if (held - live > most) {
       most = held - live;
       pins.event = event.index;
       pins.held_bytes = held;

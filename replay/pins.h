@@ -1,6 +1,6 @@
-// Who pins the memory: at the moment at which most memory is held for nothing, the free ranges
-// between live blocks, and the blocks that keep each of them from being joined with its neighbour
-// or given back.
+// Who pins the memory: at the moment at which more was taken although most of it was free, the free
+// ranges between live blocks, and the blocks that keep each of them from being joined with its
+// neighbour or given back.
 #ifndef REPRISE_REPLAY_PINS_H_
 #define REPRISE_REPLAY_PINS_H_
 
@@ -29,7 +29,7 @@ struct PinnedBySite {
 };
 
 struct Pins {
-  uint64_t event = 0;      // after which most was held for nothing
+  uint64_t event = 0;      // that took more memory when most was free
   int64_t held_bytes = 0;  // up to the end of the highest live block, or all pages touched so far
   int64_t live_bytes = 0;
   int64_t holes = 0;                  // free ranges

@@ -198,11 +198,21 @@ function showTables() {
   showHistogram('lifetimes', facts.lifetimes, (value) => `≥ ${shortCount(value)}`);
   for (const one of facts.pins ?? []) showPins(one);
   byId('pins').hidden = !(facts.pins ?? []).length;
+  const against = (bytes) => {
+    const percent = 100 * (bytes / Math.max(1, facts.max_load) - 1);
+    const change = Math.abs(percent) < 0.05 ? 'no change' :
+        `${percent < 0 ? '−' : '+'}${percentText(Math.abs(percent))}`;
+    return element('span', {}, bytesText(bytes), ' ', element('span', {class: 'quiet'}, change));
+  };
   showSection('hints', facts.hints, [
-    ['what if …', 'text', (it) => it.what],
-    ['max load then', 'number', (it) => bytesText(it.max_load)],
-    ['change', 'number', (it) => percentText(it.percent)],
-  ], facts.hints_note);
+    ['if the blocks of this site …', 'text', (it) => it.label],
+    ['hold at most', 'number', (it) => bytesText(it.peak_bytes)],
+    ['… were freed at once', 'number', (it) => against(it.freed_at_once)],
+    ['… had a pool', 'number', (it) => against(it.pooled)],
+    ['… had a lane', 'number', (it) => against(it.own_lane)],
+  ], `The max load is ${bytesText(facts.max_load)}; each column says what it would be. A recording ` +
+     'knows no uses of memory: “freed at once” is the most that earlier frees can gain. A pool is ' +
+     'there for the whole run, a lane from the first block of the site to the last.');
   showSection('lanes', facts.lanes, [
     ['thread', 'text', (it) => it.thread],
     ['blocks', 'number', (it) => countText(it.blocks)],

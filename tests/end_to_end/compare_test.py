@@ -74,6 +74,49 @@ def live_failures(bench):
     expect_equal(bench.run(bench.reprise, "compare", "a", "b").status, 2, "two traces")
 
 
+def pins(bench):
+    """Of the memory that an allocator holds for nothing, every byte is laid at some site's door."""
+    bench.record(["/usr/bin/sqlite3", ":memory:", SQL], expected=0)
+    bench.plan()
+    words = ["compare", bench.scratch / "recording", "--plan", bench.scratch / "plan", "--pins"]
+    text = bench.run(
+        bench.reprise, *words, "--allocators", "glibc", "--json", expected=0
+    ).stdout
+    (image,) = json.loads(text)["images"]
+    expect_equal(len(image["results"]), 2, "results")
+    for result in image["results"]:
+        found = result["pins"]
+        held = sum(it["hostage_bytes"] for it in found["sites"])
+        expect(len(found["sites"]) == 20 or held == found["held_bytes"] - found["live_bytes"], found)
+
+
+def diff(bench):
+    """What grew is named, by site and thread; plans and recordings do not mix."""
+    for name, sql in (("one", SQL), ("two", SQL + "select replace(hex(zeroblob(300000)), '0', 'x');")):
+        bench.record(["/usr/bin/sqlite3", ":memory:", sql], name=name, expected=0)
+        bench.plan(name, "plan-" + name)
+    one, two = bench.scratch / "one", bench.scratch / "two"
+    found = json.loads(bench.run(bench.reprise, "diff", one, two, "--json", expected=0).stdout)
+    expect_equal(found["kind"], "recordings", "kind")
+    infos = [bench.info(name) for name in ("one", "two")]
+    for side, info in zip(("first", "second"), infos):
+        expect_equal(found["max_load"][side], info["max_load"], side)
+        peak = sum(it[side] for it in found["sites"])
+        expect_equal(peak, info["requested_max_load"], f"{side}: sites at the peak")
+    expect(found["sites"][0]["change"] > 300000, found["sites"][0])
+    expect("sqlite" in found["sites"][0]["name"], found["sites"][0])
+    changes = [it["change"] for it in found["sites"]]
+    expect_equal(changes, sorted(changes, reverse=True), "order")
+    same = json.loads(bench.run(bench.reprise, "diff", one, one, "--json", expected=0).stdout)
+    expect(all(it["change"] == 0 for it in same["sites"] + same["threads"]), same)
+    plans = [bench.scratch / "plan-one", bench.scratch / "plan-two"]
+    found = json.loads(bench.run(bench.reprise, "diff", *plans, "--json", expected=0).stdout)
+    expect_equal(found["kind"], "plans", "kind")
+    expect(found["arena_bytes"]["change"] > 0, found)
+    expect_equal(bench.run(bench.reprise, "diff", one, plans[0]).status, 3, "a trace and a plan")
+    expect_equal(bench.run(bench.reprise, "diff", one, "absent").status, 4, "absent")
+
+
 if __name__ == "__main__":
     main(
         {
@@ -81,5 +124,7 @@ if __name__ == "__main__":
             "another_allocator": another_allocator,
             "live": live,
             "live_failures": live_failures,
+            "pins": pins,
+            "diff": diff,
         }
     )

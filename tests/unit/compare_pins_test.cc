@@ -14,10 +14,10 @@ TEST(PinsTest, ABlockBetweenTwoHolesHoldsBoth) {
   const uint32_t low = maker.Malloc(0, 64);
   const uint32_t middle = maker.Malloc(0, 16);
   const uint32_t high = maker.Malloc(0, 32);
-  const uint32_t top = maker.Malloc(0, 16);
   maker.Free(0, low);
   maker.Free(0, high);
-  (void)middle, (void)top;
+  const uint32_t top = maker.Malloc(0, 16);
+  maker.Free(0, middle);
   // low [0, 64), middle [64, 80), high [80, 112), top [112, 128).
   const Pins pins = FindPins(maker.recording(), {0, 64, 80, 112}, false, 10);
   EXPECT_EQ(pins.event, 5u);
@@ -51,10 +51,8 @@ TEST(PinsTest, TheBytesOfSitesAddUpToWhatIsFree) {
 
 TEST(PinsTest, PagesThatWereTouchedStayHeld) {
   RecordingMaker maker(1);
-  const uint32_t large = maker.Malloc(0, 40'000);
-  const uint32_t small = maker.Malloc(0, 16);
-  maker.Free(0, large);
-  (void)small;
+  maker.Free(0, maker.Malloc(0, 40'000));
+  maker.Malloc(0, 16);
   const Pins pins = FindPins(maker.recording(), {4096, 0}, true, 10);
   EXPECT_EQ(pins.held_bytes, 11 * 4096);
   EXPECT_EQ(pins.blocks.size(), 1u);
