@@ -7,9 +7,18 @@
 namespace reprise::planner::graph {
 namespace {
 
+// A node that may run next, and where that leads: bytes above the state's load.
+struct Ready {
+  uint32_t node;
+  bool stale = true;   // what follows is to be found anew
+  int64_t opened = 0;  // by the node alone
+  int64_t hill = 0;    // the highest load of the chain that it begins
+  int64_t valley = 0;  // the load behind that
+};
+
 struct State {
-  std::vector<uint64_t> done;   // bits, of nodes
-  std::vector<uint32_t> ready;  // nodes whose predecessors are done
+  std::vector<uint64_t> done;  // bits, of nodes
+  std::vector<Ready> ready;    // the nodes whose predecessors are done
   int64_t load = 0;
   int64_t peak = 0;
   uint64_t hash = 0;
@@ -22,7 +31,7 @@ struct Child {
   uint32_t parent;
   uint32_t node;
   int64_t peak;
-  int64_t load;
+  int64_t hill;  // that, and that of the chain that it begins
   uint64_t hash;
   double rank;
 };
@@ -31,6 +40,12 @@ struct Step {
   uint32_t node;
   uint32_t before;
 };
+
+// How far a chain is followed.
+constexpr uint32_t kDepth = 8;
+
+// How many nodes are looked at anew when one runs, unless they share a storage with it.
+constexpr size_t kMostTouched = 64;
 
 uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
@@ -47,7 +62,8 @@ class Beam {
         options_(options),
         random_(random),
         stop_(stop),
-        words_((model.nodes + 63) / 64) {}
+        words_((model.nodes + 63) / 64),
+        mark_(model.nodes, 0) {}
 
   BeamOutcome Run() {
     BeamOutcome outcome;
@@ -55,7 +71,7 @@ class Beam {
     State first;
     first.done.assign(words_, 0);
     for (uint32_t node = 0; node < model_.nodes; ++node) {
-      if (model_.predecessors[node].empty()) first.ready.push_back(node);
+      if (model_.predecessors[node].empty()) first.ready.push_back({node});
     }
     first.load = model_.initial;
     first.peak = std::max(model_.initial, model_.floor);
@@ -88,10 +104,11 @@ class Beam {
 
  private:
   bool Done(const State& state, uint32_t node) const {
-    return (state.done[node / 64] >> (node % 64)) & 1;
+    return ((state.done[node / 64] >> (node % 64)) & 1) != 0 ||
+           std::find(chain_.begin(), chain_.end(), node) != chain_.end();
   }
 
-  // What running `node` opens and then closes.
+  // What running `node` opens and then closes, after the state and the chain.
   std::pair<int64_t, int64_t> Cost(const State& state, uint32_t node) const {
     int64_t opened = 0, closed = 0;
     for (const uint32_t s : model_.opens[node]) {
@@ -109,6 +126,66 @@ class Beam {
     return {opened, closed};
   }
 
+  // Follows the chain that a node begins: each waits for the one before, and is the one of those
+  // that wait for it alone that leaves the least open. Cut behind its lowest load; then in chain_.
+  void Look(const State& state, Ready& ready) {
+    ready.stale = false;
+    ready.hill = ready.valley = INT64_MAX;
+    uint32_t node = ready.node;
+    int64_t load = 0, hill = 0;
+    size_t steps = 0;
+    chain_.clear();
+    for (uint32_t depth = 0; depth < kDepth; ++depth) {
+      const auto [opened, closed] = Cost(state, node);
+      if (depth == 0) ready.opened = opened;
+      hill = std::max(hill, load + opened);
+      load += opened - closed;
+      chain_.push_back(node);
+      if (load < ready.valley) {
+        ready.hill = hill;
+        ready.valley = load;
+        steps = chain_.size();
+      }
+      if (load <= 0) break;
+      uint32_t next = kNone;
+      int64_t least = INT64_MAX;
+      for (const uint32_t successor : model_.successors[node]) {
+        bool free = true;
+        for (const uint32_t before : model_.predecessors[successor]) free &= Done(state, before);
+        if (!free) continue;
+        const auto [more, less] = Cost(state, successor);
+        if (more - less >= least) continue;
+        least = more - less;
+        next = successor;
+      }
+      if (next == kNone) break;
+      node = next;
+    }
+    chain_.resize(steps);
+  }
+
+  // The nodes whose chains may change when `node` runs: those that share a storage with it, and a
+  // few in front of them.
+  void Touch(const State& state, uint32_t node) {
+    ++stamp_;
+    touched_.clear();
+    const auto touch = [&](uint32_t other) {
+      if (mark_[other] == stamp_ || Done(state, other)) return;
+      mark_[other] = stamp_;
+      touched_.push_back(other);
+    };
+    const auto touch_users = [&](uint32_t storage) {
+      for (const uint32_t other : model_.openers[storage]) touch(other);
+      for (const uint32_t other : model_.closers[storage]) touch(other);
+    };
+    for (const uint32_t storage : model_.opens[node]) touch_users(storage);
+    for (const uint32_t storage : model_.closes[node]) touch_users(storage);
+    for (const uint32_t other : model_.successors[node]) touch(other);
+    for (size_t i = 0; i < touched_.size() && touched_.size() < kMostTouched; ++i) {
+      for (const uint32_t before : model_.predecessors[touched_[i]]) touch(before);
+    }
+  }
+
   void RunNode(State& state, uint32_t node) {
     const auto [opened, closed] = Cost(state, node);
     state.load += opened;
@@ -119,11 +196,13 @@ class Beam {
     ++state.count;
     trail_.push_back({node, state.trail});
     state.trail = static_cast<uint32_t>(trail_.size() - 1);
-    state.ready.erase(std::find(state.ready.begin(), state.ready.end(), node));
+    std::erase_if(state.ready, [&](const Ready& ready) { return ready.node == node; });
+    Touch(state, node);
+    for (Ready& ready : state.ready) ready.stale |= mark_[ready.node] == stamp_;
     for (const uint32_t next : model_.successors[node]) {
       bool ready = true;
       for (const uint32_t before : model_.predecessors[next]) ready &= Done(state, before);
-      if (ready) state.ready.push_back(next);
+      if (ready) state.ready.push_back({next});
     }
   }
 
@@ -135,16 +214,20 @@ class Beam {
 
   // Runs what may as well run at once, and puts the state where it belongs.
   void Settle(State state) {
-    for (size_t i = 0; i < state.ready.size();) {
-      const uint32_t node = state.ready[i];
-      const auto [opened, closed] = Cost(state, node);
-      if (opened <= closed && state.load + opened <= std::max(state.peak, options_.good)) {
-        RunNode(state, node);
-        i = 0;
-      } else {
-        ++i;
-      }
+    const auto may_run = [&](const Ready& ready) {
+      return ready.valley <= 0 && state.load + ready.hill <= std::max(state.peak, options_.good);
+    };
+    for (size_t i = 0; i < state.ready.size(); ++i) {
+      if (state.ready[i].stale) Look(state, state.ready[i]);
+      if (!may_run(state.ready[i])) continue;
+      // What was known may be out of date by more than Touch follows.
+      Look(state, state.ready[i]);
+      if (!may_run(state.ready[i])) continue;
+      const std::vector<uint32_t> chain = std::exchange(chain_, {});
+      for (const uint32_t node : chain) RunNode(state, node);
+      i = SIZE_MAX;  // from the first again
     }
+    chain_.clear();
     layers_[state.count].push_back(std::move(state));
   }
 
@@ -172,34 +255,34 @@ class Beam {
   std::vector<Child> Expand(const std::vector<State>& layer, bool& whole) {
     std::vector<Child> children;
     for (uint32_t p = 0; p < layer.size(); ++p) {
-      for (const uint32_t node : layer[p].ready) {
-        const auto [opened, closed] = Cost(layer[p], node);
-        const int64_t peak = std::max(layer[p].peak, layer[p].load + opened);
+      for (const Ready& ready : layer[p].ready) {
+        const int64_t peak = std::max(layer[p].peak, layer[p].load + ready.opened);
         if (peak >= options_.limit) continue;
-        const int64_t load = layer[p].load + opened - closed;
-        double rank = static_cast<double>(load);
+        double rank = static_cast<double>(layer[p].load + ready.valley);
         if (options_.noise > 0) rank *= 1 + options_.noise * random_.Unit();
-        children.push_back(
-            {p, node, std::max(peak, options_.good), load, layer[p].hash ^ Mix(node), rank});
+        const int64_t hill = std::max({layer[p].peak, layer[p].load + ready.hill, options_.good});
+        children.push_back({p, ready.node, peak, hill, layer[p].hash ^ Mix(ready.node), rank});
       }
     }
     std::stable_sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
-      return a.peak != b.peak ? a.peak < b.peak : a.rank < b.rank;
+      return a.hill != b.hill ? a.hill < b.hill : a.rank < b.rank;
     });
-    // Equal hashes are nearly always equal sets; Thin looks again.
-    std::unordered_map<uint64_t, std::vector<const Child*>> seen;
+    // Of equal sets that of the lowest peak is kept; which has the best prospect is another matter.
+    std::unordered_map<uint64_t, std::vector<size_t>> seen;
     std::vector<Child> kept;
     for (const Child& child : children) {
-      if (kept.size() == options_.width) {
-        whole = false;
-        break;
-      }
       auto& same = seen[child.hash];
-      if (std::any_of(same.begin(), same.end(),
-                      [&](const Child* other) { return SameSet(layer, *other, child); })) {
+      const auto known = std::find_if(same.begin(), same.end(),
+                                      [&](size_t i) { return SameSet(layer, kept[i], child); });
+      if (known != same.end()) {
+        if (child.peak < kept[*known].peak) kept[*known] = child;
         continue;
       }
-      same.push_back(&child);
+      if (kept.size() == options_.width) {
+        whole = false;
+        continue;
+      }
+      same.push_back(kept.size());
       kept.push_back(child);
     }
     return kept;
@@ -223,6 +306,10 @@ class Beam {
   size_t words_;
   std::vector<std::vector<State>> layers_;
   std::vector<Step> trail_;
+  std::vector<uint32_t> chain_;  // counts as done
+  std::vector<uint32_t> mark_;   // of nodes: the stamp with which they were touched
+  std::vector<uint32_t> touched_;
+  uint32_t stamp_ = 0;
 };
 
 }  // namespace

@@ -27,8 +27,9 @@ struct BeamOutcome {
                            // better
 };
 
-// Layer by layer from the empty set. A node that frees at least what it opens, at no new peak, runs
-// at once: no order is better for waiting with it. Of equal sets the one of the lower peak is kept.
+// Layer by layer from the empty set. A chain of nodes, each of which waits for the one before, that
+// frees in the end at least what it opened, at no new peak, runs at once: no order is better for
+// waiting with it. Of equal sets the one of the lower peak is kept.
 // With a width that no layer exceeds this is the exact dynamic program over the antichains.
 // Deterministic but for `stop`.
 BeamOutcome SearchOrders(const MemoryModel& model, const BeamOptions& options, Random& random,
