@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/command.h"
+#include "cli/picture.h"
 #include "cli/report_facts.h"
 #include "cli/report_input.h"
 #include "cli/report_page.h"
@@ -29,6 +30,8 @@ struct ReportOptions {
   std::string allocators = "glibc";
   std::string comparison;
   std::string replay;
+  size_t most_blocks = 2'000'000;
+  bool svg = false, png = false;
 };
 
 // Names that tell several plans apart, where there are several.
@@ -70,6 +73,23 @@ absl::StatusOr<std::vector<HeapMap>> LoadMaps(const Subject& subject,
   return maps;
 }
 
+absl::Status WriteFile(const std::string& path, std::string_view text) {
+  TextFile file(path);
+  file.Write(text);
+  return file.Finish();
+}
+
+absl::Status WritePicture(const ReportOptions& options, const Subject& subject,
+                          const std::vector<HeapMap>& maps) {
+  if (maps.empty()) {
+    return absl::FailedPreconditionError(
+        "a picture shows maps: give a plan with --plan, or --allocators");
+  }
+  const std::string text = options.svg ? DrawSvg(subject, maps) : DrawPng(subject, maps);
+  if (text.empty()) return absl::UnavailableError(absl::StrCat(options.output, ": libpng failed"));
+  return WriteFile(options.output, text);
+}
+
 absl::Status Report(const ReportOptions& options) {
   absl::StatusOr<Subject> subject = LoadSubject(options.input);
   if (!subject.ok()) return subject.status();
@@ -88,6 +108,8 @@ absl::Status Report(const ReportOptions& options) {
   const absl::StatusOr<std::vector<HeapMap>> maps = LoadMaps(*subject, options);
   if (!maps.ok()) return maps.status();
 
+  if (options.svg || options.png) return WritePicture(options, *subject, *maps);
+
   const SiteTable sites =
       TabulateSites(subject->recording, subject->statistics.peak_event, subject->alignment);
   const std::vector<SiteName> names = NameSites(subject->recording, sites);
@@ -100,7 +122,8 @@ absl::Status Report(const ReportOptions& options) {
     if (!lanes.ok()) return lanes.status();
     page.facts["lanes"] = *std::move(lanes);
   }
-  page.columns = GatherColumns(*subject, sites, *maps);
+  if (!HasChart()) page.fallback_curves = DrawCurves(page.facts);
+  page.columns = GatherColumns(*subject, sites, *maps, options.most_blocks, page.facts);
   TextFile file(options.output);
   if (!file.ok()) return file.Finish();
   WritePage(page, [&](std::string_view text) { file.Write(text); });
@@ -123,6 +146,14 @@ void AddReport(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_option("--compare", options->comparison, "what `reprise compare --json` printed");
   command->add_option("--replay", options->replay, "what `reprise replay --stats` wrote");
+  command
+      ->add_option("--density-above", options->most_blocks,
+                   "from so many blocks on, show densities and the largest blocks instead of all")
+      ->check(CheckWholeNumber)
+      ->capture_default_str();
+  auto* svg =
+      command->add_flag("--svg", options->svg, "write only the maps, as a static picture: SVG");
+  command->add_flag("--png", options->png, "the same as PNG, without words")->excludes(svg);
   command->callback([&run, options] {
     run = [options] {
       const absl::Status status = Report(*options);

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/raster.h"
 #include "trace/symbols.h"
 
 namespace reprise::cli {
@@ -45,7 +48,8 @@ absl::Status Unexpected(const std::string& path, const char* where, const char* 
 
 ordered_json MapFacts(const HeapMap& map) {
   ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
-  fact["label"] = map.detail.empty() ? map.name : absl::StrCat(map.name, " ", map.detail);
+  fact["label"] = map.name;
+  fact["detail"] = map.detail;
   return fact;
 }
 
@@ -74,8 +78,7 @@ ordered_json Contenders(const std::vector<HeapMap>& maps, const ordered_json& co
       return it["label"] == map.name && it["label"] != "";
     });
     if (!known) {
-      contenders.push_back(
-          {{"label", map.name}, {"version", map.detail}, {"footprint", map.height}});
+      contenders.push_back({{"label", map.name}, {"footprint", map.height}});
     }
   }
   return contenders;
@@ -251,29 +254,90 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
   return facts;
 }
 
+namespace {
+
+// Of the density grids: enough for every pixel of a screen, and a few megabytes once packed.
+constexpr uint32_t kGridColumns = 4096, kGridRows = 1024;
+constexpr size_t kBlocksBesideGrid = 400'000;
+
+// The blocks that fill most of the maps, in the order of their birth.
+std::vector<uint32_t> LargestBlocks(const trace::Recording& recording, size_t count) {
+  const auto area = [&](uint32_t i) {
+    const trace::Allocation& it = recording.allocations[i];
+    const uint64_t end = it.death == trace::kNever ? recording.events : it.death;
+    return static_cast<double>(it.size) * static_cast<double>(end - it.birth);
+  };
+  std::vector<uint32_t> blocks(recording.allocations.size());
+  std::iota(blocks.begin(), blocks.end(), 0);
+  if (blocks.size() <= count) return blocks;
+  std::nth_element(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(count),
+                   blocks.end(), [&](uint32_t a, uint32_t b) { return area(a) > area(b); });
+  blocks.resize(count);
+  std::sort(blocks.begin(), blocks.end());
+  return blocks;
+}
+
+// How full each cell of the map is, 0 to 255, and of what size class; the lowest row first.
+void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
+             std::vector<Column>& columns, ordered_json& fact) {
+  const RasterView view = {.begin = 0,
+                           .end = static_cast<double>(subject.recording.events),
+                           .bottom = 0,
+                           .top = static_cast<double>(std::max<int64_t>(map.height, 1))};
+  const Raster raster = Paint(subject.recording, map, view, kGridColumns, kGridRows);
+  std::vector<int64_t> coverage, group;
+  coverage.reserve(raster.coverage.size());
+  group.reserve(raster.coverage.size());
+  for (uint32_t row = kGridRows; row-- > 0;) {
+    for (uint32_t column = 0; column < kGridColumns; ++column) {
+      const size_t cell = size_t{row} * kGridColumns + column;
+      const float covered = std::min(1.0f, raster.coverage[cell]);
+      // What is there at all must not round to nothing.
+      coverage.push_back(covered > 0 ? std::max<int64_t>(1, std::lround(255 * covered)) : 0);
+      group.push_back(raster.group[cell]);
+    }
+  }
+  columns.push_back(PackColumn(absl::StrCat("coverage-", number), coverage));
+  coverage = {};
+  columns.push_back(PackColumn(absl::StrCat("group-", number), group));
+  fact["density"] = {{"columns", kGridColumns},
+                     {"rows", kGridRows},
+                     {"events", subject.recording.events},
+                     {"bytes", view.top}};
+}
+
+}  // namespace
+
 std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites,
-                                  const std::vector<HeapMap>& maps) {
+                                  const std::vector<HeapMap>& maps, size_t most_blocks,
+                                  ordered_json& facts) {
   const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
   std::vector<Column> columns;
   if (maps.empty()) return columns;
-  const auto add = [&](const char* name, auto value, bool delta = false) {
+  const bool sampled = allocations.size() > most_blocks;
+  const std::vector<uint32_t> blocks = LargestBlocks(
+      subject.recording, sampled ? std::min(most_blocks, kBlocksBesideGrid) : allocations.size());
+  const auto add = [&](const std::string& name, auto value, bool delta = false) {
     std::vector<int64_t> values;
-    values.reserve(allocations.size());
-    for (const trace::Allocation& it : allocations) values.push_back(value(it));
+    values.reserve(blocks.size());
+    for (const uint32_t i : blocks) values.push_back(value(i));
     columns.push_back(PackColumn(name, values, delta));
   };
   add(
-      "birth", [](const auto& it) { return static_cast<int64_t>(it.birth); }, true);
+      "birth", [&](uint32_t i) { return static_cast<int64_t>(allocations[i].birth); }, true);
   // 0: never freed.
-  add("lifetime", [](const auto& it) {
+  add("lifetime", [&](uint32_t i) {
+    const trace::Allocation& it = allocations[i];
     return it.death == trace::kNever ? 0 : static_cast<int64_t>(it.death - it.birth);
   });
-  add("size", [](const auto& it) { return static_cast<int64_t>(it.size); });
-  for (size_t i = 0; i < maps.size(); ++i) {
-    columns.push_back(PackColumn(absl::StrCat("offset-", i), maps[i].offsets));
+  add("size", [&](uint32_t i) { return static_cast<int64_t>(allocations[i].size); });
+  for (size_t map = 0; map < maps.size(); ++map) {
+    add(absl::StrCat("offset-", map), [&](uint32_t i) { return maps[map].offsets[i]; });
+    if (sampled) AddGrid(subject, maps[map], map, columns, facts["maps"][map]);
   }
-  add("site", [&](const auto& it) { return int64_t{sites.Of(it.site)}; });
-  add("thread", [](const auto& it) { return int64_t{it.thread}; });
+  add("site", [&](uint32_t i) { return int64_t{sites.Of(allocations[i].site)}; });
+  add("thread", [&](uint32_t i) { return int64_t{allocations[i].thread}; });
+  if (sampled) facts["sampled"] = blocks.size();
   return columns;
 }
 

@@ -27,8 +27,8 @@ function sequence(dark) {
   const colours = [];
   for (let i = 0; i < 9; ++i) {
     const share = i / 8;
-    const lightness = dark ? 0.46 + 0.44 * share : 0.40 + 0.42 * share;
-    colours.push(oklch(lightness, 0.09 + 0.05 * Math.sin(Math.PI * share), 275 - 185 * share));
+    const lightness = dark ? 0.44 + 0.48 * share : 0.34 + 0.50 * share;
+    colours.push(oklch(lightness, 0.10 + 0.05 * Math.sin(Math.PI * share), 290 - 202 * share));
   }
   return colours;
 }

@@ -86,6 +86,11 @@ function start() {
   viewListeners.push(showView);
   showView();
   if (facts.maps.length > 0) showSelection(null, null);
+  if (facts.sampled) {
+    host.before(element('p', {class: 'quiet'},
+        `These maps show how densely each spot is filled, computed of all ${countText(facts.buffers)} ` +
+        `blocks. Details are there for the ${countText(facts.sampled)} that fill most of them.`));
+  }
   applyColours('size', null);
   startCurves();
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import time
+from xml.etree import ElementTree
 
 from harness import SOURCE, Skip, expect, expect_equal, main
 
@@ -266,6 +267,47 @@ def hostile_names(bench):
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
+def density(bench):
+    """Above a number of blocks the maps are densities: as full as before, and still explorable."""
+    bench.record(["/usr/bin/sqlite3", ":memory:", "select 1;"], expected=0)
+    bench.plan()
+    path = bench.work / "dense.html"
+    words = ["report", bench.scratch / "recording", "--plan", bench.scratch / "plan", "-o", path]
+    covered = []
+    for more in ([], ["--density-above", "20"]):
+        bench.run(bench.reprise, *words, *more, expected=0)
+        with Browser(path) as browser:
+            browser.settle()
+            facts = browser.run("return repriseReport.facts")
+            expect_equal(facts.get("sampled"), 20 if more else None, "blocks beside the densities")
+            covered.append(browser.run(PIXELS_OF_FIRST_MAP)["covered"])
+            browser.driver.find_element("id", "zoom-in").click()
+            browser.settle()
+            expect_equal(browser.complaints(), [], "messages of the browser")
+    share = covered[1] / covered[0]
+    expect(0.9 < share < 1.2, f"the densities cover {share:.2f} of what the blocks cover")
+
+
+def pictures(bench):
+    """`--svg` and `--png`: files that stand alone, the same whenever they are made."""
+    instance = bench.work / "golden.csv"
+    instance.write_text(INSTANCE)
+    for kind, begins in (("svg", b"<svg "), ("png", b"\x89PNG")):
+        made = []
+        for name in ("a", "b"):
+            path = bench.work / f"{name}.{kind}"
+            words = ["report", instance, "--plan", instance, f"--{kind}", "-o", path]
+            bench.run(bench.reprise, *words, expected=0)
+            made.append(path.read_bytes())
+        expect(made[0].startswith(begins), made[0][:20])
+        expect_equal(made[0], made[1], f"the second {kind}")
+    drawing = ElementTree.fromstring((bench.work / "a.svg").read_text())
+    texts = "".join(drawing.itertext())
+    expect("max load" in texts and "golden.csv" in texts, texts)
+    outcome = bench.run(bench.reprise, "report", instance, "--svg", "-o", "none.svg")
+    expect_equal(outcome.status, 2, "a picture without maps")
+
+
 def bad_input(bench):
     """Each wrong input gives one line and exit 3, and leaves no page behind."""
     instance = bench.work / "one.csv"
@@ -297,6 +339,8 @@ if __name__ == "__main__":
             "narrow": narrow,
             "without_maps": without_maps,
             "hostile_names": hostile_names,
+            "density": density,
+            "pictures": pictures,
             "bad_input": bad_input,
         }
     )
