@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <queue>
+
+#include "planner/parallel.h"
 
 namespace reprise::planner {
 namespace {
@@ -31,29 +34,69 @@ std::vector<std::vector<uint32_t>> ColourRows(const std::vector<BoxItem>& items,
   return rows;
 }
 
-// Boxes unit-height items into boxes of `per_box` rows (Theorem 2 and Lemma 1).
+// What boxing one class yields: the contents of its boxes, one after the other, and where in
+// `contents` each ends.
+struct Boxes {
+  std::vector<uint32_t> contents;
+  std::vector<size_t> ends;
+
+  void Close(std::vector<uint32_t>& box) {
+    if (box.empty()) return;
+    contents.insert(contents.end(), box.begin(), box.end());
+    ends.push_back(contents.size());
+    box.clear();
+  }
+  void Append(const Boxes& other) {
+    const size_t before = contents.size();
+    contents.insert(contents.end(), other.contents.begin(), other.contents.end());
+    for (const size_t end : other.ends) ends.push_back(before + end);
+  }
+};
+
+// Boxes unit-height items, `per_box` rows into each box (Theorem 2 and Lemma 1). The sub-problems
+// between critical points are independent: they run in parallel where there is enough to do, and
+// what they yield is put together in their order.
 class UnitBoxer {
  public:
-  UnitBoxer(Boxing& boxing, double box_height, int64_t per_box, double error, Random& random,
+  UnitBoxer(const std::vector<BoxItem>& items, int64_t per_box, double error, int threads,
             const Boxer::Stop& stop)
-      : boxing_(boxing),
-        box_height_(box_height),
-        per_box_(per_box),
-        error_(error),
-        random_(random),
-        stop_(stop) {}
+      : items_(items), per_box_(per_box), error_(error), threads_(threads), stop_(stop) {}
 
-  // The boxes made; none is higher than `box_height`.
-  std::vector<uint32_t> Run(std::vector<uint32_t> ids) {
-    uint32_t some = boxing_.items[ids[random_.Below(ids.size())]].lower;
+  static constexpr size_t kLeastWork = 20'000;  // items; fewer are done before a thread has started
+
+  // `point`: the first critical section.
+  Boxes Run(std::vector<uint32_t> ids, uint32_t point) const {
+    std::vector<Division> done;
     std::vector<Task> tasks;
-    tasks.push_back({std::move(ids), {some}});
+    tasks.push_back({std::move(ids), {point}});
     while (!tasks.empty() && !(stop_ && stop_())) {
-      Task task = std::move(tasks.back());
-      tasks.pop_back();
-      Divide(std::move(task), tasks);
+      size_t work = 0;
+      for (const Task& task : tasks) work += task.ids.size();
+      std::vector<Division> divisions(tasks.size());
+      ParallelFor(work < kLeastWork ? 1 : threads_, static_cast<int64_t>(tasks.size()),
+                  [&](int64_t i, int) {
+                    divisions[i] = Divide(std::move(tasks[i]));
+                    return !(stop_ && stop_());
+                  });
+      tasks.clear();
+      for (Division& division : divisions) {
+        division.first_child = done.size() + divisions.size() + tasks.size();
+        std::move(division.rest.begin(), division.rest.end(), std::back_inserter(tasks));
+        division.children = division.rest.size();
+        division.rest = {};
+      }
+      std::move(divisions.begin(), divisions.end(), std::back_inserter(done));
     }
-    return std::move(boxes_);
+    // A problem's boxes, then those of its sub-problems, the latest first.
+    Boxes all;
+    for (std::vector<size_t> next(1, 0); !next.empty();) {
+      const size_t i = next.back();
+      next.pop_back();
+      if (i >= done.size()) continue;  // stopped before
+      all.Append(done[i].boxes);
+      for (size_t c = 0; c < done[i].children; ++c) next.push_back(done[i].first_child + c);
+    }
+    return all;
   }
 
  private:
@@ -61,13 +104,20 @@ class UnitBoxer {
     std::vector<uint32_t> ids;
     std::vector<uint32_t> points;  // critical sections, ascending
   };
+  struct Division {
+    Boxes boxes;
+    std::vector<Task> rest;  // its sub-problems; once they are queued:
+    size_t first_child = 0;
+    size_t children = 0;
+  };
 
-  const BoxItem& item(uint32_t id) const { return boxing_.items[id]; }
+  const BoxItem& item(uint32_t id) const { return items_[id]; }
   bool LiveAt(uint32_t id, uint32_t point) const {
     return item(id).lower <= point && point < item(id).upper;
   }
 
-  void Divide(Task task, std::vector<Task>& tasks) {
+  Division Divide(Task task) const {
+    Division division;
     std::vector<uint32_t>& points = task.points;
     std::vector<std::vector<uint32_t>> at(points.size());
     std::vector<std::vector<uint32_t>> between(points.size() + 1);
@@ -100,12 +150,12 @@ class UnitBoxer {
       assign();
     }
     std::vector<uint32_t> unresolved;
-    for (std::vector<uint32_t>& jobs : at) BoxClique(jobs, unresolved);
-    const auto rows = ColourRows(boxing_.items, std::move(unresolved));
+    for (std::vector<uint32_t>& jobs : at) BoxClique(jobs, unresolved, division.boxes);
+    const auto rows = ColourRows(items_, std::move(unresolved));
     std::vector<uint32_t> box;
     for (size_t row = 0; row < rows.size(); ++row) {
       box.insert(box.end(), rows[row].begin(), rows[row].end());
-      if ((row + 1) % per_box_ == 0 || row + 1 == rows.size()) Close(box);
+      if ((row + 1) % per_box_ == 0 || row + 1 == rows.size()) division.boxes.Close(box);
     }
     // Where a row of a box becomes free or taken is critical to those in between.
     std::vector<uint32_t> ends;
@@ -126,34 +176,42 @@ class UnitBoxer {
       Task next{std::move(between[i]), {}};
       if (from < to) next.points.assign(from, to);
       if (next.points.empty()) next.points.push_back(item(next.ids[next.ids.size() / 2]).lower);
-      tasks.push_back(std::move(next));
+      division.rest.push_back(std::move(next));
     }
+    return division;
   }
 
   // Lemma 1: the jobs are all live at one point. The outermost stay unresolved.
-  void BoxClique(const std::vector<uint32_t>& jobs, std::vector<uint32_t>& unresolved) {
+  void BoxClique(const std::vector<uint32_t>& jobs, std::vector<uint32_t>& unresolved,
+                 Boxes& boxes) const {
     const double outer = std::ceil(1 / (error_ * error_)) * static_cast<double>(per_box_);
     if (static_cast<double>(jobs.size()) <= 2 * outer) {
       unresolved.insert(unresolved.end(), jobs.begin(), jobs.end());
       return;
     }
-    std::vector<uint32_t> by_birth = jobs;
-    std::vector<uint32_t> by_death = jobs;
-    std::sort(by_birth.begin(), by_birth.end(), [&](uint32_t a, uint32_t b) {
+    // Both are positions in `jobs`.
+    std::vector<uint32_t> by_birth(jobs.size());
+    std::iota(by_birth.begin(), by_birth.end(), 0);
+    std::vector<uint32_t> by_death = by_birth;
+    const auto born_first = [&](uint32_t a, uint32_t b) {
       return item(a).lower != item(b).lower ? item(a).lower < item(b).lower : a < b;
-    });
-    std::sort(by_death.begin(), by_death.end(), [&](uint32_t a, uint32_t b) {
+    };
+    const auto dead_last = [&](uint32_t a, uint32_t b) {
       return item(a).upper != item(b).upper ? item(a).upper > item(b).upper : a < b;
-    });
-    if (taken_.size() < boxing_.items.size()) taken_.resize(boxing_.items.size());
+    };
+    std::sort(by_birth.begin(), by_birth.end(),
+              [&](uint32_t a, uint32_t b) { return born_first(jobs[a], jobs[b]); });
+    std::sort(by_death.begin(), by_death.end(),
+              [&](uint32_t a, uint32_t b) { return dead_last(jobs[a], jobs[b]); });
+    std::vector<uint8_t> taken(jobs.size());
     size_t birth = 0;
     size_t death = 0;
     const auto strip = [&](const std::vector<uint32_t>& order, size_t& next, double most) {
       std::vector<uint32_t> result;
       for (; next < order.size() && static_cast<double>(result.size()) < most; ++next) {
-        if (taken_[order[next]]) continue;
-        taken_[order[next]] = 1;
-        result.push_back(order[next]);
+        if (taken[order[next]]) continue;
+        taken[order[next]] = 1;
+        result.push_back(jobs[order[next]]);
       }
       return result;
     };
@@ -164,54 +222,49 @@ class UnitBoxer {
       std::vector<uint32_t> vertical = strip(by_birth, birth, inner);
       std::vector<uint32_t> horizontal = strip(by_death, death, inner);
       if (vertical.empty() && horizontal.empty()) break;
-      std::sort(vertical.begin(), vertical.end(), [&](uint32_t a, uint32_t b) {
-        return item(a).upper != item(b).upper ? item(a).upper > item(b).upper : a < b;
-      });
-      std::sort(horizontal.begin(), horizontal.end(), [&](uint32_t a, uint32_t b) {
-        return item(a).lower != item(b).lower ? item(a).lower < item(b).lower : a < b;
-      });
+      std::sort(vertical.begin(), vertical.end(), dead_last);
+      std::sort(horizontal.begin(), horizontal.end(), born_first);
       for (const auto* jobs_of_strip : {&vertical, &horizontal}) {
         std::vector<uint32_t> box;
         for (const uint32_t id : *jobs_of_strip) {
           box.push_back(id);
-          if (static_cast<int64_t>(box.size()) == per_box_) Close(box);
+          if (static_cast<int64_t>(box.size()) == per_box_) boxes.Close(box);
         }
-        Close(box);
+        boxes.Close(box);
       }
     }
-    for (const uint32_t id : jobs) taken_[id] = 0;
   }
 
-  void Close(std::vector<uint32_t>& box) {
-    if (box.empty()) return;
-    BoxItem made;
-    made.lower = UINT32_MAX;
-    made.height = box_height_;
-    made.first_content = static_cast<uint32_t>(boxing_.contents.size());
-    for (const uint32_t id : box) {
-      made.lower = std::min(made.lower, item(id).lower);
-      made.upper = std::max(made.upper, item(id).upper);
-      boxing_.contents.push_back(id);
-    }
-    made.last_content = static_cast<uint32_t>(boxing_.contents.size());
-    boxes_.push_back(static_cast<uint32_t>(boxing_.items.size()));
-    boxing_.items.push_back(made);
-    box.clear();
-  }
-
-  Boxing& boxing_;
-  double box_height_;
+  const std::vector<BoxItem>& items_;
   int64_t per_box_;
   double error_;
-  Random& random_;
+  int threads_;
   const Boxer::Stop& stop_;
-  std::vector<uint32_t> boxes_;
-  std::vector<uint8_t> taken_;
 };
 
-// Corollary 15: boxes of one height for items of many, class by class.
+// The boxes that `boxes` describes, as items. Returns their ids.
+void AddBoxes(const Boxes& boxes, double height, Boxing& boxing, std::vector<uint32_t>& ids) {
+  size_t begin = 0;
+  for (const size_t end : boxes.ends) {
+    BoxItem made;
+    made.lower = UINT32_MAX;
+    made.height = height;
+    made.first_content = static_cast<uint32_t>(boxing.contents.size());
+    for (; begin < end; ++begin) {
+      const uint32_t id = boxes.contents[begin];
+      made.lower = std::min(made.lower, boxing.items[id].lower);
+      made.upper = std::max(made.upper, boxing.items[id].upper);
+      boxing.contents.push_back(id);
+    }
+    made.last_content = static_cast<uint32_t>(boxing.contents.size());
+    ids.push_back(static_cast<uint32_t>(boxing.items.size()));
+    boxing.items.push_back(made);
+  }
+}
+
+// Corollary 15: boxes of one height for items of many, class by class. The classes are independent.
 std::vector<uint32_t> BoxByClass(Boxing& boxing, const std::vector<uint32_t>& ids,
-                                 double box_height, double error, Random& random,
+                                 double box_height, double error, Random& random, int threads,
                                  const Boxer::Stop& stop) {
   std::vector<std::pair<int64_t, uint32_t>> classed;
   classed.reserve(ids.size());
@@ -220,23 +273,51 @@ std::vector<uint32_t> BoxByClass(Boxing& boxing, const std::vector<uint32_t>& id
     classed.emplace_back(static_cast<int64_t>(std::ceil(exponent - 1e-9)), id);
   }
   std::sort(classed.begin(), classed.end());
-  std::vector<uint32_t> boxes;
-  for (size_t begin = 0; begin < classed.size();) {
-    size_t end = begin;
-    double highest = 0;
+  struct Class {
     std::vector<uint32_t> members;
+    int64_t per_box;
+    uint32_t point;
+    Boxes boxes;
+  };
+  std::vector<Class> classes;
+  for (size_t begin = 0; begin < classed.size();) {
+    Class& one = classes.emplace_back();
+    double highest = 0;
+    size_t end = begin;
     for (; end < classed.size() && classed[end].first == classed[begin].first; ++end) {
-      members.push_back(classed[end].second);
+      one.members.push_back(classed[end].second);
       highest = std::max(highest, boxing.items[classed[end].second].height);
     }
     const double rounded =
         std::max(std::pow(1 + error, static_cast<double>(classed[begin].first)), highest);
-    const auto per_box = std::max<int64_t>(static_cast<int64_t>(box_height / rounded), 1);
-    const std::vector<uint32_t> made =
-        UnitBoxer(boxing, box_height, per_box, error, random, stop).Run(std::move(members));
-    boxes.insert(boxes.end(), made.begin(), made.end());
+    one.per_box = std::max<int64_t>(static_cast<int64_t>(box_height / rounded), 1);
+    // Drawn here, so that it does not matter which class is boxed first.
+    one.point = boxing.items[one.members[random.Below(one.members.size())]].lower;
     begin = end;
   }
+  // Those that are worth a thread have threads of their own, one such class after the other; the
+  // small ones are shared out.
+  std::vector<size_t> small;
+  const auto box = [&](Class& one, int inner) {
+    one.boxes = UnitBoxer(boxing.items, one.per_box, error, inner, stop)
+                    .Run(std::move(one.members), one.point);
+  };
+  size_t small_work = 0;
+  for (size_t c = 0; c < classes.size(); ++c) {
+    if (classes[c].members.size() >= ids.size() / 2 || threads == 1) {
+      box(classes[c], threads);
+    } else {
+      small.push_back(c);
+      small_work += classes[c].members.size();
+    }
+  }
+  ParallelFor(small_work < UnitBoxer::kLeastWork ? 1 : threads, static_cast<int64_t>(small.size()),
+              [&](int64_t i, int) {
+                box(classes[small[i]], 1);
+                return !(stop && stop());
+              });
+  std::vector<uint32_t> boxes;
+  for (const Class& one : classes) AddBoxes(one.boxes, box_height, boxing, boxes);
   return boxes;
 }
 
@@ -272,7 +353,7 @@ struct Boxer::Progress {
   double mu = 0;
 };
 
-Boxer::Progress Boxer::Raise(double epsilon, Random& random, Boxing& boxing,
+Boxer::Progress Boxer::Raise(double epsilon, Random& random, Boxing& boxing, int threads,
                              const Stop& stop) const {
   boxing.jobs = problem_.size();
   for (const Job& job : problem_.jobs) {
@@ -304,21 +385,22 @@ Boxer::Progress Boxer::Raise(double epsilon, Random& random, Boxing& boxing,
     for (const uint32_t id : progress.items) {
       (boxing.items[id].height <= small ? low : high).push_back(id);
     }
-    const std::vector<uint32_t> boxes = BoxByClass(boxing, low, height, progress.mu, random, stop);
+    const std::vector<uint32_t> boxes =
+        BoxByClass(boxing, low, height, progress.mu, random, threads, stop);
     high.insert(high.end(), boxes.begin(), boxes.end());
     progress.items = std::move(high);
   }
   return progress;
 }
 
-double Boxer::Calibrate(Random& random, const Stop& stop) const {
+double Boxer::Calibrate(Random& random, int threads, const Stop& stop) const {
   double best = legal_.lower;
   double best_ratio = INFINITY;
   int failures = 0;
   for (double epsilon = legal_.lower; failures < 3 && epsilon < legal_.upper;
        epsilon += 0.01 * (legal_.upper - epsilon)) {
     Boxing boxing;
-    const double ratio = Raise(epsilon, random, boxing, stop).ratio;
+    const double ratio = Raise(epsilon, random, boxing, threads, stop).ratio;
     if (stop && stop()) break;
     if (ratio < best_ratio) {
       best_ratio = ratio;
@@ -331,13 +413,13 @@ double Boxer::Calibrate(Random& random, const Stop& stop) const {
   return best;
 }
 
-Boxing Boxer::Run(double epsilon, Random& random, const Stop& stop) const {
+Boxing Boxer::Run(double epsilon, Random& random, int threads, const Stop& stop) const {
   Boxing boxing;
-  const Progress progress = Raise(epsilon, random, boxing, stop);
+  const Progress progress = Raise(epsilon, random, boxing, threads, stop);
   const double mu = progress.mu > 0 ? std::min(progress.mu, 0.99 * kPhi) : 0.99 * kPhi;
   double most = most_;
   for (const uint32_t id : progress.items) most = std::max(most, boxing.items[id].height);
-  boxing.top = BoxByClass(boxing, progress.items, most / mu, mu, random, stop);
+  boxing.top = BoxByClass(boxing, progress.items, most / mu, mu, random, threads, stop);
   return boxing;
 }
 

@@ -54,11 +54,12 @@ class Boxer {
 
   // The epsilon that leaves the smallest ratio of heights before the last boxing (section 5.6).
   // When `stop` says so, the best one up to then.
-  double Calibrate(Random& random, const Stop& stop = {}) const;
+  double Calibrate(Random& random, int threads = 1, const Stop& stop = {}) const;
 
   // Boxes everything (Theorem 16). Critical points are drawn from `random`. When `stop` says so it
-  // ends early, and what it returns is of no use.
-  Boxing Run(double epsilon, Random& random, const Stop& stop = {}) const;
+  // ends early, and what it returns is of no use. Classes and sub-problems are shared out among
+  // `threads`; their number does not change the result.
+  Boxing Run(double epsilon, Random& random, int threads = 1, const Stop& stop = {}) const;
 
   // An order of the jobs by the address that unboxing gives them (section 4). The rows of a
   // colouring may be stacked in any order: `random` draws whether as they come, the largest
@@ -70,7 +71,8 @@ class Boxer {
   static constexpr double kPhi = 0.6180339887498949;  // above it the error parameter breaks Cor. 15
 
   // Boxes small items while there are any (the upper branch of Theorem 16).
-  Progress Raise(double epsilon, Random& random, Boxing& boxing, const Stop& stop) const;
+  Progress Raise(double epsilon, Random& random, Boxing& boxing, int threads,
+                 const Stop& stop) const;
 
   const Problem& problem_;
   double least_ = 0;  // heights, the dummy's included

@@ -77,7 +77,10 @@ void RunMip(Search& search, const std::string& name) {
   if (pairs.empty() || left <= 0) return;
 
   Cbc_Model* model = BuildModel(problem, pairs, static_cast<double>(search.record.makespan()));
+  Cbc_setParameter(model, "timeMode", "elapsed");
   Cbc_setMaximumSeconds(model, left);
+  // Nodes are its iterations: time ends it now here, now there, their number always at the same.
+  if (search.options.iterations > 0) Cbc_setMaximumNodes(model, search.options.iterations);
   Cbc_solve(model);
   const double* solution = Cbc_bestSolution(model);
   if (solution != nullptr) {

@@ -101,14 +101,14 @@ void Portfolio::FitInOrder(Fit fit, const std::vector<uint32_t>& order, const st
   search_.record.Offer(std::move(addresses), makespan, finder, rank);
 }
 
-void Portfolio::Box(int64_t attempt, int64_t rank, Worker& worker) {
+void Portfolio::Box(int64_t attempt, int threads, int64_t rank, Worker& worker) {
   Random random(search_.options.seed, rank);
   const EpsilonRange legal = boxer_->legal();
   // Now and then the calibrated epsilon, else a random one (idealloc, section 7.2.1).
   const double epsilon =
       attempt % 4 == 0 ? epsilon_ : legal.lower + random.Unit() * (legal.upper - legal.lower);
   const auto stop = [&] { return search_.Stop(rank); };
-  const Boxing boxing = boxer_->Run(epsilon, random, stop);
+  const Boxing boxing = boxer_->Run(epsilon, random, threads, stop);
   if (stop()) return;
   FitInOrder(Fit::kFirst, Boxer::Unbox(boxing, random), "idealloc", rank, worker);
 }
@@ -238,7 +238,7 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
     if (kind == Kind::kBoxing && !boxer_) {
       boxer_ = std::make_unique<Boxer>(search_.problem);
       Random random(search_.options.seed);
-      epsilon_ = boxer_->Calibrate(random, [&] { return search_.OutOfTime(); });
+      epsilon_ = boxer_->Calibrate(random, search_.threads, [&] { return search_.OutOfTime(); });
     }
     if (kind == Kind::kPeakSweep && !peak_tables_) {
       if (search_.SecondsLeft() < kTableSeconds * search_.problem.size()) return;
@@ -277,7 +277,8 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
           break;
         }
         case Kind::kBoxing:
-          Box(done + i, rank, worker);
+          // With fewer attempts than threads, the others help within.
+          Box(done + i, std::max<int>(1, static_cast<int>(search_.threads / count)), rank, worker);
           break;
         case Kind::kKernel:
           // Mostly at the bound, sometimes with room to spare: a quarter, an eighth ...

@@ -77,7 +77,7 @@ class Portfolio {
   void Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
-  void Box(int64_t attempt, int64_t rank, Worker& worker);
+  void Box(int64_t attempt, int threads, int64_t rank, Worker& worker);
   void FitInOrder(Fit fit, const std::vector<uint32_t>& order, const std::string& finder,
                   int64_t rank, Worker& worker);
   Occupancy& OccupancyOf(Worker& worker);

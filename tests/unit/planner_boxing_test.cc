@@ -86,6 +86,29 @@ TEST_P(BoxingTest, BoxesHoldNoMoreThanTheirHeightAndEveryBufferOnce) {
   }
 }
 
+// Enough of them that classes and sub-problems are shared out.
+TEST(BoxingThreadsTest, TheirNumberDoesNotChangeTheBoxes) {
+  Shape shape;
+  shape.buffers = 60'000;
+  shape.horizon = 20'000;
+  shape.most = 40'000;
+  const Instance instance = RandomInstance(5, shape);
+  const Problem problem = MakeProblem(instance);
+  const Boxer boxer(problem);
+  const EpsilonRange legal = boxer.legal();
+  for (const double share : {0.0, 0.5}) {
+    const double epsilon = legal.lower + share * (legal.upper - legal.lower);
+    Random first(9);
+    Random second(9);
+    const Boxing one = boxer.Run(epsilon, first, 1);
+    const Boxing four = boxer.Run(epsilon, second, 4);
+    EXPECT_EQ(one.contents, four.contents);
+    EXPECT_EQ(one.top, four.top);
+    EXPECT_EQ(one.items.size(), four.items.size());
+    EXPECT_EQ(Boxer::Unbox(one, first), Boxer::Unbox(four, second));
+  }
+}
+
 TEST(EpsilonTest, TheRangeIsNotEmptyAboveTheLeastRatio) {
   for (double ratio = kLeastRatio + 0.01; ratio < 1e18; ratio *= 1.1) {
     const EpsilonRange range = LegalEpsilon(1, ratio);

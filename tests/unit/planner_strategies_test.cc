@@ -84,11 +84,14 @@ TEST_P(StrategyTest, SizesNearTheLimit) {
 }
 
 TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
-  if (GetParam() == "mip") GTEST_SKIP() << "CBC is stopped by time alone";
   Shape shape;
   shape.buffers = 60;
   shape.horizon = 40;
   shape.most = 100;
+  if (GetParam() == "mip") {  // CBC's cuts before the first branch take their time
+    shape.buffers = 14;
+    shape.horizon = 20;
+  }
   Options first = options();
   first.budget_seconds = 60;
   first.threads = 1;
