@@ -81,6 +81,13 @@ void* Aligned(size_t alignment, size_t size, uint64_t site, Passed passed) {
 void* HookMalloc(size_t size, uint64_t site) {
   const Mode mode = CurrentMode();
   if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayMalloc(size, site);
+  if (__builtin_expect(mode == Mode::kRecord, 1)) {
+    void* pointer = real.malloc(size);
+    if (__builtin_expect(pointer != nullptr, 1)) {
+      RecordAllocation(trace::kSpoolMalloc, pointer, size, site);
+    }
+    return pointer;
+  }
   if (mode == Mode::kStarting) return StartingAllocate(size);
   void* pointer = Serves(mode) ? ReplayMalloc(size, site) : real.malloc(size);
   if (Records(mode) && pointer != nullptr) {
@@ -179,6 +186,10 @@ void HookFree(void* pointer, uint64_t site) {
   if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayFree(pointer, site);
   if (pointer == nullptr) return;
   if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
+  if (__builtin_expect(mode == Mode::kRecord, 1)) {
+    RecordFree(trace::kSpoolFree, pointer);
+    return real.free(pointer);
+  }
   if (mode == Mode::kStarting) return;  // nothing but the side heap has given out blocks yet
   if (Records(mode)) RecordFree(trace::kSpoolFree, pointer);
   if (Serves(mode)) {

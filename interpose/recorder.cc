@@ -29,7 +29,7 @@ namespace {
 constexpr uint64_t kFirstStep = 16 << 10;
 constexpr uint64_t kStep = kSpoolChunkBytes;
 // More sealed chunks than this that nobody has copied need not stay in the program's memory.
-constexpr uint64_t kMaxWaiting = 2;
+constexpr uint64_t kMaxWaiting = 8;
 constexpr uint64_t kEpochDistance = 1 << 14;  // spool_format.h
 constexpr uint64_t kSmallestSpool = 64 << 20;
 constexpr uint32_t kMaxRemainders = 1024;
@@ -44,10 +44,11 @@ struct Remainder {
 
 struct Spool {
   SpoolHeader* header;
-  uint64_t bytes;    // of the mapping
-  uint64_t chunks;   // that fit
-  SpinLock lock;     // slow paths only, signals blocked
-  uint64_t serials;  // given out
+  uint64_t bytes;               // of the mapping
+  uint64_t chunks;              // that fit
+  SpinLock lock;                // slow paths only, signals blocked
+  uint64_t serials;             // given out
+  ThreadState* implied_thread;  // whose `implied` is set; null when the process had two threads
   uint32_t remainder_count;
   Remainder remainders[kMaxRemainders];
   // Modules whose record has been written: [begin, end), most recent use is not tracked.
@@ -60,55 +61,6 @@ constinit Spool spool{};
 
 char* ChunkAt(uint64_t index) {
   return reinterpret_cast<char*>(spool.header) + kSpoolChunksOffset + index * kSpoolChunkBytes;
-}
-
-inline uint64_t NextStamp() {
-  uint64_t* counter = &spool.header->next_stamp;
-#if defined(__x86_64__)
-  if (__libc_single_threaded) {
-    // One instruction, so that a signal handler cannot come in between; no lock prefix.
-    uint64_t stamp = 1;
-    asm volatile("xaddq %0, %1" : "+r"(stamp), "+m"(*counter)::"memory", "cc");
-    return stamp;
-  }
-#endif
-  return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
-
-// Takes `bytes` of the thread's chunk; the caller looks whether they fit.
-inline char* Reserve(uint64_t bytes) {
-#if defined(__x86_64__)
-  uint64_t taken = bytes;
-  asm volatile("xaddq %0, %1" : "+r"(taken), "+m"(self.cursor)::"memory", "cc");
-  return reinterpret_cast<char*>(taken);
-#else
-  return __atomic_fetch_add(&self.cursor, bytes, __ATOMIC_RELAXED);
-#endif
-}
-
-inline uint64_t Word0(uint64_t kind, uint64_t stamp, const void* pointer) {
-  return kind | (stamp & 0xffff) << 4 |
-         (reinterpret_cast<uint64_t>(pointer) >> kSpoolAddressShift) << 20;
-}
-
-inline void Store(void* at, uint64_t word) {
-  __atomic_store_n(static_cast<uint64_t*>(at), word, __ATOMIC_RELEASE);
-}
-
-inline uint64_t SkipWord(uint64_t words) { return trace::kSpoolSkip | words << 20; }
-
-// Writes an event of several words so that a kill at any instruction leaves something readable: the
-// first word says "skip these" until the others are there.
-template <int Words>
-inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 = 0,
-                       uint64_t word3 = 0) {
-  if (Words > 1) {
-    Store(at, SkipWord(Words));
-    Store(at + 8, word1);
-    if (Words > 2) Store(at + 16, word2);
-    if (Words > 3) Store(at + 24, word3);
-  }
-  Store(at, word0);
 }
 
 void Lose(uint64_t events) {
@@ -124,8 +76,9 @@ bool Populate(char* from, uint64_t bytes) {
 
 // Writes the event that names the thread of what follows in its chunk. There is room.
 void WriteThreadEvent() {
-  StoreEvent<4>(Reserve(32), Word0(trace::kSpoolThread, self.stamp, nullptr),
-                self.id | static_cast<uint64_t>(self.parent) << 32, self.path, self.stamp);
+  const uint64_t word0 = trace::kSpoolThread | (self.implied != 0 ? trace::kSpoolImplied : 0);
+  StoreEvent<4>(Reserve(32), word0, self.id | static_cast<uint64_t>(self.parent) << 32, self.path,
+                self.stamp);
 }
 
 // Ends a chunk and offers it to be copied. Under the lock.
@@ -185,7 +138,15 @@ bool TakeChunk() {
   SpoolChunk* chunk = nullptr;
   uint64_t used = 0;
   uint64_t step = kSpoolChunkBytes - sizeof(SpoolChunk);
-  if (spool.remainder_count > 0) {
+  if (self.implied != kImplied) {
+    self.implied = 0;
+    // There are two threads now: the first one's events need stamps, too.
+    if (spool.implied_thread != nullptr && spool.implied_thread != &self) {
+      __atomic_store_n(&spool.implied_thread->implied, kImpliedOver, __ATOMIC_RELAXED);
+    }
+    spool.implied_thread = nullptr;
+  }
+  if (self.implied == 0 && spool.remainder_count > 0) {
     const Remainder& remainder = spool.remainders[--spool.remainder_count];
     used = remainder.used;
     if (step > used + kFirstStep) step = used + kFirstStep;
@@ -195,11 +156,17 @@ bool TakeChunk() {
     BeginLife(chunk);
   } else {
     // A thread with a few events costs a few pages; one that filled a chunk will fill another.
-    if (self.stamp == 0) step = kFirstStep - sizeof(SpoolChunk);
+    if (!self.has_written) step = kFirstStep - sizeof(SpoolChunk);
     chunk = TakeFresh(sizeof(SpoolChunk) + step);
     if (chunk == nullptr) return false;
     BeginLife(chunk);
   }
+  if (self.implied != 0) {
+    // Every word of the chunk has a stamp of its own.
+    self.stamp =
+        __atomic_fetch_add(&spool.header->next_stamp, kSpoolChunkBytes / 8, __ATOMIC_RELAXED);
+  }
+  self.has_written = 1;
   self.chunk = chunk;
   self.life = chunk->serial;
   self.cursor = reinterpret_cast<char*>(chunk + 1) + used;
@@ -207,13 +174,6 @@ bool TakeChunk() {
   WriteThreadEvent();
   return true;
 }
-
-// Where a thread's chunk stood before a reservation.
-struct Room {
-  uint64_t life;
-  SpoolChunk* chunk;
-  char* limit;
-};
 
 // Marks room that was reserved and will not be used, so that readers need not wonder.
 void Waste(char* begin, const char* end) {
@@ -279,44 +239,38 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
   return room;
 }
 
-// Writes one event of `Words` words whose word 0 is made of `kind` and `pointer`.
-template <int Words>
-inline void WriteEvent(SpoolEventKind kind, const void* pointer, uint64_t word1 = 0,
-                       uint64_t word2 = 0) {
-  for (;;) {
-    const uint64_t stamp = NextStamp();
-    const uint64_t before = self.stamp;
-    const bool epoch = __builtin_expect(stamp - before >= kEpochDistance, 0);
-    const uint64_t bytes = Words * 8 + (epoch ? 16 : 0);
-    // Read before the reservation: a handler that makes room in between must be noticed.
-    const Room room = {self.life, self.chunk, self.limit};
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    char* at = Reserve(bytes);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(at + bytes > room.limit || self.life != room.life, 0)) {
-      if (self.starved > 0 && self.chunk == nullptr) {
-        --self.starved;
-        self.cursor = nullptr;
-      } else if (MakeRoom(room, at, bytes)) {
-        continue;
-      }
-      Lose(1);
-      return;
-    }
-    if (__builtin_expect(self.stamp != before, 0)) {
-      // A handler ran in between, and its events stand in front of ours: the distance that was
-      // looked at is no longer the one a reader will see.
-      Waste(at, at + bytes);
-      continue;
-    }
-    self.stamp = stamp;
-    if (epoch) {
-      StoreEvent<2>(at, Word0(trace::kSpoolEpoch, stamp, nullptr), stamp);
-      at += 16;
-    }
-    StoreEvent<Words>(at, Word0(kind, stamp, pointer), word1, word2);
-    return;
+// Where the calling thread stands in the global order.
+uint64_t CurrentStamp() {
+  if (self.implied != 0 && self.chunk != nullptr) {
+    return self.stamp + (self.cursor - reinterpret_cast<char*>(self.chunk + 1)) / 8;
   }
+  return __atomic_load_n(&spool.header->next_stamp, __ATOMIC_RELAXED);
+}
+
+// After the reservation [at, at + bytes) did not fit: makes room. False: the event is lost.
+bool FindRoom(const Room& before, char* at, uint64_t bytes) {
+  if (self.starved > 0 && self.chunk == nullptr) {
+    --self.starved;
+    self.cursor = nullptr;
+  } else if (MakeRoom(before, at, bytes)) {
+    return true;
+  }
+  Lose(1);
+  return false;
+}
+
+// The process has a second thread: from now on events carry stamps, in a chunk of their own.
+__attribute__((noinline, cold)) void LeaveImplied() {
+  const SignalBlock block;
+  spool.lock.Lock();
+  if (self.implied != 0 && self.chunk != nullptr) {
+    Seal(self.chunk, self.cursor < self.limit ? self.cursor : self.limit);
+    self.chunk = nullptr;
+    self.life = 0;
+    self.cursor = self.limit = nullptr;
+  }
+  self.implied = 0;
+  spool.lock.Unlock();
 }
 
 // Appends the record of the module that holds `address`. Under the lock, signals blocked.
@@ -337,7 +291,7 @@ void WriteModule(uint64_t address) {
   record->base = module.base;
   record->begin = module.begin;
   record->end = module.end;
-  record->stamp = __atomic_load_n(&header->next_stamp, __ATOMIC_RELAXED);
+  record->stamp = CurrentStamp();
   char* text = reinterpret_cast<char*>(record + 1);
   memcpy(text, module.path, path_bytes);
   memcpy(text + path_bytes, module.build_id, module.build_id_bytes);
@@ -349,10 +303,8 @@ void WriteModule(uint64_t address) {
   __atomic_store_n(&spool.modules, count + 1, __ATOMIC_RELEASE);
 }
 
-// The module a thread's last call sites lay in.
-__thread uint64_t known_begin;
-__thread uint64_t known_bytes;
-__thread uint32_t known_generation;
+}  // namespace
+
 uint32_t module_generation = 1;
 
 __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
@@ -361,9 +313,9 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
     const uint32_t count = __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE);
     for (uint32_t i = count; i-- > 0;) {
       if (address - spool.module_begin[i] < spool.module_end[i] - spool.module_begin[i]) {
-        known_begin = spool.module_begin[i];
-        known_bytes = spool.module_end[i] - spool.module_begin[i];
-        known_generation = generation;
+        self.module_begin = spool.module_begin[i];
+        self.module_bytes = spool.module_end[i] - spool.module_begin[i];
+        self.module_generation = generation;
         return;
       }
     }
@@ -375,25 +327,66 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
     }
   }
   // Outside every module (generated code): remember the page, so that the next call is cheap.
-  known_begin = address & ~uint64_t{4095};
-  known_bytes = 4096;
-  known_generation = generation;
+  self.module_begin = address & ~uint64_t{4095};
+  self.module_bytes = 4096;
+  self.module_generation = generation;
 }
 
-// Makes sure that the module of a call site is in the spool before the event that names it.
-inline void NoteModule(uint64_t site) {
-  const uint64_t address = site & ((uint64_t{1} << trace::kSpoolSiteBits) - 1);
-  if (__builtin_expect(address - known_begin >= known_bytes, 0) ||
-      __builtin_expect(known_generation != module_generation, 0)) {
-    LearnModule(address);
+template <int Words>
+__attribute__((noinline)) void WriteStampedEvent(SpoolEventKind kind, const void* pointer,
+                                                 uint64_t word1, uint64_t word2) {
+  if (__builtin_expect(self.implied != 0, 0)) LeaveImplied();
+  for (;;) {
+    const uint64_t stamp = __atomic_fetch_add(&spool.header->next_stamp, 1, __ATOMIC_RELAXED);
+    const uint64_t before = self.stamp;
+    const bool epoch = __builtin_expect(stamp - before >= kEpochDistance, 0);
+    const uint64_t bytes = Words * 8 + (epoch ? 16 : 0);
+    const Room room = {self.life, self.chunk, self.limit};
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    char* at = Reserve(bytes);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(at + bytes > room.limit || self.life != room.life, 0)) {
+      if (!FindRoom(room, at, bytes)) return;
+      continue;
+    }
+    if (__builtin_expect(self.stamp != before, 0)) {
+      // A handler ran in between, and its events stand in front of ours: the distance that was
+      // looked at is no longer the one a reader will see.
+      Waste(at, at + bytes);
+      continue;
+    }
+    self.stamp = stamp;
+    if (epoch) {
+      StoreEvent<2>(at, Word0(trace::kSpoolEpoch, stamp, nullptr), stamp);
+      at += 16;
+    }
+    StoreEvent<Words>(at, Word0(kind, stamp, pointer), word1, word2);
+    return;
   }
 }
 
-}  // namespace
+template <int Words>
+__attribute__((noinline, cold)) void WriteElsewhere(SpoolEventKind kind, const void* pointer,
+                                                    uint64_t word1, uint64_t word2,
+                                                    const Room& before, char* at) {
+  if (FindRoom(before, at, Words * 8)) WriteEvent<Words>(kind, pointer, word1, word2);
+}
+
+template void WriteStampedEvent<1>(SpoolEventKind, const void*, uint64_t, uint64_t);
+template void WriteStampedEvent<2>(SpoolEventKind, const void*, uint64_t, uint64_t);
+template void WriteStampedEvent<3>(SpoolEventKind, const void*, uint64_t, uint64_t);
+template void WriteElsewhere<1>(SpoolEventKind, const void*, uint64_t, uint64_t, const Room&,
+                                char*);
+template void WriteElsewhere<2>(SpoolEventKind, const void*, uint64_t, uint64_t, const Room&,
+                                char*);
+template void WriteElsewhere<3>(SpoolEventKind, const void*, uint64_t, uint64_t, const Room&,
+                                char*);
 
 void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
-  known_bytes = 0;
+  self.module_bytes = 0;
+  self.implied = 0;
+  self.has_written = 0;
   self.cursor = self.limit = nullptr;
   self.chunk = nullptr;
   self.life = 0;
@@ -462,6 +455,10 @@ bool StartRecording() {
   header->threads = 1;
   memcpy(header->executable, process.executable, sizeof(header->executable));
   __atomic_store_n(&header->magic, trace::kSpoolMagic, __ATOMIC_RELEASE);
+  if (__libc_single_threaded) {
+    spool.implied_thread = &self;
+    self.implied = kImplied;
+  }
   return true;
 }
 
@@ -480,9 +477,13 @@ void CountUnpreloadable() {
 }
 
 void ReleaseChunk() {
-  if (self.chunk == nullptr || spool.header == nullptr) return;
+  if (spool.header == nullptr) return;
   const SignalBlock block;
   spool.lock.Lock();
+  // What `self` points to goes with the thread.
+  if (spool.implied_thread == &self) spool.implied_thread = nullptr;
+  self.implied = 0;
+  if (self.chunk == nullptr) return spool.lock.Unlock();
   const uint64_t used = self.cursor - reinterpret_cast<char*>(self.chunk + 1);
   const bool full = used + sizeof(SpoolChunk) + 4096 > kSpoolChunkBytes;
   if (full || spool.remainder_count == kMaxRemainders) {
@@ -494,19 +495,6 @@ void ReleaseChunk() {
   self.life = 0;
   self.cursor = self.limit = nullptr;
   spool.lock.Unlock();
-}
-
-void RecordAllocation(SpoolEventKind kind, const void* pointer, size_t size, uint64_t site,
-                      unsigned log2_alignment) {
-  NoteModule(site);
-  WriteEvent<3>(kind, pointer, site,
-                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits);
-}
-
-void RecordFree(SpoolEventKind kind, const void* pointer) { WriteEvent<1>(kind, pointer); }
-
-void RecordUsable(const void* pointer, size_t answer) {
-  WriteEvent<2>(trace::kSpoolUsable, pointer, answer);
 }
 
 void ForgetModules() {

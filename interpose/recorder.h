@@ -1,21 +1,14 @@
 // The recorder: writes every event into the thread's chunk of the spool (trace/spool_format.h).
-//
-// One allocation, walked through: the hook calls the real malloc, takes a stamp (the event's place
-// in the global order: one plain add while the process has one thread, one atomic add afterwards),
-// reserves 24 bytes of the chunk with one instruction that no signal handler can tear, stores site
-// and size, and last the word that makes the event valid. No lock, no call, no branch that is
-// usually taken. Every few thousand events the chunk is full: the slow path, with signals blocked,
-// seals it and takes the next one, whose memory it makes sure of first (a full disk must not become
-// a SIGBUS in the host).
-//
-// An allocation is stamped after it returns and a free before it is passed on, so that the reuse of
-// an address by another thread never appears before the free that allowed it.
+// What runs for every event is in record_event.h. Every few thousand events the chunk is full: the
+// slow path, with signals blocked, seals it and takes the next one, whose memory it makes sure of
+// first (a full disk must not become a SIGBUS in the host).
 #ifndef REPRISE_INTERPOSE_RECORDER_H_
 #define REPRISE_INTERPOSE_RECORDER_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/record_event.h"
 #include "trace/spool_format.h"
 
 namespace reprise::interpose {
@@ -40,10 +33,18 @@ void CountUnpreloadable();
 void ReleaseChunk();
 
 // Events of the calling thread. `site` is thread_state.h, SiteWord.
-void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size, uint64_t site,
-                      unsigned log2_alignment = 0);
-void RecordFree(trace::SpoolEventKind kind, const void* pointer);
-void RecordUsable(const void* pointer, size_t answer);
+inline void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
+                             uint64_t site, unsigned log2_alignment = 0) {
+  NoteModule(site);
+  WriteEvent<3>(kind, pointer, site,
+                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits);
+}
+inline void RecordFree(trace::SpoolEventKind kind, const void* pointer) {
+  WriteEvent<1>(kind, pointer);
+}
+inline void RecordUsable(const void* pointer, size_t answer) {
+  WriteEvent<2>(trace::kSpoolUsable, pointer, answer);
+}
 
 // A module may have left its addresses: look afresh at the next one.
 void ForgetModules();

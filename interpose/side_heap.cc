@@ -4,6 +4,9 @@
 #include "interpose/system_call.h"
 
 namespace reprise::interpose {
+
+alignas(64) char early_side_blocks[kEarlySideBytes];
+
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -17,11 +20,7 @@ struct Header {
   uint64_t usable;
 };
 
-// Before the range can be reserved, and where it cannot be, blocks come from here and are not given
-// back.
-constexpr uint64_t kEarlyBytes = 64 << 10;
-alignas(64) char early[kEarlyBytes];
-uint64_t early_used;
+uint64_t early_used;  // of early_side_blocks
 
 // The next unused page of the range. It only grows: 64 GiB of addresses for blocks that are rare.
 uint64_t next_page;
@@ -30,7 +29,8 @@ Header* HeaderOf(const void* pointer) {
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   if (address % 16 != 0) return nullptr;
   auto* header = reinterpret_cast<Header*>(address - sizeof(Header));
-  const bool is_early = pointer >= early + sizeof(Header) && pointer < early + kEarlyBytes;
+  const bool is_early = pointer >= early_side_blocks + sizeof(Header) &&
+                        pointer < early_side_blocks + kEarlySideBytes;
   const bool is_mapped =
       kSideHeap.Contains(address) &&
       address - kSideHeap.begin < __atomic_load_n(&next_page, __ATOMIC_RELAXED) * kPage;
@@ -47,8 +47,8 @@ void* SideAllocate(size_t bytes, size_t alignment) {
   if (bytes + alignment <= 2048) {
     const uint64_t need = usable + sizeof(Header) + alignment;
     const uint64_t at = __atomic_fetch_add(&early_used, need, __ATOMIC_RELAXED);
-    if (at + need <= kEarlyBytes) {
-      const uint64_t start = reinterpret_cast<uint64_t>(early) + at + sizeof(Header);
+    if (at + need <= kEarlySideBytes) {
+      const uint64_t start = reinterpret_cast<uint64_t>(early_side_blocks) + at + sizeof(Header);
       const uint64_t block = (start + alignment - 1) & ~(alignment - 1);
       *reinterpret_cast<Header*>(block - sizeof(Header)) = {kMagic, 0, 0, usable};
       return reinterpret_cast<void*>(block);
@@ -65,10 +65,6 @@ void* SideAllocate(size_t bytes, size_t alignment) {
   if (MapMemory(begin, pages * kPage) == nullptr) return nullptr;
   *reinterpret_cast<Header*>(block - sizeof(Header)) = {kMagic, begin, pages * kPage, usable};
   return reinterpret_cast<void*>(block);
-}
-
-bool IsSide(const void* pointer) {
-  return kSideHeap.Contains(pointer) || (pointer >= early && pointer < early + kEarlyBytes);
 }
 
 void SideFree(void* pointer) {

@@ -5,6 +5,9 @@
 #define REPRISE_INTERPOSE_SIDE_HEAP_H_
 
 #include <stddef.h>
+#include <stdint.h>
+
+#include "interpose/address_map.h"
 
 namespace reprise::interpose {
 
@@ -12,8 +15,16 @@ namespace reprise::interpose {
 // least to 16; null when there is no more memory. Sets no errno.
 void* SideAllocate(size_t bytes, size_t alignment = 16);
 
+// Blocks of the time before the range can be reserved, and where it cannot be; never given back.
+inline constexpr uint64_t kEarlySideBytes = 64 << 10;
+extern char early_side_blocks[kEarlySideBytes];
+
 // Whether `pointer` lies in the side heap.
-bool IsSide(const void* pointer);
+inline bool IsSide(const void* pointer) {
+  const auto address = reinterpret_cast<uint64_t>(pointer);
+  return kSideHeap.Contains(address) ||
+         address - reinterpret_cast<uint64_t>(early_side_blocks) < kEarlySideBytes;
+}
 
 // Gives a block back. A pointer that is not a block's start is ignored.
 void SideFree(void* pointer);

@@ -33,7 +33,9 @@ inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
 inline constexpr uint64_t kSpoolChunkBytes = 64 << 10;
 inline constexpr uint64_t kSpoolChunksOffset = kSpoolHeaderBytes + kSpoolModuleBytes;
-inline constexpr uint32_t kSpoolRing = 64;                // chunks under way to a copy, and back
+inline constexpr uint32_t kSpoolRing = 64;  // chunks under way to a copy, and back
+// Chunks that are given back before the process asks: more would not stay in its caches.
+inline constexpr uint32_t kSpoolSpare = 32;
 inline constexpr uint32_t kSpoolChunkMagic = 0x4b4e4843;  // "CHNK"
 #if defined(__aarch64__)
 inline constexpr int kSpoolAddressShift = 4;  // 48-bit addresses, blocks 16-byte aligned
@@ -58,6 +60,10 @@ enum SpoolEventKind : uint64_t {
 };
 
 inline constexpr uint64_t kSpoolWaste = 1 << 4;
+
+// Bit 20 of a kSpoolThread event: what follows it in its chunk has no stamps; the stamp of the word
+// N words behind it is its own plus N. So writes a process that never had a second thread.
+inline constexpr uint64_t kSpoolImplied = 1 << 20;
 
 // Site word: return address in bits 0..46, stack depth in 16-byte units modulo 2^17 in bits 47..63.
 inline constexpr int kSpoolSiteBits = 47;

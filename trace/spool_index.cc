@@ -134,7 +134,7 @@ class Indexer {
     uint64_t at = 0;
     bool in_segment = false;
     bool malformed = false;
-    uint64_t stamp = 0;    // of the event before
+    SpoolClock clock;
     uint64_t highest = 0;  // stamp of the segment
     uint64_t half_written = 0;
     std::vector<OpenRealloc> open;
@@ -169,7 +169,7 @@ class Indexer {
   // Goes on to the first word that begins no event.
   void VisitRun(Walk& walk, uint64_t end, bool trusted) {
     SpoolEvent event;
-    for (; DecodeSpoolEvent(file_, walk.at, end, walk.stamp, event, walk.malformed);
+    for (; DecodeSpoolEvent(file_, walk.at, end, walk.clock, event, walk.malformed);
          walk.at += event.bytes) {
       if (!trusted) {
         if (event.kind <= kSpoolReallocFailed) ++recording_.lost_events;
@@ -177,7 +177,7 @@ class Indexer {
       }
       if (event.kind == kSpoolThread) {
         CloseSegment(walk);
-        walk.stamp = event.stamp;
+        walk.clock = {event.stamp, event.flag ? walk.at : 0, event.stamp};
         const uint64_t at = walk.at;
         walk.at += event.bytes;
         OpenSegment(walk, ThreadIndex(event));
@@ -188,10 +188,10 @@ class Indexer {
         walk.malformed = true;
         return;
       }
-      const uint64_t base = walk.stamp;
-      walk.stamp = event.stamp;
+      const uint64_t base = walk.clock.stamp;
+      walk.clock.stamp = event.stamp;
       if (event.kind == kSpoolSkip) {
-        if (!event.waste) ++walk.half_written;
+        if (!event.flag) ++walk.half_written;
         continue;
       }
       if (event.kind == kSpoolEpoch) continue;
@@ -213,7 +213,7 @@ class Indexer {
   }
 
   void OpenSegment(Walk& walk, uint32_t thread) {
-    index_.segments.push_back({thread, walk.at, 0, walk.stamp, UINT64_MAX, index_.late.size(), 0});
+    index_.segments.push_back({thread, walk.at, 0, walk.clock, UINT64_MAX, index_.late.size(), 0});
     walk.in_segment = true;
     walk.highest = 0;
   }
@@ -307,8 +307,8 @@ class Indexer {
 
 }  // namespace
 
-bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t base_stamp,
-                      SpoolEvent& event, bool& malformed) {
+bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end,
+                      const SpoolClock& clock, SpoolEvent& event, bool& malformed) {
   static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 0, 0, 0, 0};
   if (position + 8 > end) return false;
   const uint64_t word = LoadWord(file, position);
@@ -318,8 +318,8 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
   if (event.kind == kSpoolSkip) {
     // Carries a length in place of an address, and no stamp.
     event.bytes = (word >> 20) * 8;
-    event.stamp = base_stamp;
-    event.waste = (word & kSpoolWaste) != 0;
+    event.stamp = clock.stamp;
+    event.flag = (word & kSpoolWaste) != 0;
     malformed = event.bytes == 0 || event.bytes > end - position;
     return !malformed;
   }
@@ -330,9 +330,16 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
   event.address = word >> 20;
   event.position = position;
   std::memcpy(event.words, file.bytes().data() + position + 8, event.bytes - 8);
-  event.stamp = base_stamp + static_cast<uint64_t>(int64_t{static_cast<int16_t>(
-                                 static_cast<uint16_t>((word >> 4) - base_stamp))});
-  if (event.kind == kSpoolThread) event.stamp = event.words[2];
+  if (clock.implied_at != 0) {
+    event.stamp = clock.implied_stamp + (position - clock.implied_at) / 8;
+  } else {
+    event.stamp = clock.stamp + static_cast<uint64_t>(int64_t{static_cast<int16_t>(
+                                    static_cast<uint16_t>((word >> 4) - clock.stamp))});
+  }
+  if (event.kind == kSpoolThread) {
+    event.stamp = event.words[2];
+    event.flag = (word & kSpoolImplied) != 0;
+  }
   if (event.kind == kSpoolEpoch) event.stamp = event.words[0];
   return true;
 }

@@ -20,15 +20,23 @@ struct SpoolEvent {
   uint64_t stamp = 0;      // in full
   uint64_t words[3] = {};  // those after word 0
   uint64_t bytes = 0;      // that it takes
-  bool waste = false;      // kSpoolSkip: room that nothing was meant for
+  bool flag = false;       // kSpoolWaste, kSpoolImplied
   uint64_t position = 0;   // of word 0, bytes from the start of the file
+};
+
+// What an event's stamp is told from.
+struct SpoolClock {
+  uint64_t stamp = 0;  // of the event before: the stamp's low bits are in the event
+  // Set where the stamps are implied: position and stamp of the thread event.
+  uint64_t implied_at = 0;
+  uint64_t implied_stamp = 0;
 };
 
 // Events of one thread that lie one after another in one chunk.
 struct SpoolSegment {
   uint32_t thread = 0;          // index into Recording::threads
   uint64_t begin = 0, end = 0;  // bytes from the start of the file
-  uint64_t base_stamp = 0;      // what the first event's stamp is nearest to
+  SpoolClock clock;             // before the first event
   uint64_t first_stamp = 0;     // the lowest of its events' stamps
   // Range in SpoolIndex::late.
   uint64_t late_begin = 0, late_end = 0;
@@ -51,8 +59,8 @@ struct SpoolIndex {
 
 // Decodes the event at `position`, which must end before `end`. False: there is none (word 0 is
 // zero), or it is malformed (`malformed` is set).
-bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t base_stamp,
-                      SpoolEvent& event, bool& malformed);
+bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end,
+                      const SpoolClock& clock, SpoolEvent& event, bool& malformed);
 
 // Goes through every chunk; fills in recording.threads, damage and lost_events.
 SpoolIndex IndexSpool(const MappedFile& file, const SpoolHeader& header, Recording& recording);

@@ -99,7 +99,7 @@ class Cursor {
         late_(index.late.data() + segment.late_begin),
         late_end_(index.late.data() + segment.late_end),
         at_(segment.begin),
-        base_(segment.base_stamp) {
+        clock_(segment.clock) {
     Advance();
   }
 
@@ -112,7 +112,7 @@ class Cursor {
     if (!has_next_) FindNext();
     if (late_ != late_end_ && (!has_next_ || late_->stamp < next_.stamp)) {
       bool malformed = false;
-      has_event_ = DecodeSpoolEvent(*file_, late_->position, segment_->end, late_->base_stamp,
+      has_event_ = DecodeSpoolEvent(*file_, late_->position, segment_->end, {late_->base_stamp},
                                     event_, malformed);
       ++late_;
       return;
@@ -126,9 +126,9 @@ class Cursor {
   // The next event in the order of the slots that is not late.
   void FindNext() {
     bool malformed = false;
-    while (DecodeSpoolEvent(*file_, at_, segment_->end, base_, next_, malformed)) {
+    while (DecodeSpoolEvent(*file_, at_, segment_->end, clock_, next_, malformed)) {
       at_ += next_.bytes;
-      base_ = next_.stamp;
+      clock_.stamp = next_.stamp;
       if (next_.kind == kSpoolEpoch || next_.kind == kSpoolSkip) continue;
       if (next_.stamp < highest_) continue;
       highest_ = next_.stamp;
@@ -142,7 +142,7 @@ class Cursor {
   const LateEvent* late_;
   const LateEvent* late_end_;
   uint64_t at_;
-  uint64_t base_;
+  SpoolClock clock_;
   uint64_t highest_ = 0;
   SpoolEvent next_, event_;
   bool has_next_ = false;

@@ -118,6 +118,24 @@ TEST(TraceSpool, StampsBeyondSixteenBits) {
 
 // A signal handler runs between taking a stamp and taking the slot: its events lie before, though
 // their stamps are higher.
+// A process with one thread writes no stamps; with the second thread they begin.
+TEST(TraceSpool, ImpliedStampsAreTheOrderInMemory) {
+  SpoolBuilder spool;
+  const uint64_t path = 1;
+  spool.Words(0, {kSpoolThread | kSpoolImplied, 0, path, 1000});
+  spool.Allocate(0, 0, 0x1000, 1);
+  spool.Words(0, {kSpoolSkip | kSpoolWaste | 2 << 20, 0});
+  spool.Allocate(0, 0, 0x2000, 2);
+  spool.Free(0, 0, 0x1000);
+  spool.Words(1, {kSpoolThread | kSpoolImplied, 0, path, 9000});
+  spool.Allocate(1, 0, 0x1000, 3);
+  spool.Thread(2, 1, 0, 7, 20000);
+  spool.Free(2, 20001, 0x2000);
+  const Recording recording = Load(spool);
+  EXPECT_TRUE(recording.damage.empty());
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-2:1", "1-4:2", "3-:3"));
+}
+
 TEST(TraceSpool, SignalHandlerInvertsSlots) {
   SpoolBuilder spool;
   spool.Thread(0, 0, 0, 1, 0);

@@ -1,0 +1,110 @@
+// The part of the recorder that runs for every event, inlined into the hooks.
+//
+// One allocation, walked through: the hook calls the real malloc, reserves 24 bytes of the thread's
+// chunk with one instruction that no signal handler can tear, stores site and size, and last the
+// word that makes the event valid. As long as the process has one thread that is all: the order of
+// the events is their order in memory. Afterwards every event takes a stamp, its place in the
+// global order, with one atomic addition. No lock, no call, no branch that is usually taken.
+//
+// An allocation is stamped after it returns and a free before it is passed on, so that the reuse of
+// an address by another thread never appears before the free that allowed it.
+#ifndef REPRISE_INTERPOSE_RECORD_EVENT_H_
+#define REPRISE_INTERPOSE_RECORD_EVENT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/single_threaded.h>
+
+#include "interpose/thread_state.h"
+#include "trace/spool_format.h"
+
+namespace reprise::interpose {
+
+// Where a thread's chunk stood before a reservation.
+struct Room {
+  uint64_t life;
+  trace::SpoolChunk* chunk;
+  char* limit;
+};
+
+// Takes `bytes` of the thread's chunk; the caller looks whether they fit.
+inline char* Reserve(uint64_t bytes) {
+#if defined(__x86_64__)
+  uint64_t taken = bytes;
+  asm volatile("xaddq %0, %1" : "+r"(taken), "+m"(self.cursor)::"memory", "cc");
+  return reinterpret_cast<char*>(taken);
+#else
+  return __atomic_fetch_add(&self.cursor, bytes, __ATOMIC_RELAXED);
+#endif
+}
+
+inline uint64_t Word0(uint64_t kind, uint64_t stamp, const void* pointer) {
+  return kind | (stamp & 0xffff) << 4 |
+         (reinterpret_cast<uint64_t>(pointer) >> trace::kSpoolAddressShift) << 20;
+}
+
+inline void Store(void* at, uint64_t word) {
+  __atomic_store_n(static_cast<uint64_t*>(at), word, __ATOMIC_RELEASE);
+}
+
+inline uint64_t SkipWord(uint64_t words) { return trace::kSpoolSkip | words << 20; }
+
+// Writes an event of several words so that a kill at any instruction leaves something readable: the
+// first word says "skip these" until the others are there.
+template <int Words>
+inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 = 0,
+                       uint64_t word3 = 0) {
+  if (Words > 1) {
+    Store(at, SkipWord(Words));
+    Store(at + 8, word1);
+    if (Words > 2) Store(at + 16, word2);
+    if (Words > 3) Store(at + 24, word3);
+  }
+  Store(at, word0);
+}
+
+// The ways that are not the usual one (recorder.cc). The first is the usual one of a process with
+// threads; the second is taken when the reservation [at, at + Words * 8) did not fit.
+template <int Words>
+void WriteStampedEvent(trace::SpoolEventKind kind, const void* pointer, uint64_t word1,
+                       uint64_t word2);
+template <int Words>
+void WriteElsewhere(trace::SpoolEventKind kind, const void* pointer, uint64_t word1, uint64_t word2,
+                    const Room& before, char* at);
+void LearnModule(uint64_t address);
+
+// ForgetModules() makes all that threads know of modules obsolete.
+extern uint32_t module_generation;
+
+// Writes one event of `Words` words whose word 0 is made of `kind` and `pointer`.
+template <int Words>
+inline void WriteEvent(trace::SpoolEventKind kind, const void* pointer, uint64_t word1 = 0,
+                       uint64_t word2 = 0) {
+  if (self.implied != kImplied || __builtin_expect(!__libc_single_threaded, 0)) {
+    WriteStampedEvent<Words>(kind, pointer, word1, word2);
+    return;
+  }
+  // Read before the reservation: a handler that makes room in between must be noticed.
+  const Room room = {self.life, self.chunk, self.limit};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  char* at = Reserve(Words * 8);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life, 0)) {
+    WriteElsewhere<Words>(kind, pointer, word1, word2, room, at);
+    return;
+  }
+  StoreEvent<Words>(at, Word0(kind, 0, pointer), word1, word2);
+}
+
+// Makes sure that the module of a call site is in the spool before the event that names it.
+inline void NoteModule(uint64_t site) {
+  const uint64_t address = site & ((uint64_t{1} << trace::kSpoolSiteBits) - 1);
+  if (__builtin_expect(address - self.module_begin >= self.module_bytes, 0) ||
+      __builtin_expect(self.module_generation != module_generation, 0)) {
+    LearnModule(address);
+  }
+}
+
+}  // namespace reprise::interpose
+
+#endif  // REPRISE_INTERPOSE_RECORD_EVENT_H_
