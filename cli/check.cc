@@ -25,6 +25,7 @@ namespace {
 struct Arguments {
   std::string instance;
   std::string plan;
+  int64_t start_address = 0;  // of CSV instances
   bool json = false;
 };
 
@@ -100,14 +101,16 @@ struct Verdict {
   }
 };
 
-absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::string& plan) {
+absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::string& plan,
+                                 int64_t start_address) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(instance_path);
   if (!format.ok()) return format.status();
-  const absl::StatusOr<Subject> subject = *format == trace::Format::kCsv
+  absl::StatusOr<Subject> subject = *format == trace::Format::kCsv
                                               ? LoadCsv(instance_path, plan)
                                               : LoadRecordingAndPlan(instance_path, plan);
   if (!subject.ok()) return subject.status();
-  const planner::Instance& instance = subject->instance;
+  planner::Instance& instance = subject->instance;
+  instance.start_address = start_address;
   if (absl::Status status = planner::Validate(instance); !status.ok()) return status;
   Verdict verdict;
   verdict.buffers = instance.buffers.size();
@@ -141,7 +144,7 @@ int CheckFolder(const Arguments& arguments) {
   sums.result.valid = true;
   nlohmann::ordered_json images = nlohmann::ordered_json::array();
   for (const std::string& trace : *traces) {
-    const absl::StatusOr<Verdict> verdict = CheckOne(trace, replay::PlanFor(arguments.plan, trace));
+    const absl::StatusOr<Verdict> verdict = CheckOne(trace, replay::PlanFor(arguments.plan, trace), 0);
     if (!verdict.ok()) return Fail(verdict.status());
     sums.result.valid = sums.result.valid && verdict->result.valid;
     sums.result.makespan += verdict->result.makespan;
@@ -167,7 +170,8 @@ int RunCheck(const Arguments& arguments) {
     return CheckGraphFile(arguments.instance, arguments.plan, arguments.json);
   }
   const absl::StatusOr<Verdict> verdict =
-      CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance));
+      CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance),
+               arguments.start_address);
   if (!verdict.ok()) return Fail(verdict.status());
   if (arguments.json) {
     PrintJson(verdict->Json());
@@ -189,6 +193,10 @@ void AddCheck(CLI::App& app, Run& run) {
       ->add_option("plan", arguments->plan,
                    "its plan: the CSV with offsets, a graph's plan, a plan file, or a folder of them")
       ->required();
+  command
+      ->add_option("--start-address", arguments->start_address,
+                   "of a CSV instance: the address that offset 0 has, as for `plan`")
+      ->check(CheckWholeNumber);
   command->add_flag("--json", arguments->json, "print one JSON object");
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });
 }

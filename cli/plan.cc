@@ -43,7 +43,8 @@ struct PlanOptions {
   planner::Options solve;
   std::string lanes = "thread";
   GraphChoices graph;
-  std::optional<int64_t> capacity;  // bytes
+  std::optional<int64_t> capacity;       // bytes
+  std::optional<int64_t> start_address;  // bytes
   bool json = false;
 };
 
@@ -119,6 +120,7 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
   if (!csv.ok()) return csv.status();
   planner::Instance instance = ToInstance(*csv, /*keep_offsets=*/true);
   instance.capacity = options.capacity;
+  instance.start_address = options.start_address.value_or(0);
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
   const absl::StatusOr<planner::Plan> plan = planner::Solve(instance, solve);
@@ -272,8 +274,10 @@ int RunPlan(PlanOptions options) {
   const bool any_input = std::any_of(
       general.begin(), general.end(),
       [&](const planner::StrategyInfo& info) { return info.name == options.solve.strategy; });
-  const absl::Status no_capacity =
-      absl::FailedPreconditionError("--capacity: only for CSV instances (see `reprise --help`)");
+  const bool csv_only = options.capacity || options.start_address;
+  const absl::Status not_csv = absl::FailedPreconditionError(
+      absl::StrCat(options.capacity ? "--capacity" : "--start-address",
+                   ": only for CSV instances (see `reprise --help`)"));
   ReturnLargeArrays();
   std::signal(SIGINT, Cancel);
   options.solve.cancel = &cancelled;
@@ -281,12 +285,12 @@ int RunPlan(PlanOptions options) {
   std::error_code error;
   if (fs::is_directory(options.input, error)) {
     if (!any_input) return Fail(graphs_only);
-    return options.capacity ? Fail(no_capacity) : PlanDirectory(options);
+    return csv_only ? Fail(not_csv) : PlanDirectory(options);
   }
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
   if (!format.ok()) return Fail(format.status());
   const bool csv = *format == trace::Format::kCsv;
-  if (options.capacity && !csv) return Fail(no_capacity);
+  if (csv_only && !csv) return Fail(not_csv);
   if (*format == trace::Format::kJson) {
     if (options.solve.strategy == "reorder" || options.solve.strategy == "olla_ilp") {
       options.graph.order = std::exchange(options.solve.strategy, "auto");
@@ -333,6 +337,15 @@ void AddPlan(CLI::App& app, Run& run) {
   command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")
+      ->check(CheckWholeNumber);
+  command
+      ->add_option("--start-address", options->start_address,
+                   "of a CSV instance: the address that offset 0 will have, for alignments")
+      ->check(CheckWholeNumber);
+  command
+      ->add_option("--worst-case-fragmentation", options->solve.worst_case_fragmentation,
+                   "bytes above the lower bound that are good enough: stop there")
+      ->capture_default_str()
       ->check(CheckWholeNumber);
   command
       ->add_option("--iterations", options->solve.iterations,

@@ -140,6 +140,22 @@ def capacity(bench):
     bench.run(bench.reprise, "check", instance, "fit.plan.csv", expected=0)
 
 
+def start_address(bench):
+    """Alignments hold for the address, not for the offset."""
+    instance = write(bench, "at.csv", "id,lower,upper,size,alignment\na,0,2,4,64\nb,1,3,4,1\n")
+    words = ["plan", instance, "-o", "at.plan.csv", "--budget", 0.1, "--start-address"]
+    bench.run(bench.reprise, *words, 16, expected=0)
+    offset = (bench.work / "at.plan.csv").read_text().split("\n")[1].split(",")[-1]
+    expect((16 + int(offset)) % 64 == 0, f"buffer a lies at 16 + {offset}")
+    bench.run(bench.reprise, "check", instance, "at.plan.csv", "--start-address", 16, expected=0)
+    outcome = bench.run(bench.reprise, "check", instance, "at.plan.csv", expected=NO)
+    expect(b"invalid" in outcome.stdout, "an offset that is not aligned passed")
+    table = Table(bench)
+    table.row(USAGE, "expected a whole number", *words, "-1")
+    table.row(USAGE, "--start-address: only for CSV instances", "plan", bench.scratch, *words[-1:], 1)
+    table.finish()
+
+
 def not_a_trace(bench):
     table = Table(bench)
     empty = write(bench, "empty.trace", b"")
@@ -409,6 +425,7 @@ if __name__ == "__main__":
                 csv,
                 csv_check,
                 capacity,
+                start_address,
                 not_a_trace,
                 damaged_trace,
                 plan_file,
