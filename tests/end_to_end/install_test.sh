@@ -12,6 +12,14 @@ trap 'rm -rf "$scratch"' EXIT
 cmake --install "$build" --prefix "$scratch/first" > /dev/null
 mv "$scratch/first" "$scratch/prefix"
 
+# What the README shows is what is built here.
+readme=$consumer/../../../README.md
+awk '/^```cpp$/ {block = ""; inside = 1; next}
+     /^```$/ {if (inside && block ~ /int main/) printf "%s", block; inside = 0}
+     inside {block = block $0 "\n"}' "$readme" | cmp - "$consumer/main.cc"
+awk '/^```cmake$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$readme" |
+    cmp - "$consumer/CMakeLists.txt"
+
 cmake -S "$consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$scratch/prefix" > /dev/null
 cmake --build "$scratch/consumer"
 [[ $("$scratch/consumer/consumer") == 'makespan 96 of 96' ]]

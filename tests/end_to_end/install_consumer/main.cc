@@ -1,4 +1,3 @@
-// What a stranger writes first: plan three buffers, and ask for a trace that is not there.
 #include <cstdio>
 
 #include "planner/instance.h"
@@ -7,7 +6,7 @@
 
 int main() {
   reprise::planner::Instance instance;
-  instance.buffers = {{0, 2, 64}, {1, 3, 32}, {2, 4, 64}};
+  instance.buffers = {{0, 2, 64}, {1, 3, 32}, {2, 4, 64}};  // live in [lower, upper), size
   const auto plan = reprise::planner::Solve(instance, {});
   if (!plan.ok()) return 1;
   std::printf("makespan %lld of %lld\n", static_cast<long long>(plan->makespan),
