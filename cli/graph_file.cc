@@ -64,7 +64,8 @@ ordered_json Summary(const GraphPlan& plan) {
           {"given_max_load", plan.given_max_load},
           {"order_lower_bound", plan.order_bound},
           {"order_seconds", plan.order_seconds},
-          {"safety_seconds", plan.safety_seconds}};
+          {"safety_seconds", plan.safety_seconds},
+          {"place_seconds", plan.place_seconds}};
 }
 
 void Print(const GraphPlan& plan, const std::string& output) {

@@ -38,7 +38,8 @@ struct GraphPlan {
   uint32_t streams = 0;
   double seconds = 0;         // wall-clock
   double order_seconds = 0;   // of these, for the order
-  double safety_seconds = 0;  // for the unsafe pairs
+  double safety_seconds = 0;  // CPU seconds of the calling thread, for the unsafe pairs
+  double place_seconds = 0;   // CPU seconds of the calling thread, for the offsets
   uint64_t seed = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "planner/graph/beam.h"
 #include "planner/graph/local_search.h"
@@ -29,6 +30,8 @@ class Reorderer {
     best_.order = flow_.sequence;
     best_.peak = PeakOf(forwards_, best_.order);
     best_.finder = "given";
+    for (const Storage& storage : flow_.storages) step_ = std::gcd(step_, storage.bytes);
+    step_ = std::max<int64_t>(step_, 1);
     best_.bound = flow_.nodes <= kMostForBound ? OrderBound(flow_) : forwards_.floor;
     // Widths and steps per round; without a number of iterations, until time is up.
     const int64_t rounds = options_.iterations > 0 ? options_.iterations : INT64_MAX;
@@ -36,6 +39,7 @@ class Reorderer {
     for (int64_t round = 0; round < rounds && !Done(); ++round) {
       Search(forwards_, width, round);
       Search(backwards_, width, round);
+      Bisect(width, round);
       Descend(round);
       constexpr uint32_t kMostWidth = 1 << 16;
       if (width < kMostWidth) width *= 4;
@@ -73,6 +77,37 @@ class Reorderer {
     if (outcome.exhausted) best_.bound = best_.peak;
   }
 
+  // Asks for orders below a mark, not for the best: then all that stays below the mark is as good,
+  // and much more may run at once. An answer lowers the peak; the end of a search that left nothing
+  // out raises the bound. Where neither comes, a lower mark is easier to refute.
+  void Bisect(uint32_t width, int64_t round) {
+    int64_t high = best_.peak;
+    constexpr int kProbes = 8;
+    for (int probe = 0; probe < kProbes && !Done() && high > best_.bound + step_; ++probe) {
+      const int64_t middle = best_.bound + (high - best_.bound) / 2;
+      const int64_t mark = std::min((middle + step_) / step_ * step_, high);
+      bool answered = false;
+      for (const MemoryModel* model : {&forwards_, &backwards_}) {
+        if (answered || Stopped()) continue;
+        Random random(options_.seed, static_cast<uint64_t>(round) * 4 + 3);
+        BeamOptions options;
+        options.width = width;
+        options.limit = mark;
+        options.good = mark - 1;
+        const BeamOutcome outcome =
+            SearchOrders(*model, options, random, [&] { return Stopped(); });
+        if (!outcome.order.empty()) {
+          Offer(*model, outcome.order, "beam");
+          answered = true;
+        } else if (outcome.exhausted) {
+          best_.bound = std::max(best_.bound, mark);
+          answered = true;
+        }
+      }
+      high = answered ? best_.peak : mark;
+    }
+  }
+
   // From the best order, forwards and backwards being the same here.
   void Descend(int64_t round) {
     if (Done()) return;
@@ -90,6 +125,7 @@ class Reorderer {
   Clock::time_point start_;
   MemoryModel forwards_;
   MemoryModel backwards_;
+  int64_t step_ = 0;  // every peak is a multiple of it
   Ordering best_;
 };
 

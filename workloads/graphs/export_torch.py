@@ -4,7 +4,7 @@
     export_torch.py [--mode forward|training] [--batch N] [--streams LIMIT] [-o FOLDER] [NET...]
 
 forward: torch.fx's symbolic trace of the model in inference, one node per module or function call,
-with the shapes of one run. training: make_fx's trace of forward, loss and backward down to ATen
+with the shapes of one run; make_fx's where that cannot be (vit_b_16), which is said. training: make_fx's trace of forward, loss and backward down to ATen
 operators, as autograd runs them, and one update per parameter after that, as optimizer.step() does.
 Nothing is mirrored or guessed in either mode; where this version of torch cannot trace, the net is
 skipped and said so. Parameters and their gradients' targets are not in the graph: they live all the
@@ -92,8 +92,11 @@ def flat(value):
     return []
 
 
-def build(module, values, is_view):
-    """A Graph of an fx module whose nodes had these values. Inputs are tensors without a producer."""
+def build(module, values, is_view, parameters):
+    """A Graph of an fx module whose nodes had these values, and the names of every node's tensors.
+
+    Inputs are tensors without a producer, but for the parameters, which are left out.
+    """
     graph = Graph()
     outputs = {}  # fx node -> names of its tensors
     for node in module.graph.nodes:
@@ -108,7 +111,7 @@ def build(module, values, is_view):
             continue
         if node.op == "placeholder" or node.op == "get_attr":
             outputs[node.name] = []
-            if node.op == "placeholder" and tensors and node.name not in graph.parameters:
+            if node.op == "placeholder" and tensors and node.name not in parameters:
                 graph.tensor(node.name, None, nbytes(tensors[0]))
                 outputs[node.name] = [node.name]
             continue
@@ -147,11 +150,16 @@ def make_model(name):
     return getattr(torchvision.models, name)(weights=None, **extra)
 
 
-def forward(name, batch):
+def view_of_aten(node):
+    packet = getattr(node.target, "overloadpacket", None)
+    text = getattr(packet, "__name__", getattr(node.target, "__name__", ""))
+    return text in VIEWS or (text.endswith("_") and not text.startswith("_"))
+
+
+def run_recorded(module, arguments):
+    """The value of every node of an fx module, by name."""
     import torch
     from torch import fx
-    model = make_model(name).eval()
-    module = fx.symbolic_trace(model)
     values = {}
 
     class Recorder(fx.Interpreter):
@@ -161,7 +169,24 @@ def forward(name, batch):
             return result
 
     with torch.no_grad():
-        Recorder(module).run(torch.randn(batch, 3, 224, 224))
+        Recorder(module).run(*arguments)
+    return values
+
+
+def forward(name, batch):
+    import torch
+    from torch import fx
+    from torch.fx.experimental.proxy_tensor import make_fx
+    model = make_model(name).eval()
+    image = torch.randn(batch, 3, 224, 224)
+    try:
+        module = fx.symbolic_trace(model)
+    except Exception:  # control flow that depends on values: then down to ATen operators
+        print(f"{name}: not for torch.fx's symbolic trace; traced by make_fx", file=sys.stderr)
+        with torch.no_grad():
+            module = make_fx(lambda x: model(x))(image)
+        module.graph.eliminate_dead_code()
+        return build(module, run_recorded(module, [image]), view_of_aten, set())[0]
 
     def is_view(node):
         if node.op == "call_module":
@@ -172,14 +197,11 @@ def forward(name, batch):
             return node.target in VIEWS | {"flatten", "reshape"}
         return getattr(node.target, "__name__", "") in VIEWS | {"flatten", "reshape"}
 
-    Graph.parameters = set()
-    graph, _ = build(module, values, is_view)
-    return graph
+    return build(module, run_recorded(module, [image]), is_view, set())[0]
 
 
 def training(name, batch, buckets):
     import torch
-    from torch import fx
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.nn.utils.stateless import functional_call
     model = make_model(name).train()
@@ -199,25 +221,10 @@ def training(name, batch, buckets):
     target = torch.randint(0, 1000, (batch,))
     module = make_fx(step)(parameters, image, target)
     module.graph.eliminate_dead_code()
-    values = {}
-
-    class Recorder(fx.Interpreter):
-        def run_node(self, node):
-            result = super().run_node(node)
-            values[node.name] = result
-            return result
-
-    with torch.no_grad():
-        Recorder(module).run(*parameters, image, target)
-    Graph.parameters = {node.name for node in list(module.graph.nodes)[:len(parameters)]
-                        if node.op == "placeholder"}
-
-    def is_view(node):
-        packet = getattr(node.target, "overloadpacket", None)
-        text = getattr(packet, "__name__", getattr(node.target, "__name__", ""))
-        return text in VIEWS or (text.endswith("_") and not text.startswith("_"))
-
-    graph, outputs = build(module, values, is_view)
+    inputs = {node.name for node in list(module.graph.nodes)[:len(parameters)]
+              if node.op == "placeholder"}
+    values = run_recorded(module, [*parameters, image, target])
+    graph, outputs = build(module, values, view_of_aten, inputs)
     # In place of the output: a gradient per parameter, and its update.
     graph.nodes.remove("output")
     result = [node for node in module.graph.nodes if node.op == "output"][0]
