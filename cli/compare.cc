@@ -40,6 +40,7 @@ struct Settings {
   int64_t samples = 500;
   bool touch = true;
   bool pins = false;
+  bool what_if = false;
   bool json = false;
 };
 
@@ -162,6 +163,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
       .trace = path,
       .max_load = static_cast<int64_t>(statistics.max_load),
       .requested_max_load = static_cast<int64_t>(statistics.requested_max_load)};
+  if (settings.what_if) comparison.what_if = DescribeWhatIf(*recording);
   const Trial trial(*recording, options, std::move(placement));
   // Interleaved, so that whatever else the machine does meets all of them.
   std::vector<std::vector<Measurement>> runs(contenders.size());
@@ -333,6 +335,9 @@ void AddCompare(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_flag("--pins", settings->pins,
                     "say which blocks kept free memory from being used when more was taken");
+  command->add_flag("--what-if", settings->what_if,
+                    "say what the max load would be if the blocks of the largest call sites were "
+                    "freed at once, pooled, or given a lane");
   command->add_flag("--touch,!--no-touch", settings->touch,
                     "write to every page of the blocks (the default), or do not");
   command->add_flag("--json", settings->json, "one JSON object on standard output");

@@ -6,7 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "trace/reader.h"
+#include "trace/statistics.h"
 #include "trace/symbols.h"
+#include "trace/what_if.h"
 
 namespace reprise::cli {
 namespace {
@@ -97,6 +100,30 @@ void AddTo(Result& sum, const Result& it) {
   sum.runs = it.runs;
 }
 
+std::string NameOf(const trace::Recording& recording, uint32_t site,
+                   trace::Symbolizer& symbolizer) {
+  const bool known = site != trace::kNone && recording.sites[site].module != trace::kNone;
+  return trace::DescribeSite(recording, site,
+                             known
+                                 ? symbolizer.Find(recording.modules[recording.sites[site].module],
+                                                   recording.sites[site].offset)
+                                 : trace::Symbol());
+}
+
+void PrintWhatIf(const Comparison& comparison) {
+  const auto bytes = [](const ordered_json& value) {
+    return HumanBytes(static_cast<double>(value.get<int64_t>()));
+  };
+  absl::PrintF("\nthe max load, now %s, if the blocks of a call site\n",
+               HumanBytes(static_cast<double>(comparison.max_load)));
+  absl::PrintF("%16s %12s %12s   %s\n", "were freed at once", "had a pool", "had a lane",
+               "site, and what it holds at most");
+  for (const ordered_json& it : comparison.what_if) {
+    absl::PrintF("%18s %12s %12s   %s, %s\n", bytes(it["freed_at_once"]), bytes(it["pooled"]),
+                 bytes(it["own_lane"]), it["site"].get<std::string>(), bytes(it["peak_bytes"]));
+  }
+}
+
 // The sites that hold most, under the table.
 void PrintPins(const Result& result) {
   constexpr size_t kMostSites = 5;
@@ -119,14 +146,7 @@ void PrintPins(const Result& result) {
 
 ordered_json DescribePins(const trace::Recording& recording, const replay::Pins& pins) {
   trace::Symbolizer symbolizer;
-  const auto name = [&](uint32_t site) {
-    const bool known = site != trace::kNone && recording.sites[site].module != trace::kNone;
-    return trace::DescribeSite(
-        recording, site,
-        known ? symbolizer.Find(recording.modules[recording.sites[site].module],
-                                recording.sites[site].offset)
-              : trace::Symbol());
-  };
+  const auto name = [&](uint32_t site) { return NameOf(recording, site, symbolizer); };
   ordered_json json = {{"event", pins.event},
                        {"held_bytes", pins.held_bytes},
                        {"live_bytes", pins.live_bytes},
@@ -152,6 +172,26 @@ ordered_json DescribePins(const trace::Recording& recording, const replay::Pins&
                               {"site", name(block.site)},
                               {"thread", block.thread},
                               {"age", pins.event - block.birth}});
+  }
+  return json;
+}
+
+ordered_json DescribeWhatIf(const trace::Recording& recording) {
+  constexpr size_t kMostSites = 10;
+  std::vector<uint32_t> sites;
+  for (const trace::SitePeak& it : trace::ComputeStatistics(recording, kMostSites).top_sites) {
+    sites.push_back(it.site);
+  }
+  trace::WhatIfBuilder builder(recording, sites);
+  trace::ForEachEvent(recording, [&](const trace::Event& event) { builder.Add(event); });
+  ordered_json json = ordered_json::array();
+  trace::Symbolizer symbolizer;
+  for (const trace::WhatIf& it : builder.Finish()) {
+    json.push_back({{"site", NameOf(recording, it.site, symbolizer)},
+                    {"peak_bytes", it.peak_bytes},
+                    {"freed_at_once", it.freed_at_once},
+                    {"pooled", it.pooled},
+                    {"own_lane", it.own_lane}});
   }
   return json;
 }
@@ -230,6 +270,7 @@ ordered_json ToJson(const Comparison& comparison) {
   json["requested_max_load"] = comparison.requested_max_load;
   json["results"] = ordered_json::array();
   for (const Result& result : comparison.results) json["results"].push_back(ToJson(result));
+  if (!comparison.what_if.is_null()) json["what_if"] = comparison.what_if;
   if (!comparison.events.empty()) {
     json["live"] = {{"events", comparison.events}, {"bytes", comparison.live}};
   }
@@ -283,6 +324,7 @@ void PrintTable(const Comparison& comparison) {
   for (const Result& it : comparison.results) {
     if (!it.pins.is_null()) PrintPins(it);
   }
+  if (!comparison.what_if.is_null()) PrintWhatIf(comparison);
 }
 
 }  // namespace reprise::cli

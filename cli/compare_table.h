@@ -41,10 +41,14 @@ struct Comparison {
   std::vector<uint64_t> events{};  // at which `live` was read
   std::vector<int64_t> live{};     // bytes
   std::vector<Result> results{};
+  nlohmann::ordered_json what_if{};  // DescribeWhatIf; null when nobody asked
 };
 
 // Who pins the memory, with the names of the call sites.
 nlohmann::ordered_json DescribePins(const trace::Recording& recording, const replay::Pins& pins);
+
+// What if the blocks of the sites that hold most at the peak were treated otherwise.
+nlohmann::ordered_json DescribeWhatIf(const trace::Recording& recording);
 
 // Over all images, of the allocators that have a result for each of them. Without series.
 Comparison Sum(const std::vector<Comparison>& images);

@@ -24,7 +24,6 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
   const size_t pixels = size_t{width} * height;
   raster.coverage.assign(pixels, 0);
   raster.group.assign(pixels, 0);
-  std::vector<float> heaviest(pixels, 0);
   const double per_event = width / (view.end - view.begin);
   const double per_byte = height / (view.top - view.bottom);
   // Half-open range of pixels, and how much of a lone one is covered.
@@ -46,28 +45,51 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
     }
     return Extent{from, std::min(to, most), weight};
   };
-  for (size_t i = 0; i < recording.allocations.size(); ++i) {
-    const trace::Allocation& it = recording.allocations[i];
-    if (map.offsets[i] == HeapMap::kNowhere) continue;
-    const auto birth = static_cast<double>(it.birth);
-    const auto death = static_cast<double>(it.death == trace::kNever ? recording.events : it.death);
-    const auto low = static_cast<double>(map.offsets[i]);
-    const double high = low + static_cast<double>(it.size);
-    if (birth >= view.end || death <= view.begin || low >= view.top || high <= view.bottom) {
-      continue;
+  std::vector<uint32_t> blocks[kSizeClasses];
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    if (map.offsets[i] != HeapMap::kNowhere) {
+      blocks[SizeClass(recording.allocations[i].size)].push_back(i);
     }
-    const Extent x =
-        extent((birth - view.begin) * per_event, (death - view.begin) * per_event, width);
-    const Extent y = extent((view.top - high) * per_byte, (view.top - low) * per_byte, height);
-    const auto weight = static_cast<float>(x.weight * y.weight);
-    const auto group = static_cast<uint8_t>(SizeClass(it.size));
-    for (uint32_t row = y.from; row < y.to; ++row) {
-      for (uint32_t column = x.from; column < x.to; ++column) {
+  }
+  // How coverage changes from the pixel on the left, one class at a time: however long a block
+  // lives, it costs two additions per row. Whole numbers, so that begin and end cancel out.
+  constexpr double kFull = 1 << 20;
+  const size_t stride = size_t{width} + 1;
+  std::vector<int64_t> changes;
+  std::vector<float> most(pixels, 0);
+  for (int size_class = 0; size_class < kSizeClasses; ++size_class) {
+    if (blocks[size_class].empty()) continue;
+    changes.assign(stride * height, 0);
+    for (const uint32_t i : blocks[size_class]) {
+      const trace::Allocation& it = recording.allocations[i];
+      const auto birth = static_cast<double>(it.birth);
+      const auto death =
+          static_cast<double>(it.death == trace::kNever ? recording.events : it.death);
+      const auto low = static_cast<double>(map.offsets[i]);
+      const double high = low + static_cast<double>(it.size);
+      if (birth >= view.end || death <= view.begin || low >= view.top || high <= view.bottom) {
+        continue;
+      }
+      const Extent x =
+          extent((birth - view.begin) * per_event, (death - view.begin) * per_event, width);
+      const Extent y = extent((view.top - high) * per_byte, (view.top - low) * per_byte, height);
+      const auto weight = std::max<int64_t>(1, static_cast<int64_t>(kFull * x.weight * y.weight));
+      for (uint32_t row = y.from; row < y.to; ++row) {
+        changes[row * stride + x.from] += weight;
+        changes[row * stride + x.to] -= weight;
+      }
+    }
+    for (uint32_t row = 0; row < height; ++row) {
+      int64_t covered = 0;
+      for (uint32_t column = 0; column < width; ++column) {
+        covered += changes[row * stride + column];
+        if (covered == 0) continue;
         const size_t pixel = size_t{row} * width + column;
-        raster.coverage[pixel] += weight;
-        if (weight < heaviest[pixel]) continue;
-        heaviest[pixel] = weight;
-        raster.group[pixel] = group;
+        const auto share = static_cast<float>(static_cast<double>(covered) / kFull);
+        raster.coverage[pixel] += share;
+        if (share <= most[pixel]) continue;
+        most[pixel] = share;
+        raster.group[pixel] = static_cast<uint8_t>(size_class);
       }
     }
   }

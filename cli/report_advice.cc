@@ -28,16 +28,14 @@ ordered_json PinFacts(const Subject& subject, const SiteTable& sites,
   const bool plan = map.kind == "plan";
   const replay::Pins pins = replay::FindPins(subject.recording, map.offsets, !plan, 0);
   ordered_json json = {{"map", map.name}, {"event", pins.event}, {"sites", ordered_json::array()}};
-  const double share = pins.held_bytes > 0 ? 100.0 * static_cast<double>(pins.live_bytes) /
-                                                 static_cast<double>(pins.held_bytes)
-                                           : 100.0;
+  if (pins.held_bytes == pins.live_bytes) return json;
+  const double share =
+      100.0 * static_cast<double>(pins.live_bytes) / static_cast<double>(pins.held_bytes);
   json["what"] = absl::StrFormat(
-      "Most was held for nothing after event %d: %s %s, of which %s (%.0f %%) were live. In "
-      "between "
-      "lay %d free ranges, the largest of %s. These blocks kept them apart:",
-      pins.event, Bytes(pins.held_bytes),
-      plan ? "up to the highest live block" : "in pages touched so far", Bytes(pins.live_bytes),
-      share, pins.holes, Bytes(pins.largest_hole));
+      "At event %d %s although there was free memory: %s were held, of which %s (%.0f %%) were "
+      "live. In between lay %d free ranges, the largest of %s. These blocks kept them apart:",
+      pins.event, plan ? "the plan reached higher" : "new pages were taken", Bytes(pins.held_bytes),
+      Bytes(pins.live_bytes), share, pins.holes, Bytes(pins.largest_hole));
   for (const replay::PinnedBySite& it : pins.sites) {
     if (json["sites"].size() == kPinningSites) break;
     std::string threads;

@@ -27,6 +27,23 @@ std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
+// The place of each thread among all, by the bytes of its blocks times their lifetimes: what fills
+// a map most gets a colour of its own.
+std::vector<uint32_t> ThreadRanks(const Subject& subject) {
+  const trace::Recording& recording = subject.recording;
+  std::vector<double> area(recording.threads.size());
+  for (const trace::Allocation& it : recording.allocations) {
+    const uint64_t end = it.death == trace::kNever ? recording.events : it.death;
+    area[it.thread] += static_cast<double>(it.size) * static_cast<double>(end - it.birth);
+  }
+  std::vector<uint32_t> order(area.size()), ranks(area.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return area[a] > area[b]; });
+  for (uint32_t i = 0; i < order.size(); ++i) ranks[order[i]] = i;
+  return ranks;
+}
+
 // The whole of a JSON file, or why it is none.
 absl::StatusOr<ordered_json> ReadJson(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -175,6 +192,23 @@ absl::StatusOr<ordered_json> LoadReplayStatistics(const std::string& path) {
 
 namespace {
 
+// What a lane expected where it first differed, and what came; the shape holds the size in units of
+// 8 bytes (replay/plan_format.h).
+std::string Difference(const ordered_json& lane) {
+  const auto bytes = [&](const char* side) {
+    const ordered_json shape =
+        lane.value(side, ordered_json::object()).value("shape", ordered_json());
+    if (!shape.is_number_unsigned()) return uint64_t{0};
+    return (shape.get<uint64_t>() & ((uint64_t{1} << 56) - 1)) * 8;
+  };
+  const uint64_t expected = bytes("expected"), seen = bytes("seen");
+  if (expected == 0 || seen == 0) return "";
+  if (expected == seen) {
+    return absl::StrCat(": a request of up to ", seen, " bytes came from another call site");
+  }
+  return absl::StrCat(": expected a request of up to ", expected, " bytes, came one of ", seen);
+}
+
 ordered_json ReplayFacts(const ordered_json& replay) {
   const auto number = [&](const char* name) {
     return replay.contains(name) && replay[name].is_number() ? replay[name].get<double>() : 0.0;
@@ -199,7 +233,7 @@ ordered_json ReplayFacts(const ordered_json& replay) {
         const auto at = lane.value("diverged_at", uint64_t{0});
         if (at > 0 && lane.value("unmatched", uint64_t{0}) > 0) {
           absl::StrAppend(&text, " Lane ", lane_number, " first differed at its allocation ", at,
-                          ": another size or call site than recorded.");
+                          Difference(lane), ".");
         }
         ++lane_number;
       }
@@ -248,6 +282,7 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
   for (size_t i = 0; i < recording.threads.size(); ++i) {
     facts["threads"].push_back(ThreadName(recording, i));
   }
+  facts["thread_ranks"] = ThreadRanks(subject);
   facts["sizes"] = statistics.sizes;
   facts["lifetimes"] = statistics.lifetimes;
   if (!replay.is_null()) facts["replay"] = ReplayFacts(replay);

@@ -51,12 +51,12 @@ const isDark = () => {
 const otherGrey = (dark) => dark ? [122, 126, 134] : [140, 144, 152];
 const dimGrey = (dark) => dark ? [62, 65, 72] : [205, 208, 214];
 
-// Group → colour. Groups 0..8 of the ordered colourings, 0..7 and 8 (all others) of the named ones.
+// Group → colour. Groups 0..8 of the ordered colourings, 0..7 and 8 (all others) of the named ones;
+// group 9 is what is out of focus.
 function palette(colouring) {
   const dark = isDark();
   const ordered = colouring === 'size' || colouring === 'age';
   const colours = ordered ? sequence(dark) : [...categories(dark), otherGrey(dark)];
-  while (colours.length < 15) colours.push(otherGrey(dark));
   colours.push(dimGrey(dark));
   return colours;
 }
@@ -64,7 +64,7 @@ function palette(colouring) {
 // What the raster looks up: a pixel for each group and share of coverage. What is hardly covered
 // stays visible: a lone block must not vanish.
 function pixelTable(colouring) {
-  const table = new Uint32Array(16 * 256);
+  const table = new Uint32Array(10 * 256);
   palette(colouring).forEach(([red, green, blue], group) => {
     for (let shade = 0; shade < 256; ++shade) {
       const alpha = Math.round(255 * (0.10 + 0.90 * (shade / 255) ** 0.75));

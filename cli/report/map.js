@@ -52,7 +52,7 @@ function setColours(colouring, focus) {
   if (colouring === 'site') {
     colours.rank = Uint8Array.from(facts.sites, (_, index) => Math.min(index, 8));
   } else if (colouring === 'thread') {
-    colours.rank = Uint8Array.from(facts.threads, (_, index) => Math.min(index, 8));
+    colours.rank = Uint8Array.from(facts.thread_ranks, (rank) => Math.min(rank, 8));
   }
   for (const map of maps) map.changed();
 }
@@ -287,13 +287,13 @@ class HeapMap {
   }
 
   // What lies at a point of the canvas, in CSS pixels.
-  pick(left, top, done) {
+  pick(left, top, done, slack = 2.5) {
     const area = this.area();
     const partX = (left - area.left) / area.width, partY = 1 - (top - area.top) / area.height;
     if (partX < 0 || partX > 1 || partY < 0 || partY > 1) return done(null);
     const wide = view.end - view.begin, tall = view.top - view.bottom;
     this.ask({type: 'pick', time: view.begin + partX * wide, byte: view.bottom + partY * tall,
-              timeSlack: 2.5 * wide / area.width, byteSlack: 2.5 * tall / area.height}, done);
+              timeSlack: slack * wide / area.width, byteSlack: slack * tall / area.height}, done);
   }
 
   ask(question, done) {

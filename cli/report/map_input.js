@@ -169,7 +169,8 @@ function addMapInput(map) {
     Home: () => setView(whole),
     Enter: () => {
       const area = map.area();
-      map.pick(area.left + area.width / 2, area.top + area.height / 2, choose);
+      // Whatever is nearest: nobody can aim with a key.
+      map.pick(area.left + area.width / 2, area.top + area.height / 2, choose, area.width);
     },
     ']': () => step('next'),
     '[': () => step('previous'),

@@ -9,8 +9,9 @@ let nowhere = Infinity;  // the offset of a block that is not in this map
 let density = null;      // {columns, rows, coverage, group, events, bytes}: instead of all blocks
 let groups = new Map();  // colouring name → Uint8Array per block
 
-const GROUPS = 16;  // colours per colouring; the last one is for what is out of focus
+const GROUPS = 10;  // colours per colouring; the last one is for what is out of focus
 const SHADES = 256;
+const FULL = 1 << 20;  // a pixel that is covered wholly
 
 async function unpack(column) {
   const {type, count: length, delta, text} = column;
@@ -110,17 +111,20 @@ function currentGroup(colours) {
   return grouping.group;
 }
 
-let coverage = new Float32Array(0);
-let owner = new Uint8Array(0);
-let heaviest = new Float32Array(0);
+// Per group and pixel, how coverage changes from the pixel on the left; whole numbers, so that what
+// begins and what ends cancel out exactly. Rows have one entry more than pixels.
+let changes = new Int32Array(0);
+let coverage = new Float32Array(0);  // per pixel, 0 to 1
+let owner = new Uint8Array(0);       // per pixel, the group that covers most of it
 
-function clear(pixels) {
-  if (coverage.length === pixels) {
+function clear(width, height) {
+  const pixels = width * height, entries = GROUPS * (width + 1) * height;
+  if (coverage.length === pixels && changes.length === entries) {
+    changes.fill(0);
     coverage.fill(0);
-    heaviest.fill(0);
   } else {
+    changes = new Int32Array(entries);
     coverage = new Float32Array(pixels);
-    heaviest = new Float32Array(pixels);
     owner = new Uint8Array(pixels);
   }
 }
@@ -136,10 +140,12 @@ function bornBefore(time) {
 }
 
 // Adds every block's share of each pixel. A block that is thinner than a pixel counts with the part
-// that it covers, so that a region is as dense as it really is.
+// that it covers, so that a region is as dense as it really is. However long a block lives, it costs
+// two additions per row.
 function paintBlocks(view, width, height, group) {
   const {begin, end, bottom, top} = view;
   const perEvent = width / (end - begin), perByte = height / (top - bottom);
+  const stride = width + 1, plane = stride * height;
   const last = bornBefore(end);
   for (let i = 0; i < last; ++i) {
     const dies = death[i];
@@ -154,10 +160,10 @@ function paintBlocks(view, width, height, group) {
     if (lower > height) lower = height;
     let x = left | 0, y = upper | 0;
     let xEnd = right + 0.5 | 0, yEnd = lower + 0.5 | 0;
-    let weight = 1;
+    let weight = FULL;
     if (xEnd <= x + 1) {
       xEnd = x + 1;
-      if (right - left < 1) weight = right - left;
+      if (right - left < 1) weight *= right - left;
     } else {
       x = left + 0.5 | 0;
     }
@@ -169,21 +175,31 @@ function paintBlocks(view, width, height, group) {
     }
     if (xEnd > width) xEnd = width;
     if (yEnd > height) yEnd = height;
-    const colour = group[i];
-    if (weight === 1 && xEnd - x > 8) {
-      for (let row = y * width; y < yEnd; ++y, row += width) {
-        coverage.fill(1, row + x, row + xEnd);
-        owner.fill(colour, row + x, row + xEnd);
-        heaviest.fill(1, row + x, row + xEnd);
-      }
-      continue;
+    weight = weight < 1 ? 1 : weight | 0;
+    for (let row = group[i] * plane + y * stride; y < yEnd; ++y, row += stride) {
+      changes[row + x] += weight;
+      changes[row + xEnd] -= weight;
     }
-    for (let row = y * width; y < yEnd; ++y, row += width) {
-      for (let pixel = row + x; pixel < row + xEnd; ++pixel) {
-        coverage[pixel] += weight;
-        if (weight >= heaviest[pixel]) {
-          heaviest[pixel] = weight;
-          owner[pixel] = colour;
+  }
+  sumUp(width, height);
+}
+
+// From changes to coverage, and to whoever covers most.
+function sumUp(width, height) {
+  const stride = width + 1, plane = stride * height;
+  const most = new Int32Array(width);
+  for (let y = 0; y < height; ++y) {
+    const pixels = y * width;
+    most.fill(0);
+    for (let group = 0; group < GROUPS; ++group) {
+      let at = group * plane + y * stride, covered = 0;
+      for (let x = 0; x < width; ++x, ++at) {
+        covered += changes[at];
+        if (covered === 0) continue;
+        coverage[pixels + x] += covered / FULL;
+        if (covered > most[x]) {
+          most[x] = covered;
+          owner[pixels + x] = group;
         }
       }
     }
@@ -225,7 +241,7 @@ function paintDensity(view, width, height) {
 // `table`: a pixel for each group and shade of coverage.
 function paint({view, width, height, colours, table}) {
   const started = performance.now();
-  clear(width * height);
+  clear(width, height);
   const group = currentGroup(colours);
   if (density) {
     paintDensity(view, width, height);

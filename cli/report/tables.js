@@ -107,7 +107,9 @@ function showLegend() {
     if (facts.sites.length > 8) names.push('other sites');
   }
   if (colours.colouring === 'thread') {
-    names = facts.threads.slice(0, 8);
+    const byRank = facts.threads.map((name, index) => [facts.thread_ranks[index], name])
+        .sort(([first], [second]) => first - second).map(([, name]) => name);
+    names = byRank.slice(0, 8);
     if (facts.threads.length > 8) names.push('other threads');
   }
   const unit = {size: 'requested size', age: 'lifetime in events', site: 'call site',
@@ -186,7 +188,19 @@ function showSection(id, rows, columns, note) {
     section.hidden = true;
     return;
   }
-  section.append(makeTable(columns, rows));
+  let shown = 12;
+  const holder = element('div');
+  const draw = () => {
+    holder.replaceChildren(makeTable(columns, rows.slice(0, shown)));
+    if (shown >= rows.length) return;
+    const rest = Math.min(rows.length - shown, 100);
+    holder.append(element('button', {type: 'button', onclick: () => {
+      shown += rest;
+      draw();
+    }}, `Show ${rest} more of ${countText(rows.length)}`));
+  };
+  draw();
+  section.append(holder);
   if (note) section.append(element('p', {class: 'quiet'}, note));
 }
 

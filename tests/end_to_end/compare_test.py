@@ -78,12 +78,15 @@ def pins(bench):
     """Of the memory that an allocator holds for nothing, every byte is laid at some site's door."""
     bench.record(["/usr/bin/sqlite3", ":memory:", SQL], expected=0)
     bench.plan()
-    words = ["compare", bench.scratch / "recording", "--plan", bench.scratch / "plan", "--pins"]
+    words = ["compare", bench.scratch / "recording", "--plan", bench.scratch / "plan", "--pins",
+             "--what-if"]
     text = bench.run(
         bench.reprise, *words, "--allocators", "glibc", "--json", expected=0
     ).stdout
     (image,) = json.loads(text)["images"]
     expect_equal(len(image["results"]), 2, "results")
+    for site in image["what_if"]:
+        expect(site["freed_at_once"] <= image["max_load"] <= site["own_lane"] <= site["pooled"], site)
     for result in image["results"]:
         found = result["pins"]
         held = sum(it["hostage_bytes"] for it in found["sites"])
