@@ -115,7 +115,14 @@ absl::Status Report(const ReportOptions& options) {
   const std::vector<SiteName> names = NameSites(subject->recording, sites);
   Page page;
   page.title = absl::StrCat(subject->name, ": heap report");
-  page.facts = GatherFacts(*subject, sites, names, *maps, comparison, replay);
+  try {
+    page.facts = GatherFacts(*subject, sites, names, *maps, comparison, replay);
+  } catch (const ordered_json::exception& error) {
+    // A field of another type than we write ourselves.
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.comparison.empty() ? options.replay : options.comparison,
+                     ": expected the fields that reprise writes, found others: ", error.what()));
+  }
   AddAdvice(*subject, sites, names, *maps, page.facts);
   if (!options.plans.empty()) {
     absl::StatusOr<ordered_json> lanes = LaneFacts(*subject, options.plans.front());

@@ -109,7 +109,7 @@ ordered_json Curves(const Subject& subject, const ordered_json& comparison) {
   if (comparison.is_null()) return json;
   for (const ordered_json& it : comparison["results"]) {
     const ordered_json series = it.value("series", ordered_json());
-    if (!series.is_object() || !series.contains("events") || !series.contains("rss")) continue;
+    if (series.is_null()) continue;
     json["series"].push_back({{"label", absl::StrCat(it["allocator"].get<std::string>(), " RSS")},
                               {"events", series["events"]},
                               {"values", series["rss"]}});
@@ -170,10 +170,27 @@ absl::StatusOr<ordered_json> LoadComparison(const std::string& path,
            });
   };
   if (!fits(*json)) return Unexpected(path, "results", "what `reprise compare --json` prints");
+  // The page takes curves as they are.
+  const auto curves_fit = [](const ordered_json& it) {
+    const auto numbers = [](const ordered_json& list) {
+      return list.is_array() && std::all_of(list.begin(), list.end(), [](const ordered_json& one) {
+               return one.is_number();
+             });
+    };
+    return std::all_of(it["results"].begin(), it["results"].end(), [&](const ordered_json& one) {
+      if (!one.contains("series")) return true;
+      const ordered_json& series = one["series"];
+      return series.is_object() && series.contains("events") && series.contains("rss") &&
+             numbers(series["events"]) && numbers(series["rss"]) &&
+             series["events"].size() == series["rss"].size();
+    });
+  };
+  if (!curves_fit(*json)) return Unexpected(path, "results", "the series of a comparison");
   if (!json->contains("images") || !(*json)["images"].is_array()) return json;
   for (const ordered_json& image : (*json)["images"]) {
     if (fits(image) && image.contains("trace") && image["trace"].is_string() &&
         FileName(image["trace"].get<std::string>()) == trace_name) {
+      if (!curves_fit(image)) return Unexpected(path, "images", "the series of a comparison");
       return image;
     }
   }

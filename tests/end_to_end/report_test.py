@@ -316,6 +316,9 @@ def bad_input(bench):
         "not-json": ("{", "expected JSON"),
         "other-json": ('{"results": [1]}', "expected what `reprise compare --json` prints"),
     }
+    result = '{"results": [{"allocator": "a", "footprint": 1, %s}]}'
+    wrong["version"] = (result % '"version": 7', "expected the fields")
+    wrong["series"] = (result % '"series": {"events": 1, "rss": "x"}', "expected the series")
     for name, (text, message) in wrong.items():
         (bench.work / name).write_text(text)
         outcome = bench.run(bench.reprise, "report", instance, "--compare", name, "-o", "x.html")

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -200,6 +201,37 @@ TEST(TraceMondrian, OneOfSeveralSegmentsIsChosen) {
   EXPECT_TRUE(absl::IsFailedPrecondition(ParseMondrian(text, "f").status()));
   EXPECT_EQ(ParseMondrian(text, "f", "p")->buffers.size(), 0u);
   EXPECT_EQ(ParseMondrian(text, "f", "q")->buffers[0].id, "0");
+}
+
+// Whatever bytes are changed: what is read keeps the promises of an instance, or is refused.
+TEST(TraceMondrian, ChangedBytesAreReadOrRefused) {
+  const std::string whole =
+      Mondrian(R"({"offset":0,"size":8,"alive_from":0,"alive_till":1,"origin":"x"},)"
+               R"({"offset":8,"size":16,"alive_from":0,"alive_till":20,"origin":"y"})");
+  std::mt19937 random(1);
+  const std::string letters = "0123456789-.eE{}[]\",:xn\\ \xff";
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text = whole;
+    for (unsigned changes = 1 + random() % 3; changes > 0; --changes) {
+      const size_t at = random() % text.size();
+      if (random() % 4 == 0) {
+        text.erase(at, 1 + random() % 9);
+        if (text.empty()) text = "x";
+      } else {
+        text[at] = letters[random() % letters.size()];
+      }
+    }
+    const absl::StatusOr<CsvInstance> read = ParseMondrian(text, "f");
+    if (!read.ok()) {
+      ASSERT_TRUE(absl::IsInvalidArgument(read.status())) << text << read.status();
+      continue;
+    }
+    for (const CsvBuffer& it : read->buffers) {
+      ASSERT_LT(it.lower, it.upper) << text;
+      ASSERT_GT(it.size, 0) << text;
+      ASSERT_GE(*it.offset, 0) << text;
+    }
+  }
 }
 
 TEST(TraceMondrian, WrongInputsAreNamed) {
