@@ -77,9 +77,11 @@ class Browser:
 
 
 def record(bench):
-    """A trace, its plan, and a report of both."""
-    bench.record(["/usr/bin/sqlite3", ":memory:", "select 1;"], expected=0)
+    """A trace, its plan, a run from it, and a report of all that."""
+    program = ["/usr/bin/sqlite3", ":memory:", "select 1;"]
+    bench.record(program, expected=0)
     bench.plan()
+    bench.replay(program, expected=0)
     page = bench.work / "out.html"
     recording, plan = bench.scratch / "recording", bench.scratch / "plan"
     compared = bench.run(
@@ -88,7 +90,7 @@ def record(bench):
     (bench.work / "compared.json").write_bytes(compared.stdout)
     bench.run(
         *(bench.reprise, "report", recording, "--plan", plan, "-o", page),
-        *("--compare", bench.work / "compared.json"),
+        *("--compare", bench.work / "compared.json", "--replay", bench.scratch / "stats.json"),
         expected=0,
     )
     return page
@@ -116,6 +118,9 @@ def page(bench):
         expect(browser.run("return document.querySelectorAll('#sites tbody tr').length") > 0, "sites")
         rows = browser.run("return document.querySelectorAll('#contenders tbody tr').length")
         expect(rows >= 2, f"{rows} contenders")
+        shown = browser.run("return document.body.innerText")
+        for words in ("followed its plan to the end", "Who holds the memory", "What if", "the only thread"):
+            expect(words in shown, f"no word of {words!r}")
         expect(browser.run("return Boolean(document.querySelector('#curves canvas, #curves svg'))"),
                "no curves")
 
