@@ -31,6 +31,7 @@ PROGRAMS = {
     "alloc_in_tls": Program(threads=81),
     "before_constructors": Program(served=100),
     "calloc_in_dlsym": Program(served=99),
+    "cancelled_threads": Program(threads=121),
     # As root its child finds no directory to record into.
     "chroot_and_uid": Program(images=1 if os.geteuid() == 0 else 2, threads=2, served=99),
     "closes_all_fds": Program(threads=2, served=99, events=100000),
@@ -52,7 +53,7 @@ PROGRAMS = {
     "quick_exit_live_blocks": Program(6, threads=2),
     "realloc_family": Program(served=95),
     "signal_alloc": Program(events=50000, threads=2),
-    "thread_churn": Program(threads=5301),
+    "thread_churn": Program(threads=10501),
     "threads_exit_with_live_blocks": Program(5, threads=39),
     "vfork_spawn": Program(images=0, served=99),
 }

@@ -7,13 +7,24 @@
 
 #include "tests/programs/block.h"
 
-int main() {
-  for (unsigned i = 0; i < 5000; ++i) {
+// With an argument: only as many threads, one after another, and how much memory that took.
+int main(int argc, char** argv) {
+  const unsigned sequential = argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 10000;
+  for (unsigned i = 0; i < sequential; ++i) {
     std::thread thread([i] { Churn(i, 20); });
     thread.join();
   }
   puts("one after another");
-  constexpr int kAtOnce = 300;
+  if (argc > 1) {
+    char line[256];
+    FILE* status = fopen("/proc/self/status", "re");
+    while (fgets(line, sizeof(line), status) != nullptr) {
+      if (strncmp(line, "VmHWM:", 6) == 0) printf("%ld KiB\n", atol(line + 6));
+    }
+    fclose(status);
+    return 0;
+  }
+  constexpr int kAtOnce = 500;
   pthread_barrier_t barrier;
   pthread_barrier_init(&barrier, nullptr, kAtOnce);
   std::vector<std::thread> threads;

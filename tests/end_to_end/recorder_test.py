@@ -1,0 +1,228 @@
+"""Nothing is lost, nothing is written down twice or in the wrong order, and what cannot be seen is
+counted. With REPRISE_LONG_TESTS=1 in the environment the same cases run for minutes.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+from harness import SOURCE, TIMEOUT, Skip, expect, expect_equal, main
+
+LONG = os.environ.get("REPRISE_LONG_TESTS") == "1"
+LAUNCHER = 125
+
+
+def program(bench, name):
+    return bench.build / "bin" / "programs" / name
+
+
+def record_quietly(bench, command, name="recording"):
+    """Recorded, the program does what it does alone. Returns what `info` says."""
+    plain = bench.run(*command)
+    recorded = bench.record(command, name)
+    expect_equal(
+        (recorded.status, recorded.stdout, recorded.theirs()),
+        (plain.status, plain.stdout, plain.theirs()),
+        "recorded",
+    )
+    return bench.info(name)
+
+
+def order_across_threads(bench):
+    """A free and the reuse of its address by another thread are never the wrong way round.
+
+    Were they, the reader would meet an allocation at an address that is still live, and would have
+    to imply a free; and later a free of what is not live any more.
+    """
+    thousands = 20000 if LONG else 1000
+    info = record_quietly(bench, [program(bench, "reuse_across_threads"), thousands])
+    expect(info["events"] >= thousands * 1000, f"{info['events']} events")
+    expect_equal(info["threads"], 5, "threads")
+    for what in ("implied_frees", "unmatched_frees", "lost_events"):
+        expect_equal(info[what], 0, what)
+
+
+def signals(bench):
+    """10,000 signals a second, each with a handler that allocates, in whatever hook: not one event
+    is missing. What the program does besides its own calls is the same however long it runs."""
+    besides = []
+    for number, halves in enumerate((1, 50000) if LONG else (1, 2000)):
+        name = f"signals{number}"
+        recorded = bench.record([program(bench, "signal_alloc"), halves], name, expected=0)
+        words = recorded.stdout.split()
+        expect_equal(words[0::2], [b"done", b"events"], "what the program says")
+        info = bench.info(name)
+        for what in ("implied_frees", "unmatched_frees", "lost_events"):
+            expect_equal(info[what], 0, what)
+        besides.append(info["events"] - int(words[1]))
+    expect_equal(besides[1], besides[0], "events besides those that the program counts")
+
+
+def largest_spool(process, directory):
+    """Bytes on disk, at the worst moment before the process ends."""
+    worst = 0
+    while process.poll() is None:
+        sizes = []
+        for path in directory.glob("*"):
+            try:
+                sizes.append(path.stat().st_blocks * 512)
+            except FileNotFoundError:
+                pass
+        worst = max(worst, sum(sizes))
+        time.sleep(0.002)
+    return worst
+
+
+def threads_leave_nothing(bench):
+    """Ten times as many threads, one after another, take no more memory and no more files."""
+    command = program(bench, "thread_churn")
+
+    def kibibytes(output):
+        return int(output.split()[-2])
+
+    memory, disk = [], []
+    for number, threads in enumerate((1000, 10000)):
+        directory = bench.scratch / f"threads{number}"
+        process = subprocess.Popen(
+            [bench.reprise, "record", "-o", directory, "--", command, str(threads)],
+            cwd=bench.work,
+            env=bench.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        disk.append(largest_spool(process, directory))
+        output, errors = process.communicate(timeout=TIMEOUT)
+        expect_equal(process.returncode, 0, f"exit status ({errors.decode()})")
+        memory.append(kibibytes(output) - kibibytes(bench.run(command, threads).stdout))
+        info = bench.info(f"threads{number}")
+        expect_equal(info["lost_events"], 0, "lost_events")
+        expect_equal(info["threads"], threads + 1, "threads")
+        expect_equal(len(list(directory.iterdir())), 1, "files")
+    events = bench.info("threads1")["events"]
+    # In KiB; what is written stays resident until it is written back, and no thread keeps any.
+    expect(memory[1] < 4096 + events * 32 // 1024, f"{memory} KiB more than without recording")
+    expect(disk[1] < (16 << 20) + events * 32, f"{disk} bytes on disk for {events} events")
+
+
+def blocks_of_strangers(bench):
+    """Blocks that no hook saw are freed all the same, and counted."""
+    info = record_quietly(bench, [program(bench, "foreign_free")])
+    expect_equal((info["unmatched_frees"], info["lost_events"]), (500, 0), "unmatched, lost")
+    bench.plan()
+    replayed, stats = bench.replay([program(bench, "foreign_free")])
+    expect_equal((replayed.status, replayed.stdout), (0, b"500 foreign blocks\n"), "replayed")
+    expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+
+
+def deepbind(bench):
+    """A library with RTLD_DEEPBIND has libc's malloc; what it hands out can only be seen to go."""
+    info = record_quietly(bench, [program(bench, "deepbind")])
+    expect_equal((info["unmatched_frees"], info["implied_frees"]), (100, 0), "unmatched, implied")
+    bench.plan()
+    replayed, _ = bench.replay([program(bench, "deepbind")])
+    expect_equal((replayed.status, replayed.stdout), (0, b"done\n"), "replayed")
+
+
+def seccomp(bench):
+    """Forbidden new system calls after its start, a program goes on, and each event that could not
+    be written is counted."""
+    command = [program(bench, "seccomp_filter")]
+    if bench.run(*command).status != 0:
+        raise Skip("seccomp filters are not to be had")
+    info = record_quietly(bench, command)
+    everything = record_quietly(bench, [*command, "unfiltered"], "everything")
+    expect_equal(everything["lost_events"], 0, "lost_events without a filter")
+    expect_equal(info["events"] + info["lost_events"], everything["events"], "accounted for")
+
+
+def read_only_directory(bench):
+    """Where nothing can be written, `record` says so before it starts anything."""
+    if os.geteuid() != 0:
+        raise Skip("a read-only file system needs root")
+    disk = bench.scratch / "disk"
+    disk.mkdir()
+    mounted = bench.run("mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", disk)
+    if mounted.status != 0:
+        raise Skip(f"mount: {mounted.stderr.decode().strip()}")
+    try:
+        words = [bench.reprise, "record", "-o", disk / "recording", "--", "/bin/echo", "hello"]
+        outcome = bench.run(*words)
+        expect_equal((outcome.status, outcome.stdout), (LAUNCHER, b""), "status, output")
+        expect_equal(len(outcome.ours()), 1, f"lines: {outcome.ours()}")
+        expect("Read-only" in outcome.ours()[0], f"said: {outcome.ours()}")
+    finally:
+        bench.run("umount", disk, expected=0)
+
+
+def objects_of(directory):
+    """The content of every object file, archive and program below a build directory."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and (path.suffix in (".o", ".a") or path.name == "cube")
+    }
+
+
+def self_host(bench):
+    """A build of a part of reprise, and its tests, are the same under `record`, and every process
+    leaves a trace that opens. With REPRISE_LONG_TESTS=1: all of the planner."""
+    for tool in ("cmake", "ninja", "g++", "ctest"):
+        if shutil.which(tool) is None:
+            raise Skip(f"no {tool}")
+    source, build = bench.work / "source", bench.work / "build"
+    parts = ["order.cc", "sort.h", "order.h", "problem.h", "instance.h"]
+    if LONG:
+        parts = [p.name for p in (SOURCE / "planner").glob("*.*") if p.suffix in (".cc", ".h")]
+        parts.remove("mip.cc")
+    (source / "planner").mkdir(parents=True)
+    for part in parts:
+        shutil.copy(SOURCE / "planner" / part, source / "planner" / part)
+    (source / "cube.cc").write_text("int main(int n, char**) { return n * n * n - 1; }\n")
+    (source / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\n"
+        "project(part CXX)\n"
+        "set(CMAKE_CXX_STANDARD 20)\n"
+        "include_directories(${CMAKE_SOURCE_DIR})\n"
+        "file(GLOB sources planner/*.cc)\n"
+        "add_library(part STATIC ${sources})\n"
+        "add_executable(cube cube.cc)\n"
+        "enable_testing()\n"
+        "add_test(NAME cube COMMAND cube)\n"
+    )
+    script = bench.work / "build.sh"
+    script.write_text(
+        f"set -e\ncmake -G Ninja -DCMAKE_BUILD_TYPE=Release -S {source} -B {build} > /dev/null\n"
+        f"ninja -j2 -C {build} > /dev/null\nctest --test-dir {build} > /dev/null\n"
+    )
+    bench.run("/bin/sh", script, expected=0)
+    plain = objects_of(build)
+    expect(len(plain) >= 4, f"built: {list(plain)}")
+    shutil.rmtree(build)
+    bench.record(["/bin/sh", script], expected=0)
+    recorded = objects_of(build)
+    expect_equal(list(recorded), list(plain), "what was built")
+    for name, content in plain.items():
+        expect(recorded[name] == content, f"{name} differs from that of a plain build")
+    info = bench.info()
+    executables = [pathlib.Path(image["executable"]).name for image in info["images"]]
+    for name in ("cmake", "ninja", "ctest", "cube", "cc1plus"):
+        expect(name in executables, f"no trace of {name}")
+    expect_equal(info["lost_events"], 0, "lost_events")
+    expect_equal([image["damage"] for image in info["images"] if image["damage"]], [], "damage")
+
+
+CASES = (
+    order_across_threads,
+    signals,
+    threads_leave_nothing,
+    blocks_of_strangers,
+    deepbind,
+    seccomp,
+    read_only_directory,
+    self_host,
+)
+
+if __name__ == "__main__":
+    main({case.__name__: case for case in CASES})
