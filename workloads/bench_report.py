@@ -67,8 +67,9 @@ def player(reprise, trace):
     output, _, _ = run([reprise, "compare", trace, "--allocators", "glibc,nothing", "--runs", "5",
                         "--samples", "0", "--json"])
     for it in json.loads(output)["results"]:
-        print(f"player, single-threaded, {it['allocator']}: "
-              f"{it['nanoseconds_per_operation']:.1f} ns per operation")
+        fastest = 1e9 * it["seconds_range"][0] / it["operations"]
+        print(f"player, single-threaded, {it['allocator']}: {fastest:.1f} ns per operation in the "
+              f"fastest of {it['runs']} runs, {it['nanoseconds_per_operation']:.1f} in the median")
 
 
 PAN = """
@@ -126,6 +127,11 @@ def report(build, scratch, buffers):
               f"MiB, {page.stat().st_size / MIB:.1f} MiB large\n  {browse(page)}")
 
 
+def load():
+    """What else the machine does: times mean little when that is much."""
+    return f"load average {pathlib.Path('/proc/loadavg').read_text().split()[0]}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
@@ -135,9 +141,11 @@ def main():
     build = arguments.build.resolve()
     with tempfile.TemporaryDirectory(prefix="reprise-bench-") as name:
         scratch = pathlib.Path(name)
+        print(load())
         for trace in arguments.trace:
             compare(build / "bin" / "reprise", trace.resolve(), scratch)
         report(build, scratch, arguments.buffers)
+        print(load())
 
 
 if __name__ == "__main__":

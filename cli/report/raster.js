@@ -4,6 +4,7 @@
 
 // Per block, in the order of birth.
 let birth, death, offset, size, site, thread;
+let lastDeath;  // per CHUNK blocks: after it none of them lives
 let count = 0;
 let nowhere = Infinity;  // the offset of a block that is not in this map
 let density = null;      // {columns, rows, coverage, group, events, bytes}: instead of all blocks
@@ -11,7 +12,13 @@ let groups = new Map();  // colouring name → Uint8Array per block
 
 const GROUPS = 10;  // colours per colouring; the last one is for what is out of focus
 const SHADES = 256;
+const CHUNK = 1024;
 const FULL = 1 << 20;  // a pixel that is covered wholly
+
+// The smallest array for whole numbers up to `most`: a million of them have to pass the processor's
+// cache for every picture.
+const numbersUpTo = (most, length) =>
+    most < 2 ** 32 ? new Uint32Array(length) : new Float64Array(length);
 
 async function unpack(column) {
   const {type, count: length, delta, text} = column;
@@ -40,8 +47,10 @@ async function unpack(column) {
     values = new Float64Array(bytes.buffer);
   }
   if (!delta) return values;
-  const sums = new Float64Array(length);
   let sum = 0;
+  for (let i = 0; i < length; ++i) sum += values[i];
+  const sums = numbersUpTo(sum, length);
+  sum = 0;
   for (let i = 0; i < length; ++i) sums[i] = sum += values[i];
   return sums;
 }
@@ -55,8 +64,14 @@ async function load({columns, events, densityOf}) {
   count = birth.length;
   nowhere = {u8: 0xff, u16: 0xffff, u32: 0xffffffff, f64: -1}[columns.offset.type];
   const lifetime = first[1];
-  death = new Float64Array(count);
-  for (let i = 0; i < count; ++i) death[i] = lifetime[i] === 0 ? events : birth[i] + lifetime[i];
+  death = numbersUpTo(events, count);
+  lastDeath = new Float64Array(Math.ceil(count / CHUNK));
+  for (let i = 0; i < count; ++i) {
+    const dies = lifetime[i] === 0 ? events : birth[i] + lifetime[i];
+    death[i] = dies;
+    const chunk = i / CHUNK | 0;
+    if (dies > lastDeath[chunk]) lastDeath[chunk] = dies;
+  }
   groups = new Map([['size', groupBySize()]]);
   if (densityOf) {
     const [coverage, group] =
@@ -117,16 +132,21 @@ let changes = new Int32Array(0);
 let coverage = new Float32Array(0);  // per pixel, 0 to 1
 let owner = new Uint8Array(0);       // per pixel, the group that covers most of it
 
+let used = 0;  // bit per group that has changes
+
 function clear(width, height) {
-  const pixels = width * height, entries = GROUPS * (width + 1) * height;
-  if (coverage.length === pixels && changes.length === entries) {
-    changes.fill(0);
+  const pixels = width * height, plane = (width + 1) * height;
+  if (coverage.length === pixels && changes.length === GROUPS * plane) {
+    for (let group = 0; group < GROUPS; ++group) {
+      if (used >> group & 1) changes.fill(0, group * plane, (group + 1) * plane);
+    }
     coverage.fill(0);
   } else {
-    changes = new Int32Array(entries);
+    changes = new Int32Array(GROUPS * plane);
     coverage = new Float32Array(pixels);
     owner = new Uint8Array(pixels);
   }
+  used = 0;
 }
 
 // The first block that is born at or after `time`.
@@ -148,6 +168,10 @@ function paintBlocks(view, width, height, group) {
   const stride = width + 1, plane = stride * height;
   const last = bornBefore(end);
   for (let i = 0; i < last; ++i) {
+    if (i % CHUNK === 0 && lastDeath[i / CHUNK] <= begin) {
+      i += CHUNK - 1;
+      continue;
+    }
     const dies = death[i];
     if (dies <= begin) continue;
     const low = offset[i], high = low + size[i];
@@ -176,6 +200,7 @@ function paintBlocks(view, width, height, group) {
     if (xEnd > width) xEnd = width;
     if (yEnd > height) yEnd = height;
     weight = weight < 1 ? 1 : weight | 0;
+    used |= 1 << group[i];
     for (let row = group[i] * plane + y * stride; y < yEnd; ++y, row += stride) {
       changes[row + x] += weight;
       changes[row + xEnd] -= weight;
@@ -192,6 +217,7 @@ function sumUp(width, height) {
     const pixels = y * width;
     most.fill(0);
     for (let group = 0; group < GROUPS; ++group) {
+      if (!(used >> group & 1)) continue;
       let at = group * plane + y * stride, covered = 0;
       for (let x = 0; x < width; ++x, ++at) {
         covered += changes[at];
@@ -265,6 +291,10 @@ function pick({time, byte, timeSlack, byteSlack}) {
   let best = -1, nearest = Infinity;
   const last = bornBefore(time + timeSlack);
   for (let i = 0; i < last; ++i) {
+    if (i % CHUNK === 0 && lastDeath[i / CHUNK] < time - timeSlack) {
+      i += CHUNK - 1;
+      continue;
+    }
     if (death[i] < time - timeSlack || offset[i] === nowhere) continue;
     const low = offset[i], high = low + size[i];
     if (byte < low - byteSlack || byte > high + byteSlack) continue;
