@@ -60,6 +60,23 @@ def signals(bench):
     expect_equal(besides[1], besides[0], "events besides those that the program counts")
 
 
+def forks(bench):
+    """Of processes that fork without exec each records what it did itself: no event twice, none
+    missing."""
+    command = [program(bench, "fork_counts")]
+    said = bench.record([*command, "nothing"], "nothing", expected=0).stdout
+    expect_equal(said, b"nothing 0\n", "what the program says")
+    besides = bench.info("nothing")["events"]  # by libraries, before main and after it
+    recorded = bench.record(command, expected=0)
+    counted = dict(line.split() for line in recorded.stdout.decode().splitlines())
+    images = bench.info()["images"]
+    expect_equal(len(images), 3, "images")
+    # Only one of them starts and ends in the ordinary way.
+    expected = [int(counted["parent"]) + besides, int(counted["child"]), int(counted["grandchild"])]
+    expect_equal([image["events"] for image in images], expected, "events of each")
+    expect_equal([image["unmatched_frees"] for image in images], [0, 1, 0], "unmatched frees")
+
+
 def largest_spool(process, directory):
     """Bytes on disk, at the worst moment before the process ends."""
     worst = 0
@@ -216,6 +233,7 @@ def self_host(bench):
 CASES = (
     order_across_threads,
     signals,
+    forks,
     threads_leave_nothing,
     blocks_of_strangers,
     deepbind,
