@@ -4,7 +4,8 @@
     bench_graphs.py --reprise build/release/bin/reprise [--budget SECONDS] [--nets FOLDER] [PRESET...]
 
 Makes the transformer graphs itself (transformer_graph.py; all presets where none is named) and takes
-the graphs of export_torch.py from FOLDER: *_streams*.json for the tables, the others for the orders.
+the graphs of export_torch.py from FOLDER: *_streams*.json for the tables, the others for the orders,
+with randomly wired networks (wired_graph.py).
 Times are CPU seconds of the planning thread, without reading the graph and checking the plan. Every
 plan passes `reprise check`.
 """
@@ -18,6 +19,7 @@ import sys
 import tempfile
 
 import transformer_graph
+import wired_graph
 
 SINGLE = [("breadth", "Greedy Breadth"), ("size", "Greedy Size"), ("birth", "Greedy Source"),
           ("unsafe", "Greedy Unsafe")]
@@ -72,8 +74,15 @@ def safety_table(bench, graphs):
             *(f"{p['safety_seconds'] * 1000:.1f}" for p in plans), f"{peak:.0f} MiB")
 
 
+def offset_tables(bench, graphs, budget):
+    print("\n### Offsets (tables 2 and 3): GB, CPU milliseconds in parentheses")
+    columns = 7
+    for i in range(0, len(graphs), columns):
+        print()
+        offset_table(bench, graphs[i:i + columns], budget)
+
+
 def offset_table(bench, graphs, budget):
-    print("\n### Offsets (tables 2 and 3): GB, CPU milliseconds in parentheses\n")
     header("", *(name for name, _ in graphs))
     given = ("--order", "given")
 
@@ -108,7 +117,7 @@ def offset_table(bench, graphs, budget):
 
 
 def order_table(bench, graphs, budget):
-    print(f"\n### Orders of execution, one stream, {budget} s: peak in MB\n")
+    print(f"\n### Orders of execution, one stream, {budget / 2} s of {budget} for them: peak in MB\n")
     header("graph", "nodes", "given", "reordered", "less", "no order below", "seconds", "makespan")
     saved = []
     for name, graph in graphs:
@@ -119,8 +128,10 @@ def order_table(bench, graphs, budget):
         row(name, nodes, f"{before / 1e6:.1f}", f"{after / 1e6:.1f}", f"{100 * saved[-1]:.1f} %",
             f"{plan['order_lower_bound'] / 1e6:.1f}", f"{plan['order_seconds']:.2f}",
             f"{plan['makespan'] / 1e6:.1f}")
-    if saved:
-        print(f"\nOn average {100 * sum(saved) / len(saved):.1f} % less.")
+    for kind in ("training", "wired"):
+        of_kind = [s for s, (name, _) in zip(saved, graphs) if kind in name]
+        if of_kind:
+            print(f"\n{kind}: on average {100 * sum(of_kind) / len(of_kind):.1f} % less.")
 
 
 def main():
@@ -142,8 +153,14 @@ def main():
         nets = [n for n in nets if not n.name.endswith(".plan.json")]
         graphs += [(n.stem.split("_training")[0], n) for n in nets if "_streams" in n.name]
         safety_table(bench, graphs)
-        offset_table(bench, graphs, options.budget)
-        order_table(bench, [(n.stem, n) for n in nets if "_streams" not in n.name], options.budget)
+        offset_tables(bench, graphs, options.budget)
+        orders = [(n.stem, n) for n in nets if "_streams" not in n.name]
+        for nodes in (60, 100, 200, 290, 10000):
+            path = pathlib.Path(scratch) / f"wired_{nodes}.json"
+            subprocess.run([sys.executable, wired_graph.__file__, "--nodes", str(nodes), "-o",
+                            str(path)], check=True)
+            orders.append((path.stem, path))
+        order_table(bench, orders, options.budget)
     return 0
 
 

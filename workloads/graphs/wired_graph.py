@@ -34,7 +34,7 @@ def build(options):
     tensors["input"] = {"id": "input", "producer": "input", "consumers": [],
                         "bytes": 64 * 64 * 16 * 4}
     reads = {"input": []}
-    ends = ["input"]
+    ends = "input"
     for stage in range(options.stages):
         count = max(2, options.nodes // options.stages)
         side = max(4, 64 >> stage)
@@ -44,13 +44,17 @@ def build(options):
         for i in range(count):
             name = f"s{stage}n{i}"
             nodes.append(name)
-            reads[name] = into[i] or ends
+            reads[name] = into[i] or [ends]
             channels = source.choice([8, 16, 16, 32, 48, 64]) << stage
             tensors[name] = {"id": name, "producer": name, "consumers": [],
                              "bytes": side * side * channels * 4}
-        ends = [f"s{stage}n{i}" for i in range(count) if i not in out]
+        # What nobody reads is summed for the next stage.
+        ends = f"s{stage}sum"
+        nodes.append(ends)
+        reads[ends] = [f"s{stage}n{i}" for i in range(count) if i not in out]
+        tensors[ends] = {"id": ends, "producer": ends, "consumers": [], "bytes": side * side * 64}
     nodes.append("output")
-    reads["output"] = ends
+    reads["output"] = [ends]
     tensors["output"] = {"id": "output", "producer": "output", "consumers": [], "bytes": 4000}
     for name in nodes:
         for read in reads[name]:
