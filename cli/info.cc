@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "trace/csv.h"
 #include "trace/format.h"
@@ -112,6 +113,10 @@ nlohmann::ordered_json Describe(const Image& image) {
       {"executable", recording.process.executable},
       {"path", image.path},
   };
+  if (!recording.process.command.empty()) {
+    json["command"] = trace::SplitWords(recording.process.command);
+    json["environment"] = trace::SplitWords(recording.process.environment);
+  }
   nlohmann::ordered_json damage = nlohmann::ordered_json::array();
   for (const trace::Damage& one : recording.damage) {
     damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
@@ -166,6 +171,9 @@ void Print(const Image& image) {
   PrintLine(image.instance ? "instance" : "trace", image.path);
   if (!recording.process.executable.empty()) {
     PrintLine("program", recording.process.executable);
+  }
+  if (!recording.process.command.empty()) {
+    PrintLine("command", absl::StrJoin(trace::SplitWords(recording.process.command), " "));
   }
   PrintLine("ended",
             recording.process.complete ? "in the ordinary way" : "killed, or still running");

@@ -19,6 +19,7 @@ struct RecordOptions {
   std::string output = "reprise-out";
   std::vector<std::string> program;
   bool keep_aslr = false;
+  bool with_command = false;
 };
 
 int RunRecord(const RecordOptions& options) {
@@ -30,6 +31,7 @@ int RunRecord(const RecordOptions& options) {
   LaunchRequest request;
   request.program = options.program;
   request.flags = interpose::kSessionRecord;
+  if (options.with_command) request.flags |= interpose::kSessionCommand;
   request.output = *directory;
   request.keep_aslr = options.keep_aslr;
   const absl::StatusOr<LaunchResult> result = Launch(request);
@@ -49,6 +51,8 @@ void AddRecord(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_flag("--keep-aslr", options->keep_aslr,
                     "leave address randomisation and PYTHONHASHSEED as they are");
+  command->add_flag("--with-command", options->with_command,
+                    "note the command line and the environment in the trace");
   command->add_option("program", options->program, "the program and its arguments, after --")
       ->required();
   command->callback([options, &run] { run = [options] { return RunRecord(*options); }; });

@@ -273,34 +273,66 @@ __attribute__((noinline, cold)) void LeaveImplied() {
   spool.lock.Unlock();
 }
 
+// Room for a record of the module area with `text_bytes` of text; null when there is none. Under
+// the lock, signals blocked.
+SpoolModule* BeginRecord(uint64_t text_bytes) {
+  const uint64_t bytes = sizeof(SpoolModule) + text_bytes + 7;
+  const uint64_t at = spool.header->module_bytes_used;
+  if (at + bytes > trace::kSpoolModuleBytes) return nullptr;
+  char* base = reinterpret_cast<char*>(spool.header) + trace::kSpoolHeaderBytes + at;
+  if (!Populate(base, bytes)) return nullptr;
+  auto* record = reinterpret_cast<SpoolModule*>(base);
+  record->stamp = CurrentStamp();
+  return record;
+}
+
+void EndRecord(SpoolModule* record) {
+  const uint64_t bytes =
+      (sizeof(SpoolModule) + record->path_bytes + record->build_id_bytes + 7) & ~uint64_t{7};
+  __atomic_store_n(&record->bytes, static_cast<uint32_t>(bytes), __ATOMIC_RELEASE);
+  __atomic_store_n(&spool.header->module_bytes_used, spool.header->module_bytes_used + bytes,
+                   __ATOMIC_RELEASE);
+}
+
 // Appends the record of the module that holds `address`. Under the lock, signals blocked.
 void WriteModule(uint64_t address) {
   LoadedModule module;
   if (spool.modules >= kMaxModules || !FindModule(address, &module)) return;
   const size_t path_bytes = strnlen(module.path, 4096);
-  const uint64_t bytes =
-      (sizeof(SpoolModule) + path_bytes + module.build_id_bytes + 7) & ~uint64_t{7};
-  SpoolHeader* header = spool.header;
-  const uint64_t at = header->module_bytes_used;
-  if (at + bytes > trace::kSpoolModuleBytes) return;
-  char* base = reinterpret_cast<char*>(header) + trace::kSpoolHeaderBytes + at;
-  if (!Populate(base, bytes)) return;
-  auto* record = reinterpret_cast<SpoolModule*>(base);
+  SpoolModule* record = BeginRecord(path_bytes + module.build_id_bytes);
+  if (record == nullptr) return;
   record->path_bytes = static_cast<uint16_t>(path_bytes);
   record->build_id_bytes = static_cast<uint16_t>(module.build_id_bytes);
   record->base = module.base;
   record->begin = module.begin;
   record->end = module.end;
-  record->stamp = CurrentStamp();
   char* text = reinterpret_cast<char*>(record + 1);
   memcpy(text, module.path, path_bytes);
   memcpy(text + path_bytes, module.build_id, module.build_id_bytes);
-  __atomic_store_n(&record->bytes, static_cast<uint32_t>(bytes), __ATOMIC_RELEASE);
-  __atomic_store_n(&header->module_bytes_used, at + bytes, __ATOMIC_RELEASE);
+  EndRecord(record);
   const uint32_t count = spool.modules;
   spool.module_begin[count] = module.begin;
   spool.module_end[count] = module.end;
   __atomic_store_n(&spool.modules, count + 1, __ATOMIC_RELEASE);
+}
+
+// Appends what the system tells of the process in a file: its command line, its environment.
+void WriteText(uint64_t kind, const char* path) {
+  constexpr uint64_t kMostBytes = 65000;
+  const int fd = OpenFile(path, O_RDONLY);
+  if (fd < 0) return;
+  if (SpoolModule* record = BeginRecord(kMostBytes); record != nullptr) {
+    record->base = kind;
+    uint64_t used = 0;
+    while (used < kMostBytes) {
+      const long got = ReadFile(fd, reinterpret_cast<char*>(record + 1) + used, kMostBytes - used);
+      if (got <= 0) break;
+      used += static_cast<uint64_t>(got);
+    }
+    record->path_bytes = static_cast<uint16_t>(used);
+    EndRecord(record);
+  }
+  CloseFile(fd);
 }
 
 }  // namespace
@@ -454,6 +486,10 @@ bool StartRecording() {
   header->next_stamp = 1;
   header->threads = 1;
   memcpy(header->executable, process.executable, sizeof(header->executable));
+  if ((process.session->flags & kSessionCommand) != 0) {
+    WriteText(trace::kSpoolCommand, "/proc/self/cmdline");
+    WriteText(trace::kSpoolEnvironment, "/proc/self/environ");
+  }
   __atomic_store_n(&header->magic, trace::kSpoolMagic, __ATOMIC_RELEASE);
   if (__libc_single_threaded) {
     spool.implied_thread = &self;

@@ -20,8 +20,9 @@ inline constexpr uint32_t kMaxImages = 1 << 16;
 inline constexpr uint32_t kPathBytes = 1024;
 
 enum SessionFlags : uint32_t {
-  kSessionRecord = 1,  // write a spool per image into `output`
-  kSessionReplay = 2,  // serve from the plans of `plans`
+  kSessionRecord = 1,   // write a spool per image into `output`
+  kSessionReplay = 2,   // serve from the plans of `plans`
+  kSessionCommand = 4,  // with kSessionRecord: note command line and environment
 };
 
 // A plan that an image of this session may take.

@@ -63,6 +63,7 @@ enum class ProcessTag : uint64_t {
   kCommand = 6,
   kUnpreloadable = 7,
   kComplete = 8,
+  kEnvironment = 9,
 };
 enum class EndTag : uint64_t {
   kEvents = 1,

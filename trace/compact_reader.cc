@@ -81,6 +81,7 @@ Process ReadProcessChunk(const std::string& raw) {
   process.executable = Text(fields, ProcessTag::kExecutable);
   process.build_id = Text(fields, ProcessTag::kBuildId);
   process.command = Text(fields, ProcessTag::kCommand);
+  process.environment = Text(fields, ProcessTag::kEnvironment);
   process.unpreloadable = Number(fields, ProcessTag::kUnpreloadable);
   process.complete = Number(fields, ProcessTag::kComplete) != 0;
   return process;

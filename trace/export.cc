@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace reprise::trace {
@@ -174,7 +175,7 @@ void WriteDhat(const Profile& profile, WriteText write) {
                       {"ebk", it.end_blocks},
                       {"fs", {frame}}});
   }
-  const std::string& command = recording.process.command;
+  const std::string command = absl::StrJoin(SplitWords(recording.process.command), " ");
   // What lives for fewer events than this is called short-lived by the viewer.
   constexpr int kShortLived = 500;
   const ordered_json json = {{"dhatFileVersion", 2},

@@ -57,15 +57,26 @@ struct Allocation {
 
 // What is known of the process image that was recorded.
 struct Process {
-  uint64_t place = 0;          // its place in the process tree (interpose/session.h)
-  uint64_t parent_place = 0;   // 0 for the program that was started
-  uint32_t start_order = 0;    // 0 for the program that was started
-  std::string executable;      // path
-  std::string build_id;        // of the executable
-  std::string command;         // only with --with-command
+  uint64_t place = 0;         // its place in the process tree (interpose/session.h)
+  uint64_t parent_place = 0;  // 0 for the program that was started
+  uint32_t start_order = 0;   // 0 for the program that was started
+  std::string executable;     // path
+  std::string build_id;       // of the executable
+  // Only with --with-command: words, each ended by a zero byte.
+  std::string command;
+  std::string environment;     // NAME=value
   uint64_t unpreloadable = 0;  // children it started that could not be preloaded
   bool complete = false;       // the image ended in the ordinary way, with its end mark
 };
+
+// The words of Process::command or Process::environment.
+inline std::vector<std::string> SplitWords(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at < text.size(); at += words.back().size() + 1) {
+    words.push_back(text.substr(at, text.find('\0', at) - at));
+  }
+  return words;
+}
 
 // A stretch of a damaged file that could not be read.
 struct Damage {

@@ -82,6 +82,11 @@ struct SpoolModule {
   uint64_t stamp;       // from when on: a later module may take the addresses of an earlier one
 };
 
+// SpoolModule::base of records that are no modules, with an empty range; their text takes the
+// path's place: words, each ended by a zero byte, cut after 65,000 bytes.
+inline constexpr uint64_t kSpoolCommand = 1;      // the command line
+inline constexpr uint64_t kSpoolEnvironment = 2;  // NAME=value
+
 struct SpoolHeader {
   uint64_t magic;
   uint32_t version;

@@ -84,6 +84,9 @@ Process DescribeProcess(const SpoolHeader& header, const std::vector<LoadedModul
                             strnlen(header.executable, sizeof(header.executable)));
   for (const LoadedModule& module : modules) {
     if (module.module.path == process.executable) process.build_id = module.module.build_id;
+    if (module.end != 0) continue;
+    if (module.module.base == kSpoolCommand) process.command = module.module.path;
+    if (module.module.base == kSpoolEnvironment) process.environment = module.module.path;
   }
   process.unpreloadable = header.unpreloadable;
   process.complete = header.complete == 1;
@@ -259,6 +262,7 @@ absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recordin
   if (!header.ok()) return header.status();
   std::vector<LoadedModule> modules = ReadModules(file, *header, recording.damage);
   recording.process = DescribeProcess(*header, modules);
+  std::erase_if(modules, [](const LoadedModule& module) { return module.end == 0; });
   recording.lost_events = header->lost_events;
   const SpoolIndex index = IndexSpool(file, *header, recording);
   Interpreter interpreter(recording, std::move(modules), index, on_event);

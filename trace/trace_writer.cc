@@ -73,6 +73,9 @@ void TraceWriter::WriteProcess(const Process& process) {
     AppendField(raw, ProcessTag::kExecutable, process.executable);
     AppendField(raw, ProcessTag::kBuildId, process.build_id);
     if (!process.command.empty()) AppendField(raw, ProcessTag::kCommand, process.command);
+    if (!process.environment.empty()) {
+      AppendField(raw, ProcessTag::kEnvironment, process.environment);
+    }
   }
   AppendField(raw, ProcessTag::kUnpreloadable, process.unpreloadable);
   AppendField(raw, ProcessTag::kComplete, process.complete);

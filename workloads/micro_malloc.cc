@@ -59,12 +59,18 @@ uint64_t ReadWord(const void* block) {
 
 void WriteWord(void* block, uint64_t word) { std::memcpy(block, &word, sizeof(word)); }
 
+// Of so many requests of the live set in a million the size is another one, a different choice of
+// them in every run that asks for another share: what a plan meets when the input changed.
+uint64_t perturbed = 0;
+
 // A live set of 10,000 blocks of 16 to 1024 bytes; each step replaces a random one.
 Outcome LiveSet(uint64_t events) {
   constexpr size_t kLive = 10'000;
   Random random(1);
-  const auto fresh = [&random] {
-    const uint64_t size = 16 + random() % 1009;
+  Random chance(perturbed + 5);
+  const auto fresh = [&random, &chance] {
+    uint64_t size = 16 + random() % 1009;
+    if (perturbed != 0 && chance() % 1'000'000 < perturbed) size = 16 + chance() % 1009;
     void* block = Allocate(size);
     WriteWord(block, size);
     return block;
@@ -190,6 +196,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"live_set", "cross_thread", "lifo", "large"}));
   app.add_option("--events", events, "mallocs and frees per case; large: a thousandth of it")
       ->check(CLI::Range(uint64_t{2000}, uint64_t{1} << 40));
+  app.add_option("--perturbed", perturbed, "live_set: requests in a million with another size")
+      ->check(CLI::Range(0, 1'000'000));
   CLI11_PARSE(app, argc, argv);
   for (const Case& which : kCases) {
     bool wanted = names.empty();

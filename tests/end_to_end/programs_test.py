@@ -5,6 +5,7 @@ the recording lost nothing and its plan is valid. What else is expected stands i
 """
 
 import dataclasses
+import json
 import os
 import signal
 
@@ -132,9 +133,32 @@ def keep_aslr(bench):
     expect_equal(outcome_of(replayed), outcome_of(plain), "replayed")
 
 
+def with_command(bench):
+    """A trace tells command line and environment on request, and never otherwise."""
+    command = ["/bin/echo", "a b", "secret-word"]
+    bench.environment["SECRET"] = "in-the-environment"
+
+    def texts(*options):
+        directory = bench.scratch / "recording"
+        words = [bench.reprise, "record", *options, "-o", directory, "--", *command]
+        bench.run(*words, expected=0)
+        told = json.loads(bench.run(bench.reprise, "info", "--json", directory).stdout)["images"][0]
+        named = bench.scratch / "anonymous.trace"
+        trace = next(directory.glob("*.trace"))
+        bench.run(bench.reprise, "convert", "--anonymize", trace, named, expected=0)
+        anonymous = json.loads(bench.run(bench.reprise, "info", "--json", named).stdout)
+        expect("command" not in anonymous, "an anonymous trace tells its command line")
+        return told
+
+    told = texts("--with-command")
+    expect_equal(told["command"], command, "command")
+    expect("SECRET=in-the-environment" in told["environment"], f"environment {told['environment']}")
+    expect("command" not in texts(), "told without being asked")
+
+
 if __name__ == "__main__":
     table = {
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    main(table | {"wrong_frees": wrong_frees, "keep_aslr": keep_aslr})
+    main(table | {"wrong_frees": wrong_frees, "keep_aslr": keep_aslr, "with_command": with_command})

@@ -20,7 +20,8 @@ Recording Tables() {
                        .start_order = 3,
                        .executable = "/usr/bin/example",
                        .build_id = "00ff",
-                       .command = "",
+                       .command = std::string("example\0a b\0", 12),
+                       .environment = std::string("A=\xff\0", 5),
                        .unpreloadable = 2,
                        .complete = true};
   recording.modules = {{"/usr/bin/example", "00ff", 0x555500000000},
@@ -105,6 +106,8 @@ void ExpectSame(const Recording& actual, const Recording& expected) {
   EXPECT_EQ(actual.process.start_order, expected.process.start_order);
   EXPECT_EQ(actual.process.executable, expected.process.executable);
   EXPECT_EQ(actual.process.build_id, expected.process.build_id);
+  EXPECT_EQ(actual.process.command, expected.process.command);
+  EXPECT_EQ(actual.process.environment, expected.process.environment);
   EXPECT_EQ(actual.process.unpreloadable, expected.process.unpreloadable);
   EXPECT_EQ(actual.process.complete, expected.process.complete);
   EXPECT_EQ(actual.events, expected.events);

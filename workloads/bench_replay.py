@@ -1,0 +1,177 @@
+#!/usr/bin/python3
+"""What replay costs and saves, beside the allocators that are installed.
+
+    bench_replay.py BIN [--rounds N] [--only NAME]...
+
+BIN is the folder with reprise, leveldb_bench, micro_malloc and cpu_time. Every program is recorded and
+planned once; then every round runs it under each allocator and under replay once. The tables tell
+medians over the rounds: CPU time and peak RSS of the program alone, and the spread of the CPU times.
+The same pages for all: transparent huge pages as the machine has them set.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import bench_record
+
+LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+PEERS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2.0",
+         "tcmalloc": "libtcmalloc_minimal.so.4"}
+
+
+def peers():
+    return {name: LIBRARIES / file if file else None for name, file in PEERS.items()
+            if file is None or (LIBRARIES / file).exists()}
+
+
+class Replay:
+    """Runs commands in one folder, so that a recorded child finds its plan by its place."""
+
+    def __init__(self, binaries, folder):
+        self.bin = binaries
+        self.folder = folder
+        folder.mkdir()
+
+    def reprise(self, *words, **options):
+        return subprocess.run([str(self.bin / "reprise"), *map(str, words)], cwd=self.folder,
+                              stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
+                              **options)
+
+    def record_and_plan(self, start):
+        start([self.bin / "reprise", "record", "-o", "recording", "--"])
+        self.reprise("plan", "recording", "-o", "plan", "--budget", "10")
+
+    def command(self):
+        return [self.bin / "reprise", "replay", "plan", "--stats", "stats.json", "--"]
+
+    def stats(self):
+        return json.loads((self.folder / "stats.json").read_text())
+
+
+def micro(bench, options, cases):
+    """Nanoseconds of CPU per event."""
+    rows = {}
+    program = bench.bin / "micro_malloc"
+    line = re.compile(r"([0-9.]+) s CPU")
+    for name, (planned, run, events) in cases.items():
+        replay = Replay(bench.bin, bench.scratch / name.replace(" ", "_").replace("%", ""))
+
+        def start(prefix, words):
+            done = subprocess.run([*map(str, prefix), str(program), *words], cwd=replay.folder,
+                                  capture_output=True, text=True, check=True)
+            return 1e9 * float(line.search(done.stderr).group(1)) / events
+
+        replay.record_and_plan(lambda prefix: start(prefix, planned))
+        for _ in range(options.rounds):
+            for peer, file in peers().items():
+                prefix = [] if file is None else ["/usr/bin/env", f"LD_PRELOAD={file}"]
+                rows.setdefault((name, peer), []).append(start(prefix, run))
+            rows.setdefault((name, "replay"), []).append(start(replay.command(), run))
+        rows[name, "stats"] = replay.stats()
+    return rows
+
+
+def programs(bench, options):
+    """CPU seconds and peak bytes of whole programs, by cpu_time."""
+    rows = {}
+    for workload in bench.workloads():
+        if workload.micro_events or (options.only and workload.name not in options.only):
+            continue
+        replay = Replay(bench.bin, bench.scratch / workload.name)
+        own = [bench.bin / "cpu_time", "time"]
+
+        def start(prefix, inner=()):
+            workload.run([*prefix, *own, *inner, *workload.program], replay.folder)
+            cost = json.loads((replay.folder / "time").read_text())
+            return cost["cpu"], cost["rss"]
+
+        replay.record_and_plan(start)
+        for turn in range(options.rounds):
+            for peer, file in peers().items():
+                inner = ["/usr/bin/env", f"LD_PRELOAD={file}"] if file else ["/usr/bin/env"]
+                rows.setdefault((workload.name, peer), []).append(start([], inner))
+            rows.setdefault((workload.name, "replay"), []).append(start(replay.command()))
+            progress(f"round {turn + 1} of {options.rounds}: {workload.name}")
+        rows[workload.name, "stats"] = replay.stats()
+    return rows
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r{text}\x1b[K", end="", file=sys.stderr)
+
+
+def served(stats):
+    """Percentages of the allocations: from the arena, and where the plan said."""
+    allocations = max(stats["allocations"], 1)
+    improvised = stats.get("improvised", 0)
+    return f"{stats['served_percent']:.2f} %, {100 * improvised / allocations:.2f} %"
+
+
+def table(title, names, columns, cell):
+    print(f"\n{title}\n| | " + " | ".join(columns) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for name in names:
+        print(f"| {name} | " + " | ".join(cell(name, column) for column in columns) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bin")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", action="append", default=[], help="a program or `micro`")
+    options = parser.parse_args()
+    events = 20_000_000
+    plain = ["live_set", "--events", str(events)]
+    cases = {
+        "64 B, freed at once": (["lifo", "--events", str(events)],) * 2 + (events,),
+        "random small": (plain, plain, events),
+        "large, touched": (["large", "--events", str(events // 2)],) * 2 + (events // 2 // 1000,),
+        "another plan": (["lifo", "--events", str(events)], plain, events),
+        **{f"{share / 10000:g} % perturbed": (plain, [*plain, "--perturbed", str(share)], events)
+           for share in (1000, 10_000, 100_000)},
+    }
+    with tempfile.TemporaryDirectory(prefix="reprise-bench-") as scratch:
+        bench = bench_record.Bench(options.bin, pathlib.Path(scratch))
+        columns = [*peers(), "replay"]
+        pages = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+        setting = re.search(r"\[(\w+)\]", pages.read_text()).group(1) if pages.exists() else "none"
+        print(f"{time.strftime('%Y-%m-%d')}, {bench_record.machine()}, Linux {os.uname().release}, "
+              f"transparent huge pages {setting}; medians of {options.rounds} interleaved rounds")
+        if not options.only or "micro" in options.only:
+            rows = micro(bench, options, cases)
+            table("micro_malloc: ns of CPU per event", cases, [*columns, "served, improvised"],
+                  lambda name, column: served(rows[name, "stats"]) if column.startswith("served")
+                  else f"{statistics.median(rows[name, column]):.1f}")
+        if options.only == ["micro"]:
+            return
+        rows = programs(bench, options)
+        names = list(dict.fromkeys(name for name, _ in rows))
+
+        def cost(name, column, field):
+            return statistics.median(value[field] for value in rows[name, column])
+
+        table("CPU seconds", names, [*columns, "served, improvised"],
+              lambda name, column: served(rows[name, "stats"]) if column.startswith("served")
+              else f"{cost(name, column, 0):.3f}")
+        table("peak RSS, MiB", names, columns,
+              lambda name, column: f"{cost(name, column, 1) / 2**20:.1f}")
+        table("spread of the CPU seconds (standard deviation over mean)", names, columns,
+              lambda name, column: f"{100 * spread([v[0] for v in rows[name, column]]):.1f} %")
+
+
+def spread(values):
+    return statistics.pstdev(values) / statistics.mean(values)
+
+
+if __name__ == "__main__":
+    main()
