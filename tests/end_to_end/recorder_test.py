@@ -173,6 +173,53 @@ def read_only_directory(bench):
         bench.run("umount", disk, expected=0)
 
 
+def data_of(path):
+    """What is in a file, without its holes: a spool is hundreds of gigabytes of those."""
+    content = b""
+    with open(path, "rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        at = 0
+        while at < end:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                break  # holes to the end
+            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            content += os.pread(file.fileno(), hole - at, at)
+            at = hole
+    return content
+
+
+def nothing_of_its_data(bench):
+    """Neither what a program keeps in its blocks nor its arguments nor its environment are in what
+    is written down: that may be handed on."""
+    secret = b"correct-horse-battery-staple"
+    script = (
+        "import os, sys; word = sys.argv[1]; kept = [word * i for i in range(1, 50)];"
+        "kept += [word.encode() * i for i in range(1, 50)]; print('ready', flush=True);"
+        "sys.stdin.read()"
+    )
+    directory = bench.scratch / "recording"
+    process = subprocess.Popen(
+        [bench.reprise, "record", "-o", directory, "--", "/usr/bin/python3", "-c", script, secret],
+        cwd=bench.work,
+        env=bench.environment | {"PASSWORD": secret.decode(), "PYTHONMALLOC": "malloc"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    expect_equal(process.stdout.readline(), b"ready\n", "what the program says")
+    written = b"".join(data_of(path) for path in directory.iterdir())
+    process.communicate(timeout=TIMEOUT)
+    expect_equal(process.returncode, 0, "exit status")
+    expect(len(written) > 10000, f"{len(written)} bytes while it runs")
+    for path in directory.iterdir():
+        written += data_of(path)
+    written += bench.run(bench.reprise, "info", "--json", directory, expected=0).stdout
+    expect(secret not in written, "a secret is in the recording")
+    expect(bench.info()["events"] > 1000, "events")
+
+
 def objects_of(directory):
     """The content of every object file, archive and program below a build directory."""
     return {
@@ -239,6 +286,7 @@ CASES = (
     deepbind,
     seccomp,
     read_only_directory,
+    nothing_of_its_data,
     self_host,
 )
 
