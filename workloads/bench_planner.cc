@@ -154,7 +154,8 @@ int Bench(const Settings& settings) {
     std::istringstream lines(text.value_or(""));
     for (std::string line; std::getline(lines, line);) {
       const std::string name = line.substr(0, line.find_first_of(" \t"));
-      if (!name.empty()) strategies.push_back(name);
+      const bool for_graphs = line.find(" graphs: ") != std::string::npos;  // not for instances
+      if (!name.empty() && !for_graphs) strategies.push_back(name);
     }
   }
   if (strategies.empty()) {
