@@ -59,10 +59,31 @@ class GroupBuffer {
   const std::vector<uint32_t>& group_;
 };
 
+// As PlaceByConflicts says it; the caller puts names in.
+absl::Status CheckGiven(const Flow& flow, const std::vector<Span>& spans) {
+  std::vector<uint32_t> given;
+  for (uint32_t s = 0; s < flow.storages.size(); ++s) {
+    if (flow.storages[s].offset != kFree && flow.storages[s].bytes > 0) given.push_back(s);
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Storage& a = flow.storages[given[i]];
+    for (size_t j = i + 1; j < given.size(); ++j) {
+      const Storage& b = flow.storages[given[j]];
+      if (a.offset >= b.offset + b.bytes || b.offset >= a.offset + a.bytes) continue;
+      const Span& x = spans[given[i]];
+      const Span& y = spans[given[j]];
+      if (x.lower >= y.upper || y.lower >= x.upper) continue;
+      return absl::InvalidArgumentError(absl::StrCat("storages ", given[i], " ", given[j]));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Placed> PlaceByLifetimes(const Flow& flow, const Options& options) {
   const std::vector<Span> spans = Lifetimes(flow, flow.sequence);
+  if (absl::Status status = CheckGiven(flow, spans); !status.ok()) return status;
   Instance instance;
   std::vector<uint32_t> buffer_of(flow.storages.size(), kNone);
   std::vector<int64_t> relative(flow.storages.size(), 0);

@@ -196,7 +196,7 @@ class GraphPlanner {
     return graph_.tensors[tensor].id;
   }
 
-  // Placement knows numbers only: "storages A B" or "the fixed offsets of buffers A and B overlap".
+  // Placement knows numbers only: "storages A B".
   absl::Status Named(const absl::Status& status) const {
     if (status.code() != absl::StatusCode::kInvalidArgument) return status;
     const std::vector<std::string> words = absl::StrSplit(status.message(), ' ');

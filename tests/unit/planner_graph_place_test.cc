@@ -223,11 +223,13 @@ TEST(PlaceGraph, GivenOffsetsAreKept) {
 }
 
 TEST(PlaceGraph, GivenOffsetsThatConflictAreNamed) {
-  Graph graph = RandomGraph(1, {4, 2, 2, 4});
-  graph.tensors = {MakeTensor("x", 0, {3}, 10, 5), MakeTensor("y", 0, {3}, 10, 14)};
-  const auto plan = PlanGraph(graph, With("auto"));
-  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(plan.status().message().find("'x' and 'y'"), std::string::npos) << plan.status();
+  for (const int streams : {1, 2}) {
+    Graph graph = RandomGraph(1, {4, streams, 2, 4});
+    graph.tensors = {MakeTensor("x", 0, {3}, 10, 5), MakeTensor("y", 0, {3}, 10, 14)};
+    const auto plan = PlanGraph(graph, With("auto"));
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(plan.status().message().find("'x' and 'y'"), std::string::npos) << plan.status();
+  }
 }
 
 // Offsets at random, many of them wrong: the checker says what the definition says.
