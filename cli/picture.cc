@@ -92,7 +92,7 @@ std::string DrawMap(const Subject& subject, const HeapMap& map, const RasterView
   }
   const Image image =
       Colourize(Paint(subject.recording, map, view, static_cast<uint32_t>(kPlotWidth * kScale),
-                      static_cast<uint32_t>(kPlotHeight * kScale)));
+                      static_cast<uint32_t>(kPlotHeight * kScale), true));
   absl::StrAppend(&svg, "<image x=\"", kLeft, "\" y=\"", top, "\" width=\"", kPlotWidth,
                   "\" height=\"", kPlotHeight,
                   "\" preserveAspectRatio=\"none\" href=\"data:image/png;base64,",
@@ -188,7 +188,7 @@ std::string DrawPng(const Subject& subject, const std::vector<HeapMap>& maps) {
   picture.pixels.assign(size_t{picture.width} * picture.height, 0xffffffff);
   uint32_t top = kMargin;
   for (const HeapMap& map : maps) {
-    const Image image = Colourize(Paint(subject.recording, map, view, width, height));
+    const Image image = Colourize(Paint(subject.recording, map, view, width, height, true));
     for (uint32_t y = 0; y < height; ++y) {
       for (uint32_t x = 0; x < width; ++x) {
         const bool edge = x == 0 || y == 0 || x + 1 == width || y + 1 == height;

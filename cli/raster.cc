@@ -19,7 +19,7 @@ int SizeClass(uint64_t bytes) {
 }
 
 Raster Paint(const trace::Recording& recording, const HeapMap& map, const RasterView& view,
-             uint32_t width, uint32_t height) {
+             uint32_t width, uint32_t height, bool edges) {
   Raster raster{.width = width, .height = height, .coverage = {}, .group = {}};
   const size_t pixels = size_t{width} * height;
   raster.coverage.assign(pixels, 0);
@@ -74,9 +74,14 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
           extent((birth - view.begin) * per_event, (death - view.begin) * per_event, width);
       const Extent y = extent((view.top - high) * per_byte, (view.top - low) * per_byte, height);
       const auto weight = std::max<int64_t>(1, static_cast<int64_t>(kFull * x.weight * y.weight));
+      // What is large enough to be told from its neighbours is paler at the top and on the right.
+      const bool large = edges && x.to - x.from > 4 && y.to - y.from > 4;
+      const int64_t pale = large ? weight * 2 / 5 : 0;
       for (uint32_t row = y.from; row < y.to; ++row) {
-        changes[row * stride + x.from] += weight;
-        changes[row * stride + x.to] -= weight;
+        const bool top = large && row == y.from;
+        changes[row * stride + x.from] += top ? weight - pale : weight;
+        if (!top) changes[row * stride + x.to - 1] -= pale;
+        changes[row * stride + x.to] -= weight - pale;
       }
     }
     for (uint32_t row = 0; row < height; ++row) {

@@ -29,10 +29,11 @@ inline constexpr int kSizeClasses = 9;
 int SizeClass(uint64_t bytes);
 extern const char* const kSizeClassNames[kSizeClasses];
 
-// Blocks thinner than a pixel count with the part of it that they cover. Time: proportional to the
-// blocks and the pixels.
+// Blocks thinner than a pixel count with the part of it that they cover. `edges`: large ones are
+// paler at two sides, so that neighbours can be told apart. Time: proportional to the blocks and
+// the pixels.
 Raster Paint(const trace::Recording& recording, const HeapMap& map, const RasterView& view,
-             uint32_t width, uint32_t height);
+             uint32_t width, uint32_t height, bool edges);
 
 struct Colour {
   uint8_t red = 0, green = 0, blue = 0;

@@ -336,7 +336,7 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
                            .end = static_cast<double>(subject.recording.events),
                            .bottom = 0,
                            .top = static_cast<double>(std::max<int64_t>(map.height, 1))};
-  const Raster raster = Paint(subject.recording, map, view, kGridColumns, kGridRows);
+  const Raster raster = Paint(subject.recording, map, view, kGridColumns, kGridRows, false);
   std::vector<int64_t> coverage, group;
   coverage.reserve(raster.coverage.size());
   group.reserve(raster.coverage.size());

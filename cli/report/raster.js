@@ -201,9 +201,19 @@ function paintBlocks(view, width, height, group) {
     if (yEnd > height) yEnd = height;
     weight = weight < 1 ? 1 : weight | 0;
     used |= 1 << group[i];
-    for (let row = group[i] * plane + y * stride; y < yEnd; ++y, row += stride) {
+    let row = group[i] * plane + y * stride;
+    // What is large enough to be told from its neighbours is paler at the top and on the right.
+    const pale = xEnd - x > 4 && yEnd - y > 4 ? weight * 0.4 | 0 : 0;
+    if (pale > 0) {
+      changes[row + x] += weight - pale;
+      changes[row + xEnd] -= weight - pale;
+      ++y;
+      row += stride;
+    }
+    for (; y < yEnd; ++y, row += stride) {
       changes[row + x] += weight;
-      changes[row + xEnd] -= weight;
+      changes[row + xEnd - 1] -= pale;
+      changes[row + xEnd] -= weight - pale;
     }
   }
   sumUp(width, height);
