@@ -88,7 +88,7 @@ int CollectArguments(const char* first, va_list rest, char** out) {
 REPRISE_EXPORT int dlclose(void* handle) {
   static int (*next)(void*);
   const int result = Next(next, "dlclose")(handle);
-  if (process.mode == Mode::kRecord || process.mode == Mode::kReplayRecord) ForgetModules();
+  if (process.mode >= Mode::kRecord) ForgetModules();
   return result;
 }
 

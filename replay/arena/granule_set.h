@@ -46,11 +46,13 @@ class GranuleSet {
 
   // The beginning of the first run of `length` granules in [from, end) that are not in the set, and
   // a multiple of `step`; `end` when there is none.
-  uint64_t FindGap(uint64_t from, uint64_t end, uint64_t length, uint64_t step) const {
+  uint64_t FindGap(uint64_t from, uint64_t end, uint64_t length, uint64_t step,
+                   int32_t* effort) const {
     uint64_t at = from;
     for (;;) {
       at = (at + step - 1) / step * step;
-      if (at + length > end) return end;
+      if (at + length > end || *effort <= 0) return end;
+      --*effort;
       const uint64_t taken = NextIn(at, at + length);
       if (taken >= at + length) return at;
       at = NextOut(taken + 1, end);

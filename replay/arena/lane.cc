@@ -51,7 +51,9 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_.Attach(memory + bytes);
   late_cover_.Attach(memory + 2 * bytes);
   slot_memory_ = memory + 3 * bytes;
-  running_free_ = false;
+  running_free_ = given_up_ = false;
+  effort_ = kMostEffort;
+  window_ = spent_ = 0;
   stretch_ = first_word_;
   stretch_misses_ = 0;
   look_ups_ = 0;
@@ -265,6 +267,7 @@ void* Lane::Place(const Word& word) {
 void* Lane::Improvise(uint64_t shape) {
   Slot slot;
   const uint64_t box = box_bytes_ / kGranule;
+  if (effort_ < kMostEffort) effort_ += kEffort;
   if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) return nullptr;
   ++counters_->improvised;
   AddLate(slot.granule, slot.granules);
@@ -333,8 +336,24 @@ void Lane::BuildSlots() {
   slots_.Build(placements_, lane_->placements, plan_keys_, plan_->keys.count, keys_, slot_memory_);
 }
 
+// Adds a request's share to the budget; false when there is none left.
+bool Lane::Earn() {
+  if (++window_ == kWindow) {
+    given_up_ = spent_ > kMostSpent;
+    window_ = spent_ = 0;
+  }
+  effort_ += effort_ < kMostEffort ? kEffort : 0;
+  if (effort_ > 0) return true;
+  ++spent_;
+  return false;
+}
+
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
+  if (given_up_ || !Earn()) {
+    ++counters_->unmatched;
+    return nullptr;
+  }
   SlotRing* ring = slots_.Find(shape, site);
   if (ring == nullptr && learn_(site)) {
     BuildSlots();
@@ -353,11 +372,12 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
 }
 
 // The next of the plan's places for this kind of request that is free.
-bool Lane::TakeFromRing(SlotRing& ring, Slot* slot) const {
+bool Lane::TakeFromRing(SlotRing& ring, Slot* slot) {
   const uint32_t probes = ring.count < kProbes ? ring.count : kProbes;
   for (uint32_t probe = 0; probe < probes; ++probe) {
     if (ring.next >= ring.count) ring.next = 0;
     *slot = slots_.At(ring, ring.next++);
+    --effort_;
     if (!late_cover_.HasAny(slot->granule, slot->granule + slot->granules)) return true;
   }
   return false;
@@ -397,10 +417,10 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t from = gap_search_ < box ? gap_search_ : 0;
-  uint64_t found = late_cover_.FindGap(from, box, granules, step);
+  uint64_t found = late_cover_.FindGap(from, box, granules, step, &effort_);
   if (found == box) {
     const uint64_t end = from + granules < box ? from + granules : box;
-    found = late_cover_.FindGap(0, end, granules, step);
+    found = late_cover_.FindGap(0, end, granules, step, &effort_);
     if (found == end) {
       box_full_ = kFullFor;
       return false;
@@ -422,7 +442,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t end = box + annex_granules_;
-  const uint64_t found = late_cover_.FindGap(box, end, granules, step);
+  const uint64_t found = late_cover_.FindGap(box, end, granules, step, &effort_);
   if (found == end) {
     annex_full_ = kFullFor;
     return false;

@@ -25,7 +25,11 @@
 // (LevelDB's compactions). From then on every live block counts as late, so the same guard holds,
 // and a request takes the next place in turn that the plan has for its shape and call site
 // (slot_index.h), if that place is free, and else any gap that is long enough, of the box or of the
-// annex, a range behind all boxes that makes up for another order packing less tightly.
+// annex, a range behind all boxes that makes up for another order packing less tightly. Looking for
+// places has a budget per request, part of which can be saved up. Where that does not do, the
+// request goes to the fallback, and a lane whose budget keeps being spent gives up: from then on
+// everything new does. A plan that fits the run badly then costs what the fallback costs, and
+// little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -153,6 +157,11 @@ class Lane {
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kRemembered = 15;  // places in each
   static constexpr uint32_t kProbes = 64;      // planned places tried per request
+  static constexpr int32_t kEffort = 32;        // places and gaps to look at, earned per request
+  static constexpr int32_t kMostEffort = 1 << 16;
+  // A lane gives up when so many requests of a window found their budget spent.
+  static constexpr uint32_t kWindow = 1 << 15;
+  static constexpr uint32_t kMostSpent = kWindow / 8;
 
   // Where blocks of about one length were freed, the latest last. Nothing is written into free
   // blocks: realloc moves bytes out of them, and programs write to them.
@@ -176,7 +185,8 @@ class Lane {
   void FreeFreely(uint64_t granule);
   void FreeInAnnex(void* pointer);
   uint64_t GranuleOf(const void* pointer) const;
-  bool TakeFromRing(SlotRing& ring, Slot* slot) const;
+  bool TakeFromRing(SlotRing& ring, Slot* slot);
+  bool Earn();
   void* Improvise(uint64_t shape);
   bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
@@ -239,6 +249,10 @@ class Lane {
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
   bool running_free_;
+  bool given_up_;    // running free, and nothing is placed any more
+  int32_t effort_;   // that may be spent on looking for places
+  uint32_t window_;  // requests since it began
+  uint32_t spent_;   // of these, how many found no budget
   void* slot_memory_;
   char* annex_;
   uint64_t annex_granules_;  // counted on from those of the box
