@@ -87,6 +87,7 @@ int CollectArguments(const char* first, va_list rest, char** out) {
 
 REPRISE_EXPORT int dlclose(void* handle) {
   static int (*next)(void*);
+  if (process.mode >= Mode::kRecord && !Forked()) SayStrangers();
   const int result = Next(next, "dlclose")(handle);
   if (process.mode >= Mode::kRecord) ForgetModules();
   return result;

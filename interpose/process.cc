@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "interpose/address_map.h"
+#include "interpose/modules.h"
 #include "interpose/place.h"
 #include "interpose/real.h"
 #include "interpose/recorder.h"
@@ -229,7 +230,17 @@ void AfterFork() {
 
 void Say(const char* message) {
   if (process.image == nullptr || process.image->message[0] != 0) return;
-  strncpy(process.image->message, message, sizeof(process.image->message) - 1);
+  const size_t bytes = strnlen(message, sizeof(process.image->message) - 1);
+  memcpy(process.image->message, message, bytes);
+}
+
+void SayStrangers() {
+  char message[sizeof(ImageEntry::message)];
+  constexpr size_t kNameBytes = 128;
+  if (!FindStranger(message, kNameBytes)) return;
+  strcat(message, " calls another malloc than ours (RTLD_DEEPBIND?): what it allocates is ");
+  strcat(message, process.mode == Mode::kRecord ? "not recorded" : "not served from the plan");
+  Say(message);
 }
 
 void NotePeakMemory() {
@@ -252,10 +263,12 @@ namespace {
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
+  if (process.mode >= Mode::kRecord) FindStranger(nullptr, 0);
 }
 
 __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
+  if (process.mode >= Mode::kRecord) SayStrangers();
   NotePeakMemory();
   EndRecording();
 }

@@ -135,10 +135,14 @@ def blocks_of_strangers(bench):
 
 def deepbind(bench):
     """A library with RTLD_DEEPBIND has libc's malloc; what it hands out can only be seen to go."""
-    info = record_quietly(bench, [program(bench, "deepbind")])
+    recorded = bench.record([program(bench, "deepbind")], expected=0)
+    said = [line for line in recorded.ours() if "calls another malloc" in line]
+    expect_equal(len(said), 1, f"lines that say so: {recorded.ours()}")
+    info = bench.info()
     expect_equal((info["unmatched_frees"], info["implied_frees"]), (100, 0), "unmatched, implied")
     bench.plan()
     replayed, _ = bench.replay([program(bench, "deepbind")])
+    expect(any("not served" in line for line in replayed.ours()), f"said: {replayed.ours()}")
     expect_equal((replayed.status, replayed.stdout), (0, b"done\n"), "replayed")
 
 
