@@ -106,8 +106,8 @@ absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::st
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(instance_path);
   if (!format.ok()) return format.status();
   absl::StatusOr<Subject> subject = *format == trace::Format::kCsv
-                                              ? LoadCsv(instance_path, plan)
-                                              : LoadRecordingAndPlan(instance_path, plan);
+                                        ? LoadCsv(instance_path, plan)
+                                        : LoadRecordingAndPlan(instance_path, plan);
   if (!subject.ok()) return subject.status();
   planner::Instance& instance = subject->instance;
   instance.start_address = start_address;
@@ -144,7 +144,8 @@ int CheckFolder(const Arguments& arguments) {
   sums.result.valid = true;
   nlohmann::ordered_json images = nlohmann::ordered_json::array();
   for (const std::string& trace : *traces) {
-    const absl::StatusOr<Verdict> verdict = CheckOne(trace, replay::PlanFor(arguments.plan, trace), 0);
+    const absl::StatusOr<Verdict> verdict =
+        CheckOne(trace, replay::PlanFor(arguments.plan, trace), 0);
     if (!verdict.ok()) return Fail(verdict.status());
     sums.result.valid = sums.result.valid && verdict->result.valid;
     sums.result.makespan += verdict->result.makespan;
@@ -187,11 +188,13 @@ void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("check", "check a plan with the independent checker");
   const auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("instance", arguments->instance, "INSTANCE.csv, GRAPH.json, a trace, or a folder of traces")
+      ->add_option("instance", arguments->instance,
+                   "INSTANCE.csv, GRAPH.json, a trace, or a folder of traces")
       ->required();
   command
-      ->add_option("plan", arguments->plan,
-                   "its plan: the CSV with offsets, a graph's plan, a plan file, or a folder of them")
+      ->add_option(
+          "plan", arguments->plan,
+          "its plan: the CSV with offsets, a graph's plan, a plan file, or a folder of them")
       ->required();
   command
       ->add_option("--start-address", arguments->start_address,

@@ -72,23 +72,23 @@ class Plain(Preloaded):
 
 class Heaptrack(Preloaded):
     name = "heaptrack"
-    library = pathlib.Path("/usr/lib/heaptrack/libheaptrack_preload.so")
+    preload = pathlib.Path("/usr/lib/heaptrack/libheaptrack_preload.so")
 
     def variables(self, folder):
-        return [f"LD_PRELOAD={self.library}", f"DUMP_HEAPTRACK_OUTPUT={folder}/trace"]
+        return [f"LD_PRELOAD={self.preload}", f"DUMP_HEAPTRACK_OUTPUT={folder}/trace"]
 
 
 class Memusage(Preloaded):
     name = "libmemusage"
-    library = LIBRARIES / "libmemusage.so"
+    preload = LIBRARIES / "libmemusage.so"
 
     def variables(self, folder):
-        return [f"LD_PRELOAD={self.library}", f"MEMUSAGE_OUTPUT={folder}/trace"]
+        return [f"LD_PRELOAD={self.preload}", f"MEMUSAGE_OUTPUT={folder}/trace"]
 
 
 class Lttng(Preloaded):
     name = "lttng"
-    library = LIBRARIES / "liblttng-ust-libc-wrapper.so"
+    preload = LIBRARIES / "liblttng-ust-libc-wrapper.so"
 
     def lttng(self, *arguments):
         subprocess.run(["lttng", *arguments], check=True, stdout=subprocess.DEVNULL)
@@ -100,7 +100,7 @@ class Lttng(Preloaded):
         self.lttng("start")
 
     def variables(self, folder):
-        return [f"LD_PRELOAD={self.library}", "LTTNG_UST_ALLOW_BLOCKING=1"]
+        return [f"LD_PRELOAD={self.preload}", "LTTNG_UST_ALLOW_BLOCKING=1"]
 
     def end(self, folder):
         self.lttng("destroy", "reprise_bench")
@@ -178,7 +178,7 @@ class Bench:
     def tracers(self):
         tracers = [Plain(self), Reprise(self)]
         for kind in (Heaptrack, Lttng, Memusage):
-            if kind.library.exists() and (kind is not Lttng or shutil.which("lttng")):
+            if kind.preload.exists() and (kind is not Lttng or shutil.which("lttng")):
                 tracers.append(kind(self))
         return tracers
 

@@ -7,13 +7,10 @@
 #include "replay/arena/drop_behind.h"
 
 namespace reprise::replay {
-
 namespace {
 
 // What a remotely freed block's first word is set to once it has been taken in, so that a block
 // that was freed twice ends the walk instead of closing a circle.
-constexpr uint64_t kNoGap = UINT64_MAX;
-
 void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 
 }  // namespace
@@ -343,9 +340,8 @@ bool Lane::Earn() {
     window_ = spent_ = 0;
   }
   effort_ += effort_ < kMostEffort ? kEffort : 0;
-  if (effort_ > 0) return true;
-  ++spent_;
-  return false;
+  if (effort_ <= 0) ++spent_;
+  return effort_ > 0;
 }
 
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
