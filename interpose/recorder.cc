@@ -28,8 +28,8 @@ namespace {
 // Memory is made sure of in steps, so that a thread with a few events costs a few pages.
 constexpr uint64_t kFirstStep = 16 << 10;
 constexpr uint64_t kStep = kSpoolChunkBytes;
-// More sealed chunks than this that nobody has copied need not stay in the program's memory.
-constexpr uint64_t kMaxWaiting = 8;
+// More chunks than this, sealed or given back, need not stay in the program's memory.
+constexpr uint64_t kMaxResident = 12;
 constexpr uint64_t kEpochDistance = 1 << 14;  // spool_format.h
 constexpr uint64_t kSmallestSpool = 64 << 20;
 constexpr uint32_t kMaxRemainders = 1024;
@@ -88,7 +88,9 @@ void Seal(SpoolChunk* chunk, const char* end) {
   const uint64_t waiting =
       header->sealed_count - __atomic_load_n(&header->copied_count, __ATOMIC_ACQUIRE);
   // Its data is safe in the file.
-  if (waiting >= kMaxWaiting) Advise(chunk, kSpoolChunkBytes, MADV_DONTNEED);
+  const uint64_t spare =
+      __atomic_load_n(&header->drained_count, __ATOMIC_ACQUIRE) - header->reused_count;
+  if (waiting + spare >= kMaxResident) Advise(chunk, kSpoolChunkBytes, MADV_DONTNEED);
   // Only a chunk that was written to its end is sure to hold no reservation that nobody can see.
   const bool whole = reinterpret_cast<char*>(chunk) + kSpoolChunkBytes == end;
   if (waiting >= kSpoolRing || !whole) return;

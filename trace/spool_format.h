@@ -33,9 +33,7 @@ inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
 inline constexpr uint64_t kSpoolChunkBytes = 64 << 10;
 inline constexpr uint64_t kSpoolChunksOffset = kSpoolHeaderBytes + kSpoolModuleBytes;
-inline constexpr uint32_t kSpoolRing = 64;  // chunks under way to a copy, and back
-// Chunks that are given back before the process asks: more would not stay in its caches.
-inline constexpr uint32_t kSpoolSpare = 32;
+inline constexpr uint32_t kSpoolRing = 64;                // chunks under way to a copy, and back
 inline constexpr uint32_t kSpoolChunkMagic = 0x4b4e4843;  // "CHNK"
 #if defined(__aarch64__)
 inline constexpr int kSpoolAddressShift = 4;  // 48-bit addresses, blocks 16-byte aligned

@@ -160,7 +160,7 @@ class Bench:
                                          "--appendonly", "no"]))
         if shutil.which("sqlite3"):
             script = self.scratch / "sqlite.sql"
-            script.write_text((HERE / "sqlite.sql").read_text() * 10)
+            script.write_text("\n.open :memory:\n".join([(HERE / "sqlite.sql").read_text()] * 10))
             found.append(Workload("sqlite", ["sqlite3", ":memory:"], stdin=script))
         # Not by env(1): heaptrack follows no exec. The others take no notice of it.
         os.environ.update(PYTHONMALLOC="malloc", PYTHONHASHSEED="0")
