@@ -20,10 +20,6 @@ using interpose::ImageEntry;
 
 namespace {
 
-// To be woken costs the program more than to be looked after for a while: several system calls'
-// worth of its time where processors are virtual.
-constexpr std::chrono::microseconds kPause{100};
-constexpr int kPauses = 100;
 // A program wakes us when it seals a chunk; this long is waited for one that cannot (it was stopped
 // between sealing and saying so).
 constexpr timespec kPatience = {0, 200'000'000};
@@ -55,20 +51,11 @@ SpoolDrainer::~SpoolDrainer() {
 }
 
 void SpoolDrainer::Main() {
-  int pauses = kPauses;
   while (!stop_) {
-    pauses = DrainAll() > 0 ? 0 : pauses + 1;
-    if (pauses < kPauses) {
-      std::this_thread::sleep_for(kPause);
-      continue;
-    }
+    if (DrainAll() > 0) continue;
     // Whoever seals after this line sees it, or we see what was sealed.
     __atomic_store_n(&registry_->drain_asleep, 1, __ATOMIC_SEQ_CST);
-    if (DrainAll() > 0) {
-      pauses = 0;
-      continue;
-    }
-    if (stop_) break;
+    if (DrainAll() > 0 || stop_) continue;
     syscall(SYS_futex, &registry_->drain_asleep, FUTEX_WAIT, 1, &kPatience, nullptr, 0);
   }
   __atomic_store_n(&registry_->drain_asleep, 0, __ATOMIC_SEQ_CST);

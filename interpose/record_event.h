@@ -1,12 +1,13 @@
 // The part of the recorder that runs for every event, inlined into the hooks.
 //
-// One allocation, walked through: the hook calls the real malloc, reserves 24 bytes of the thread's
-// chunk with one instruction that no signal handler can tear, stores site and size, and last the
-// word that makes the event valid. As long as the process has one thread that is all: the order of
-// the events is their order in memory. Afterwards every event takes a stamp, its place in the
-// global order, with one atomic addition. No lock, no call, no branch that is usually taken.
+// One allocation, walked through: the hook calls the real malloc, reserves 16 bytes of the thread's
+// chunk with one instruction that no signal handler can tear, stores the site, and last the word
+// that makes the event valid. As long as the process has one thread that is all: the order of the
+// events is their order in memory. Afterwards it is also looked whether the event may be written in
+// the thread's turn (turns.h). No lock, no branch that is usually taken, and seldom an atomic
+// operation.
 //
-// An allocation is stamped after it returns and a free before it is passed on, so that the reuse of
+// An allocation is written after it returns and a free before it is passed on, so that the reuse of
 // an address by another thread never appears before the free that allowed it.
 #ifndef REPRISE_INTERPOSE_RECORD_EVENT_H_
 #define REPRISE_INTERPOSE_RECORD_EVENT_H_
@@ -38,9 +39,8 @@ inline char* Reserve(uint64_t bytes) {
 #endif
 }
 
-inline uint64_t Word0(uint64_t kind, uint64_t stamp, const void* pointer) {
-  return kind | (stamp & 0xffff) << 4 |
-         (reinterpret_cast<uint64_t>(pointer) >> trace::kSpoolAddressShift) << 20;
+inline uint64_t Word0(uint64_t kind, const void* pointer) {
+  return kind | (reinterpret_cast<uint64_t>(pointer) >> trace::kSpoolAddressShift) << 20;
 }
 
 inline void Store(void* at, uint64_t word) {
@@ -63,25 +63,23 @@ inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 
   Store(at, word0);
 }
 
-// The ways that are not the usual one (recorder.cc). The first is the usual one of a process with
-// threads; the second is taken when the reservation [at, at + Words * 8) did not fit.
+// The ways that are not the usual one (recorder.cc). The first is that of a process with threads;
+// the second is taken when the reservation [at, at + Words * 8) did not fit.
 template <int Words>
-void WriteStampedEvent(trace::SpoolEventKind kind, const void* pointer, uint64_t word1,
-                       uint64_t word2);
+void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, bool large);
 template <int Words>
-void WriteElsewhere(trace::SpoolEventKind kind, const void* pointer, uint64_t word1, uint64_t word2,
-                    const Room& before, char* at);
+void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, bool large, const Room& before,
+                    char* at);
 void LearnModule(uint64_t address);
 
 // ForgetModules() makes all that threads know of modules obsolete.
 extern uint32_t module_generation;
 
-// Writes one event of `Words` words whose word 0 is made of `kind` and `pointer`.
+// Writes one event. `large`: it is the allocation of a large block (turns.h).
 template <int Words>
-inline void WriteEvent(trace::SpoolEventKind kind, const void* pointer, uint64_t word1 = 0,
-                       uint64_t word2 = 0) {
-  if (self.implied != kImplied || __builtin_expect(!__libc_single_threaded, 0)) {
-    WriteStampedEvent<Words>(kind, pointer, word1, word2);
+inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, bool large = false) {
+  if (__builtin_expect(self.alone == 0 || !__libc_single_threaded, 0)) {
+    WriteInTurn<Words>(word0, word1, word2, large);
     return;
   }
   // Read before the reservation: a handler that makes room in between must be noticed.
@@ -90,10 +88,10 @@ inline void WriteEvent(trace::SpoolEventKind kind, const void* pointer, uint64_t
   char* at = Reserve(Words * 8);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life, 0)) {
-    WriteElsewhere<Words>(kind, pointer, word1, word2, room, at);
+    WriteElsewhere<Words>(word0, word1, word2, large, room, at);
     return;
   }
-  StoreEvent<Words>(at, Word0(kind, 0, pointer), word1, word2);
+  StoreEvent<Words>(at, word0, word1, word2);
 }
 
 // Makes sure that the module of a call site is in the spool before the event that names it.

@@ -10,6 +10,7 @@
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"
+#include "interpose/turns.h"
 
 namespace reprise::interpose {
 
@@ -30,7 +31,8 @@ constexpr uint64_t kFirstStep = 16 << 10;
 constexpr uint64_t kStep = kSpoolChunkBytes;
 // More chunks than this, sealed or given back, need not stay in the program's memory.
 constexpr uint64_t kMaxResident = 12;
-constexpr uint64_t kEpochDistance = 1 << 14;  // spool_format.h
+// To wake the launcher costs some system calls' worth of time, so it is done once for a few chunks.
+constexpr uint64_t kWakeAt = 4;
 constexpr uint64_t kSmallestSpool = 64 << 20;
 constexpr uint32_t kMaxRemainders = 1024;
 constexpr uint32_t kMaxModules = 512;
@@ -44,17 +46,18 @@ struct Remainder {
 
 struct Spool {
   SpoolHeader* header;
-  uint64_t bytes;               // of the mapping
-  uint64_t chunks;              // that fit
-  SpinLock lock;                // slow paths only, signals blocked
-  uint64_t serials;             // given out
-  ThreadState* implied_thread;  // whose `implied` is set; null when the process had two threads
+  uint64_t bytes;      // of the mapping
+  uint64_t chunks;     // that fit
+  SpinLock lock;       // slow paths only, signals blocked
+  uint64_t serials;    // given out
+  ThreadState* alone;  // the thread whose `alone` is set, if any
   uint32_t remainder_count;
   Remainder remainders[kMaxRemainders];
   // Modules whose record has been written: [begin, end), most recent use is not tracked.
   uint32_t modules;
   uint64_t module_begin[kMaxModules];
   uint64_t module_end[kMaxModules];
+  uint64_t module_turn[kMaxModules];
 };
 
 constinit Spool spool{};
@@ -74,11 +77,23 @@ bool Populate(char* from, uint64_t bytes) {
   return Advise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0;
 }
 
-// Writes the event that names the thread of what follows in its chunk. There is room.
+uint64_t TakeTurn() { return __atomic_add_fetch(&spool.header->turns, 1, __ATOMIC_RELAXED); }
+
+// Begins the thread's chunk with its name and a new turn. There is room.
 void WriteThreadEvent() {
-  const uint64_t word0 = trace::kSpoolThread | (self.implied != 0 ? trace::kSpoolImplied : 0);
-  StoreEvent<4>(Reserve(32), word0, self.id | static_cast<uint64_t>(self.parent) << 32, self.path,
-                self.stamp);
+  char* at = Reserve(32);
+  self.turn = TakeTurn();
+  self.turn_end = at + 32 + kTurnBytes;
+  StoreEvent<4>(at, trace::kSpoolThread, self.id | static_cast<uint64_t>(self.parent) << 32,
+                self.path, self.turn);
+}
+
+// The process has, or may have, a second thread. Under the lock.
+void LeaveAlone() {
+  if (spool.alone == nullptr) return;
+  // Its owner sees that before anything of another thread could matter to it.
+  __atomic_store_n(&spool.alone->alone, 0, __ATOMIC_RELAXED);
+  spool.alone = nullptr;
 }
 
 // Ends a chunk and offers it to be copied. Under the lock.
@@ -97,6 +112,7 @@ void Seal(SpoolChunk* chunk, const char* end) {
   header->sealed[header->sealed_count % kSpoolRing] = chunk->index;
   __atomic_store_n(&header->sealed_count, header->sealed_count + 1, __ATOMIC_RELEASE);
   __atomic_fetch_add(&process.image->seals, 1, __ATOMIC_SEQ_CST);
+  if (waiting + 1 < kWakeAt) return;
   uint32_t* asleep = &process.registry->drain_asleep;
   if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) != 0 &&
       __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) != 0) {
@@ -140,15 +156,8 @@ bool TakeChunk() {
   SpoolChunk* chunk = nullptr;
   uint64_t used = 0;
   uint64_t step = kSpoolChunkBytes - sizeof(SpoolChunk);
-  if (self.implied != kImplied) {
-    self.implied = 0;
-    // There are two threads now: the first one's events need stamps, too.
-    if (spool.implied_thread != nullptr && spool.implied_thread != &self) {
-      __atomic_store_n(&spool.implied_thread->implied, kImpliedOver, __ATOMIC_RELAXED);
-    }
-    spool.implied_thread = nullptr;
-  }
-  if (self.implied == 0 && spool.remainder_count > 0) {
+  if (self.alone == 0) LeaveAlone();
+  if (spool.remainder_count > 0) {
     const Remainder& remainder = spool.remainders[--spool.remainder_count];
     used = remainder.used;
     if (step > used + kFirstStep) step = used + kFirstStep;
@@ -162,11 +171,6 @@ bool TakeChunk() {
     chunk = TakeFresh(sizeof(SpoolChunk) + step);
     if (chunk == nullptr) return false;
     BeginLife(chunk);
-  }
-  if (self.implied != 0) {
-    // Every word of the chunk has a stamp of its own.
-    self.stamp =
-        __atomic_fetch_add(&spool.header->next_stamp, kSpoolChunkBytes / 8, __ATOMIC_RELAXED);
   }
   self.has_written = 1;
   self.chunk = chunk;
@@ -241,14 +245,6 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
   return room;
 }
 
-// Where the calling thread stands in the global order.
-uint64_t CurrentStamp() {
-  if (self.implied != 0 && self.chunk != nullptr) {
-    return self.stamp + (self.cursor - reinterpret_cast<char*>(self.chunk + 1)) / 8;
-  }
-  return __atomic_load_n(&spool.header->next_stamp, __ATOMIC_RELAXED);
-}
-
 // After the reservation [at, at + bytes) did not fit: makes room. False: the event is lost.
 bool FindRoom(const Room& before, char* at, uint64_t bytes) {
   if (self.starved > 0 && self.chunk == nullptr) {
@@ -261,18 +257,32 @@ bool FindRoom(const Room& before, char* at, uint64_t bytes) {
   return false;
 }
 
-// The process has a second thread: from now on events carry stamps, in a chunk of their own.
-__attribute__((noinline, cold)) void LeaveImplied() {
-  const SignalBlock block;
-  spool.lock.Lock();
-  if (self.implied != 0 && self.chunk != nullptr) {
-    Seal(self.chunk, self.cursor < self.limit ? self.cursor : self.limit);
-    self.chunk = nullptr;
-    self.life = 0;
-    self.cursor = self.limit = nullptr;
+// Takes a new turn for the thread, and says so in its chunk. Returns it, or a newer one that a
+// signal handler took meanwhile; 0 when there is no room, and the event behind it is lost.
+__attribute__((noinline)) uint64_t NewTurn() {
+  for (;;) {
+    // A handler that comes in between takes a turn of its own, and so is noticed.
+    __atomic_store_n(&self.turn, 0, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    const uint64_t turn = TakeTurn();
+    const Room room = {self.life, self.chunk, self.limit};
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    char* at = Reserve(16);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(at + 16 > room.limit || self.life != room.life, 0)) {
+      if (!FindRoom(room, at, 16)) return 0;
+      continue;
+    }
+    StoreEvent<2>(at, trace::kSpoolTurn, turn);
+    uint64_t none = 0;
+    if (__atomic_compare_exchange_n(&self.turn, &none, turn, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
+      self.turn_end = at + 16 + kTurnBytes;
+      return turn;
+    }
+    Waste(at, at + 16);
+    return none;
   }
-  self.implied = 0;
-  spool.lock.Unlock();
 }
 
 // Room for a record of the module area with `text_bytes` of text; null when there is none. Under
@@ -284,7 +294,7 @@ SpoolModule* BeginRecord(uint64_t text_bytes) {
   char* base = reinterpret_cast<char*>(spool.header) + trace::kSpoolHeaderBytes + at;
   if (!Populate(base, bytes)) return nullptr;
   auto* record = reinterpret_cast<SpoolModule*>(base);
-  record->stamp = CurrentStamp();
+  record->turn = TakeTurn();
   return record;
 }
 
@@ -315,6 +325,7 @@ void WriteModule(uint64_t address) {
   const uint32_t count = spool.modules;
   spool.module_begin[count] = module.begin;
   spool.module_end[count] = module.end;
+  spool.module_turn[count] = record->turn;
   __atomic_store_n(&spool.modules, count + 1, __ATOMIC_RELEASE);
 }
 
@@ -340,6 +351,7 @@ void WriteText(uint64_t kind, const char* path) {
 }  // namespace
 
 uint32_t module_generation = 1;
+uint64_t turn_slots[kTurnSlots];
 
 __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
@@ -348,8 +360,11 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
     for (uint32_t i = count; i-- > 0;) {
       if (address - spool.module_begin[i] < spool.module_end[i] - spool.module_begin[i]) {
         self.module_begin = spool.module_begin[i];
-        self.module_bytes = spool.module_end[i] - spool.module_begin[i];
+        const uint64_t bytes = spool.module_end[i] - spool.module_begin[i];
+        self.module_bytes = bytes <= UINT32_MAX ? static_cast<uint32_t>(bytes) : UINT32_MAX;
         self.module_generation = generation;
+        // A module counts from its turn on.
+        if (self.turn <= spool.module_turn[i]) NewTurn();
         return;
       }
     }
@@ -367,64 +382,63 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
 }
 
 template <int Words>
-__attribute__((noinline)) void WriteStampedEvent(SpoolEventKind kind, const void* pointer,
-                                                 uint64_t word1, uint64_t word2) {
-  if (__builtin_expect(self.implied != 0, 0)) LeaveImplied();
+__attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
+                                           bool large) {
+  if (__builtin_expect(self.alone != 0, 0)) {
+    const SignalBlock block;
+    spool.lock.Lock();
+    LeaveAlone();
+    spool.lock.Unlock();
+  }
   for (;;) {
-    const uint64_t stamp = __atomic_fetch_add(&spool.header->next_stamp, 1, __ATOMIC_RELAXED);
-    const uint64_t before = self.stamp;
-    const bool epoch = __builtin_expect(stamp - before >= kEpochDistance, 0);
-    const uint64_t bytes = Words * 8 + (epoch ? 16 : 0);
+    uint64_t turn = self.turn;
+    const uint64_t newest = __atomic_load_n(&spool.header->turns, __ATOMIC_RELAXED);
+    if (__builtin_expect(!MayStay(turn, newest, word0, large), 0)) {
+      // Taken after the block was touched before, so it need not be looked at again.
+      turn = NewTurn();
+      if (turn == 0) return;
+    }
     const Room room = {self.life, self.chunk, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    char* at = Reserve(bytes);
+    char* at = Reserve(Words * 8);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(at + bytes > room.limit || self.life != room.life, 0)) {
-      if (!FindRoom(room, at, bytes)) return;
+    if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life, 0)) {
+      if (!FindRoom(room, at, Words * 8)) return;
       continue;
     }
-    if (__builtin_expect(self.stamp != before, 0)) {
-      // A handler ran in between, and its events stand in front of ours: the distance that was
-      // looked at is no longer the one a reader will see.
-      Waste(at, at + bytes);
+    if (__builtin_expect(self.turn != turn, 0)) {
+      // A handler took a turn in between, and its events stand in front of ours.
+      Waste(at, at + Words * 8);
       continue;
     }
-    self.stamp = stamp;
-    if (epoch) {
-      StoreEvent<2>(at, Word0(trace::kSpoolEpoch, stamp, nullptr), stamp);
-      at += 16;
-    }
-    StoreEvent<Words>(at, Word0(kind, stamp, pointer), word1, word2);
+    NoteTurn(turn, word0, large);
+    StoreEvent<Words>(at, word0, word1, word2);
     return;
   }
 }
 
 template <int Words>
-__attribute__((noinline, cold)) void WriteElsewhere(SpoolEventKind kind, const void* pointer,
-                                                    uint64_t word1, uint64_t word2,
-                                                    const Room& before, char* at) {
-  if (FindRoom(before, at, Words * 8)) WriteEvent<Words>(kind, pointer, word1, word2);
+__attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2,
+                                                    bool large, const Room& before, char* at) {
+  if (FindRoom(before, at, Words * 8)) WriteEvent<Words>(word0, word1, word2, large);
 }
 
-template void WriteStampedEvent<1>(SpoolEventKind, const void*, uint64_t, uint64_t);
-template void WriteStampedEvent<2>(SpoolEventKind, const void*, uint64_t, uint64_t);
-template void WriteStampedEvent<3>(SpoolEventKind, const void*, uint64_t, uint64_t);
-template void WriteElsewhere<1>(SpoolEventKind, const void*, uint64_t, uint64_t, const Room&,
-                                char*);
-template void WriteElsewhere<2>(SpoolEventKind, const void*, uint64_t, uint64_t, const Room&,
-                                char*);
-template void WriteElsewhere<3>(SpoolEventKind, const void*, uint64_t, uint64_t, const Room&,
-                                char*);
+template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, bool);
+template void WriteInTurn<2>(uint64_t, uint64_t, uint64_t, bool);
+template void WriteInTurn<3>(uint64_t, uint64_t, uint64_t, bool);
+template void WriteElsewhere<1>(uint64_t, uint64_t, uint64_t, bool, const Room&, char*);
+template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, bool, const Room&, char*);
+template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, bool, const Room&, char*);
 
 void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   self.module_bytes = 0;
-  self.implied = 0;
+  self.alone = 0;
   self.has_written = 0;
   self.cursor = self.limit = nullptr;
   self.chunk = nullptr;
   self.life = 0;
-  self.stamp = 0;
+  self.turn = 0;
 }
 
 bool StartRecording() {
@@ -485,7 +499,6 @@ bool StartRecording() {
   header->parent_place = process.image->parent_place;
   header->start_order = process.image_number;
   header->copies_offset = bytes;
-  header->next_stamp = 1;
   header->threads = 1;
   memcpy(header->executable, process.executable, sizeof(header->executable));
   if ((process.session->flags & kSessionCommand) != 0) {
@@ -494,8 +507,8 @@ bool StartRecording() {
   }
   __atomic_store_n(&header->magic, trace::kSpoolMagic, __ATOMIC_RELEASE);
   if (__libc_single_threaded) {
-    spool.implied_thread = &self;
-    self.implied = kImplied;
+    spool.alone = &self;
+    self.alone = 1;
   }
   return true;
 }
@@ -519,8 +532,8 @@ void ReleaseChunk() {
   const SignalBlock block;
   spool.lock.Lock();
   // What `self` points to goes with the thread.
-  if (spool.implied_thread == &self) spool.implied_thread = nullptr;
-  self.implied = 0;
+  if (spool.alone == &self) spool.alone = nullptr;
+  self.alone = 0;
   if (self.chunk == nullptr) return spool.lock.Unlock();
   const uint64_t used = self.cursor - reinterpret_cast<char*>(self.chunk + 1);
   const bool full = used + sizeof(SpoolChunk) + 4096 > kSpoolChunkBytes;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "interpose/record_event.h"
+#include "interpose/turns.h"
 #include "trace/spool_format.h"
 
 namespace reprise::interpose {
@@ -36,14 +37,19 @@ void ReleaseChunk();
 inline void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
                              uint64_t site, unsigned log2_alignment = 0) {
   NoteModule(site);
-  WriteEvent<3>(kind, pointer, site,
-                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits);
+  const bool large = size >= kLargeBlock;
+  if (kind == trace::kSpoolMalloc && __builtin_expect(size < trace::kSpoolSmallSizes, 1)) {
+    WriteEvent<2>(Word0(trace::kSpoolSmallMalloc, pointer) | size << 4, site, 0, large);
+    return;
+  }
+  WriteEvent<3>(Word0(kind, pointer), site,
+                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, large);
 }
 inline void RecordFree(trace::SpoolEventKind kind, const void* pointer) {
-  WriteEvent<1>(kind, pointer);
+  WriteEvent<1>(Word0(kind, pointer));
 }
 inline void RecordUsable(const void* pointer, size_t answer) {
-  WriteEvent<2>(trace::kSpoolUsable, pointer, answer);
+  WriteEvent<2>(Word0(trace::kSpoolUsable, pointer), answer);
 }
 
 // A module may have left its addresses: look afresh at the next one.

@@ -16,22 +16,18 @@ class Lane;
 
 namespace reprise::interpose {
 
-// ThreadState::implied; kImpliedOver: another thread has come, and the chunk is still without
-// stamps.
-inline constexpr uint32_t kImplied = 1;
-inline constexpr uint32_t kImpliedOver = 2;
-
 struct alignas(64) ThreadState {
   // Recorder: the first line is what an event needs. Cursor and limit both null: no chunk yet.
   char* cursor;   // where the next event goes; may run past `limit`
   char* limit;    // end of the part of the chunk that is backed by memory
   uint64_t life;  // SpoolChunk::serial of the chunk; 0: no chunk
   trace::SpoolChunk* chunk;
-  uint64_t stamp;  // of this thread's latest event; of its chunk's first word while `implied`
+  uint64_t turn;          // its latest; 0: it needs another before its next event
+  char* turn_end;         // of the part of the chunk that may be written in that turn
   uint64_t module_begin;  // the module that its last call sites lay in
-  uint64_t module_bytes;
+  uint32_t module_bytes;
+  uint32_t alone;  // the process's only thread so far: its order is the order in memory
   uint32_t module_generation;
-  uint32_t implied;      // kImplied: the process's only thread so far, whose events need no stamps
   uint32_t starved;      // no room was found: events to lose before it is looked for again
   uint32_t has_written;  // has had a chunk before
 

@@ -9,7 +9,7 @@ namespace reprise::trace {
 ModuleMap::ModuleMap(Recording& recording, std::vector<LoadedModule> modules)
     : recording_(recording), loaded_(std::move(modules)) {
   std::stable_sort(loaded_.begin(), loaded_.end(),
-                   [](const auto& a, const auto& b) { return a.stamp < b.stamp; });
+                   [](const auto& a, const auto& b) { return a.turn < b.turn; });
   std::map<std::pair<std::string, std::string>, uint32_t> index;
   for (const LoadedModule& loaded : loaded_) {
     const auto [found, added] = index.emplace(std::pair(loaded.module.path, loaded.module.build_id),
@@ -40,8 +40,8 @@ uint32_t ModuleMap::Find(uint64_t address) const {
   return kNone;
 }
 
-uint32_t ModuleMap::Resolve(uint64_t site_word, uint64_t stamp) {
-  while (next_ < loaded_.size() && loaded_[next_].stamp <= stamp) {
+uint32_t ModuleMap::Resolve(uint64_t site_word, uint64_t turn) {
+  while (next_ < loaded_.size() && loaded_[next_].turn <= turn) {
     Activate(static_cast<uint32_t>(next_++));
   }
   const auto known = known_words_.find(site_word);

@@ -1,5 +1,5 @@
 // Resolves the code addresses of a spool, where a library may be unloaded and another one take its
-// addresses: a module record counts from its stamp on.
+// addresses: a module record counts from its turn on.
 #ifndef REPRISE_TRACE_MODULE_MAP_H_
 #define REPRISE_TRACE_MODULE_MAP_H_
 
@@ -18,7 +18,7 @@ namespace reprise::trace {
 struct LoadedModule {
   Module module;
   uint64_t begin = 0, end = 0;  // half-open range of its addresses
-  uint64_t stamp = 0;           // from when on
+  uint64_t turn = 0;           // from when on
 };
 
 // Adds modules (one per path and build id) and sites to `recording`, which must outlive it.
@@ -26,15 +26,15 @@ class ModuleMap {
  public:
   ModuleMap(Recording& recording, std::vector<LoadedModule> modules);
 
-  // The index of the site that a spool's site word names at `stamp`. Stamps must not decrease.
-  uint32_t Resolve(uint64_t site_word, uint64_t stamp);
+  // The index of the site that a spool's site word names at `turn`. Turns must not decrease.
+  uint32_t Resolve(uint64_t site_word, uint64_t turn);
 
  private:
   void Activate(uint32_t loaded);
   uint32_t Find(uint64_t address) const;  // index into loaded_, kNone
 
   Recording& recording_;
-  std::vector<LoadedModule> loaded_;     // by stamp
+  std::vector<LoadedModule> loaded_;     // by turn
   std::vector<uint32_t> module_index_;   // of each loaded_, into recording.modules
   size_t next_ = 0;                      // of loaded_: not active yet
   std::map<uint64_t, uint32_t> active_;  // by begin; disjoint

@@ -15,10 +15,12 @@
 // given back is known by its serial number: it counts no more when there is a copy with the same
 // number.
 //
-// Word 0: bits 0..3 kind, bits 4..19 stamp modulo 2^16, bits 20..63 address >> kSpoolAddressShift.
-// A stamp is the event's place in the global order; the reader takes the value nearest to the
-// thread's previous stamp (kThread and kEpoch events carry it in full, and one is written whenever
-// a thread's stamp moved by 2^14 or more since its previous event).
+// Word 0: bits 0..3 kind, bits 4..19 see there, bits 20..63 address >> kSpoolAddressShift.
+//
+// The global order is told by turns. A turn is a number that one thread took from a counter of the
+// process; its events since, up to its next turn, lie in the global order where that number does,
+// and among themselves in the order of memory. Nobody else has the same number. A thread takes a
+// new one when it begins a chunk, and otherwise by the rules in interpose/turns.h.
 #ifndef REPRISE_TRACE_SPOOL_FORMAT_H_
 #define REPRISE_TRACE_SPOOL_FORMAT_H_
 
@@ -27,7 +29,7 @@
 namespace reprise::trace {
 
 inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535052;  // "RPSPOOL1" in little-endian bytes
-inline constexpr uint32_t kSpoolVersion = 2;
+inline constexpr uint32_t kSpoolVersion = 3;
 inline constexpr uint32_t kSpoolByteOrder = 0x01020304;
 inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
@@ -47,24 +49,23 @@ enum SpoolEventKind : uint64_t {
   kSpoolAligned = 3,        // 3 words
   kSpoolReallocAlloc = 4,   // 3 words; follows its kSpoolReallocFree in the same thread
   kSpoolFree = 5,           // 1 word
-  kSpoolReallocFree = 6,    // 1 word: the old block, stamped before the call
+  kSpoolReallocFree = 6,    // 1 word: the old block, written before the call
   kSpoolReallocFailed = 7,  // 1 word: the old block lives on; revokes the kSpoolReallocFree
   kSpoolUsable = 8,         // 2 words: word 0, the answer of malloc_usable_size
-  kSpoolThread = 9,         // 4 words: word 0, thread id | parent id << 32, path, full stamp
-  kSpoolEpoch = 10,         // 2 words: word 0, full stamp
+  kSpoolThread = 9,         // 4 words: word 0, thread id | parent id << 32, path, turn
+  kSpoolTurn = 10,          // 2 words: word 0, turn: the thread's next events lie there
   // Bits 20..63 say how many words to pass over, this one included. Bit 4 set: nothing is there.
   // Clear: an event was being written there; lost when the same thread wrote others after it.
   kSpoolSkip = 11,
+  kSpoolSmallMalloc = 12,  // 2 words: word 0 with the size in bits 4..19, site word
 };
 
 inline constexpr uint64_t kSpoolWaste = 1 << 4;
 
-// Bit 20 of a kSpoolThread event: what follows it in its chunk has no stamps; the stamp of the word
-// N words behind it is its own plus N. So writes a process that never had a second thread.
-inline constexpr uint64_t kSpoolImplied = 1 << 20;
-
 // Site word: return address in bits 0..46, stack depth in 16-byte units modulo 2^17 in bits 47..63.
 inline constexpr int kSpoolSiteBits = 47;
+// Sizes below this fit in word 0.
+inline constexpr uint64_t kSpoolSmallSizes = 1 << 16;
 // Size word: bytes requested in bits 0..55, log2 of the alignment in bits 56..63 (0: the usual
 // one).
 inline constexpr int kSpoolSizeBits = 56;
@@ -77,7 +78,7 @@ struct SpoolModule {
   uint16_t build_id_bytes;
   uint64_t base;        // load address
   uint64_t begin, end;  // the half-open range of its addresses
-  uint64_t stamp;       // from when on: a later module may take the addresses of an earlier one
+  uint64_t turn;        // from when on: a later module may take the addresses of an earlier one
 };
 
 // SpoolModule::base of records that are no modules, with an empty range; their text takes the
@@ -104,8 +105,8 @@ struct SpoolHeader {
   uint32_t threads;            // atomic: thread ids given out; the main thread is 0
   char executable[1024];       // zero-terminated; cut when longer
 
-  // A line of its own: every event of a process with several threads writes it.
-  alignas(64) uint64_t next_stamp;  // atomic: the global order; the first stamp is 1
+  // A line of its own: threads look at it for every event.
+  alignas(64) uint64_t turns;  // atomic: the newest turn; the first is 1
 
   // Two rings of chunk numbers; each count only grows and is stored after what it counts. Written
   // by the process under its lock:

@@ -26,9 +26,14 @@ constexpr uint64_t kNoNumber = UINT64_MAX;
 struct OpenRealloc {
   uint32_t thread;
   uint64_t address;
-  uint64_t stamp;
+  uint64_t turn;
   uint64_t position;
 };
+
+// Whether one event of a thread comes before another: in a turn, the order is that of memory.
+bool Before(const OpenRealloc& a, const OpenRealloc& b) {
+  return std::pair(a.turn, a.position) < std::pair(b.turn, b.position);
+}
 
 // Zero words of a chunk still written to may become non-zero at any time; word 0 comes last.
 uint64_t LoadWord(const MappedFile& file, uint64_t position) {
@@ -134,8 +139,7 @@ class Indexer {
     uint64_t at = 0;
     bool in_segment = false;
     bool malformed = false;
-    SpoolClock clock;
-    uint64_t highest = 0;  // stamp of the segment
+    uint64_t turn = 0;
     uint64_t half_written = 0;
     std::vector<OpenRealloc> open;
   };
@@ -169,7 +173,7 @@ class Indexer {
   // Goes on to the first word that begins no event.
   void VisitRun(Walk& walk, uint64_t end, bool trusted) {
     SpoolEvent event;
-    for (; DecodeSpoolEvent(file_, walk.at, end, walk.clock, event, walk.malformed);
+    for (; DecodeSpoolEvent(file_, walk.at, end, walk.turn, event, walk.malformed);
          walk.at += event.bytes) {
       if (!trusted) {
         if (event.kind <= kSpoolReallocFailed) ++recording_.lost_events;
@@ -177,7 +181,7 @@ class Indexer {
       }
       if (event.kind == kSpoolThread) {
         CloseSegment(walk);
-        walk.clock = {event.stamp, event.flag ? walk.at : 0, event.stamp};
+        walk.turn = event.turn;
         const uint64_t at = walk.at;
         walk.at += event.bytes;
         OpenSegment(walk, ThreadIndex(event));
@@ -188,21 +192,16 @@ class Indexer {
         walk.malformed = true;
         return;
       }
-      const uint64_t base = walk.clock.stamp;
-      walk.clock.stamp = event.stamp;
+      walk.turn = event.turn;
       if (event.kind == kSpoolSkip) {
         if (!event.flag) ++walk.half_written;
         continue;
       }
-      if (event.kind == kSpoolEpoch) continue;
+      if (event.kind == kSpoolTurn) continue;
       // What was written half before another event was left by a jump out of its hook.
       recording_.lost_events += walk.half_written;
       walk.half_written = 0;
-      SpoolSegment& segment = index_.segments.back();
-      segment.first_stamp = std::min(segment.first_stamp, event.stamp);
-      if (event.stamp < walk.highest) index_.late.push_back({event.stamp, base, walk.at});
-      walk.highest = std::max(walk.highest, event.stamp);
-      FollowRealloc(event, segment.thread, walk.open);
+      FollowRealloc(event, index_.segments.back().thread, walk.open);
     }
   }
 
@@ -213,20 +212,13 @@ class Indexer {
   }
 
   void OpenSegment(Walk& walk, uint32_t thread) {
-    index_.segments.push_back({thread, walk.at, 0, walk.clock, UINT64_MAX, index_.late.size(), 0});
+    index_.segments.push_back({thread, walk.at, 0, walk.turn});
     walk.in_segment = true;
-    walk.highest = 0;
   }
 
   void CloseSegment(Walk& walk) {
     if (!walk.in_segment) return;
-    SpoolSegment& segment = index_.segments.back();
-    segment.end = walk.at;
-    segment.late_end = index_.late.size();
-    std::stable_sort(index_.late.begin() + static_cast<ptrdiff_t>(segment.late_begin),
-                     index_.late.end(),
-                     [](const auto& a, const auto& b) { return a.stamp < b.stamp; });
-    if (segment.first_stamp == UINT64_MAX) index_.segments.pop_back();
+    index_.segments.back().end = walk.at;
     open_.insert(open_.end(), walk.open.begin(), walk.open.end());
     walk.open.clear();
     walk.in_segment = false;
@@ -237,7 +229,7 @@ class Indexer {
     if (event.kind == kSpoolReallocFree) {
       // A realloc to size 0 that answers null is followed by nothing.
       if (open.size() >= kMaxOpenReallocs) open.erase(open.begin());
-      open.push_back({thread, event.address, event.stamp, event.position});
+      open.push_back({thread, event.address, event.turn, event.position});
     } else if (event.kind == kSpoolReallocAlloc) {
       if (!open.empty()) open.pop_back();
     } else if (event.kind == kSpoolReallocFailed) {
@@ -248,7 +240,7 @@ class Indexer {
           return;
         }
       }
-      failures_.push_back({thread, event.address, event.stamp, event.position});
+      failures_.push_back({thread, event.address, event.turn, event.position});
     }
   }
 
@@ -269,8 +261,7 @@ class Indexer {
       const OpenRealloc* best = nullptr;
       for (const OpenRealloc& candidate : open_) {
         if (candidate.thread == failure.thread && candidate.address == failure.address &&
-            candidate.stamp <= failure.stamp &&
-            (best == nullptr || candidate.stamp > best->stamp)) {
+            Before(candidate, failure) && (best == nullptr || Before(*best, candidate))) {
           best = &candidate;
         }
       }
@@ -292,7 +283,7 @@ class Indexer {
     recording_.threads = std::move(threads);
     for (SpoolSegment& segment : index_.segments) segment.thread = rank[segment.thread];
     std::stable_sort(index_.segments.begin(), index_.segments.end(),
-                     [](const auto& a, const auto& b) { return a.first_stamp < b.first_stamp; });
+                     [](const auto& a, const auto& b) { return a.turn < b.turn; });
   }
 
   const MappedFile& file_;
@@ -307,18 +298,18 @@ class Indexer {
 
 }  // namespace
 
-bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end,
-                      const SpoolClock& clock, SpoolEvent& event, bool& malformed) {
-  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 0, 0, 0, 0};
+bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t turn,
+                      SpoolEvent& event, bool& malformed) {
+  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 0, 0, 0};
   if (position + 8 > end) return false;
   const uint64_t word = LoadWord(file, position);
   if (word == 0) return false;
   event.kind = word & 15;
   event.bytes = kBytes[event.kind];
+  event.turn = turn;
   if (event.kind == kSpoolSkip) {
-    // Carries a length in place of an address, and no stamp.
+    // Carries a length in place of an address.
     event.bytes = (word >> 20) * 8;
-    event.stamp = clock.stamp;
     event.flag = (word & kSpoolWaste) != 0;
     malformed = event.bytes == 0 || event.bytes > end - position;
     return !malformed;
@@ -330,17 +321,12 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end,
   event.address = word >> 20;
   event.position = position;
   std::memcpy(event.words, file.bytes().data() + position + 8, event.bytes - 8);
-  if (clock.implied_at != 0) {
-    event.stamp = clock.implied_stamp + (position - clock.implied_at) / 8;
-  } else {
-    event.stamp = clock.stamp + static_cast<uint64_t>(int64_t{static_cast<int16_t>(
-                                    static_cast<uint16_t>((word >> 4) - clock.stamp))});
+  if (event.kind == kSpoolSmallMalloc) {
+    event.kind = kSpoolMalloc;
+    event.words[1] = (word >> 4) & (kSpoolSmallSizes - 1);
   }
-  if (event.kind == kSpoolThread) {
-    event.stamp = event.words[2];
-    event.flag = (word & kSpoolImplied) != 0;
-  }
-  if (event.kind == kSpoolEpoch) event.stamp = event.words[0];
+  if (event.kind == kSpoolThread) event.turn = event.words[2];
+  if (event.kind == kSpoolTurn) event.turn = event.words[0];
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <queue>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -68,7 +69,7 @@ std::vector<LoadedModule> ReadModules(const MappedFile& file, const SpoolHeader&
     module.module.base = record.base;
     module.begin = record.begin;
     module.end = record.end;
-    module.stamp = record.stamp;
+    module.turn = record.turn;
     modules.push_back(std::move(module));
     at += (record.bytes + 7) & ~uint64_t{7};
   }
@@ -93,63 +94,34 @@ Process DescribeProcess(const SpoolHeader& header, const std::vector<LoadedModul
   return process;
 }
 
-// Walks one segment in the order of its stamps.
+// Walks one segment.
 class Cursor {
  public:
-  Cursor(const MappedFile& file, const SpoolIndex& index, const SpoolSegment& segment)
-      : file_(&file),
-        segment_(&segment),
-        late_(index.late.data() + segment.late_begin),
-        late_end_(index.late.data() + segment.late_end),
-        at_(segment.begin),
-        clock_(segment.clock) {
+  Cursor(const MappedFile& file, const SpoolSegment& segment)
+      : file_(&file), segment_(&segment), at_(segment.begin) {
+    event_.turn = segment.turn;
     Advance();
   }
 
   uint32_t thread() const { return segment_->thread; }
-  bool done() const { return !has_event_; }
+  bool done() const { return done_; }
   const SpoolEvent& event() const { return event_; }
   void ReleasePages() const { file_->Release(segment_->begin, segment_->end - segment_->begin); }
 
   void Advance() {
-    if (!has_next_) FindNext();
-    if (late_ != late_end_ && (!has_next_ || late_->stamp < next_.stamp)) {
-      bool malformed = false;
-      has_event_ = DecodeSpoolEvent(*file_, late_->position, segment_->end, {late_->base_stamp},
-                                    event_, malformed);
-      ++late_;
-      return;
-    }
-    has_event_ = has_next_;
-    event_ = next_;
-    has_next_ = false;
+    bool malformed = false;
+    do {
+      done_ = !DecodeSpoolEvent(*file_, at_, segment_->end, event_.turn, event_, malformed);
+      at_ += event_.bytes;
+    } while (!done_ && (event_.kind == kSpoolTurn || event_.kind == kSpoolSkip));
   }
 
  private:
-  // The next event in the order of the slots that is not late.
-  void FindNext() {
-    bool malformed = false;
-    while (DecodeSpoolEvent(*file_, at_, segment_->end, clock_, next_, malformed)) {
-      at_ += next_.bytes;
-      clock_.stamp = next_.stamp;
-      if (next_.kind == kSpoolEpoch || next_.kind == kSpoolSkip) continue;
-      if (next_.stamp < highest_) continue;
-      highest_ = next_.stamp;
-      has_next_ = true;
-      return;
-    }
-  }
-
   const MappedFile* file_;
   const SpoolSegment* segment_;
-  const LateEvent* late_;
-  const LateEvent* late_end_;
   uint64_t at_;
-  SpoolClock clock_;
-  uint64_t highest_ = 0;
-  SpoolEvent next_, event_;
-  bool has_next_ = false;
-  bool has_event_ = false;
+  SpoolEvent event_;
+  bool done_ = false;
 };
 
 // Performs one event after another on the ledger.
@@ -196,7 +168,7 @@ class Interpreter {
   void Allocate(const SpoolEvent& event, uint32_t thread, AllocationKind kind) {
     Event block;
     block.thread = thread;
-    block.site = modules_.Resolve(event.words[0], event.stamp);
+    block.site = modules_.Resolve(event.words[0], event.turn);
     block.allocation_kind = kind;
     block.log2_alignment = static_cast<uint8_t>(event.words[1] >> kSpoolSizeBits);
     block.size = event.words[1] & ((uint64_t{1} << kSpoolSizeBits) - 1);
@@ -215,17 +187,20 @@ class Interpreter {
 };
 
 void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpreter) {
-  using Entry = std::pair<uint64_t, uint32_t>;  // stamp of the next event, index into `cursors`
+  // Turn of the next event, segment, index into `cursors`. Segments share a turn only where a hole
+  // parts them: then their own order is the true one.
+  using Entry = std::tuple<uint64_t, size_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   std::vector<Cursor> cursors;
   std::vector<uint32_t> unused;
   size_t next = 0;
   while (next < index.segments.size() || !queue.empty()) {
     while (next < index.segments.size() &&
-           (queue.empty() || index.segments[next].first_stamp <= queue.top().first)) {
-      Cursor cursor(file, index, index.segments[next++]);
+           (queue.empty() || index.segments[next].turn <= std::get<0>(queue.top()))) {
+      const size_t segment = next++;
+      const Cursor cursor(file, index.segments[segment]);
       if (cursor.done()) continue;
-      uint32_t place = static_cast<uint32_t>(cursors.size());
+      auto place = static_cast<uint32_t>(cursors.size());
       if (unused.empty()) {
         cursors.push_back(cursor);
       } else {
@@ -233,23 +208,23 @@ void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpr
         unused.pop_back();
         cursors[place] = cursor;
       }
-      queue.emplace(cursor.event().stamp, place);
+      queue.emplace(cursor.event().turn, segment, place);
     }
     if (queue.empty()) break;
-    const uint32_t place = queue.top().second;
+    const auto [turn, segment, place] = queue.top();
     queue.pop();
-    uint64_t limit = queue.empty() ? UINT64_MAX : queue.top().first;
-    if (next < index.segments.size()) limit = std::min(limit, index.segments[next].first_stamp);
+    uint64_t limit = queue.empty() ? UINT64_MAX : std::get<0>(queue.top());
+    if (next < index.segments.size()) limit = std::min(limit, index.segments[next].turn);
     Cursor& cursor = cursors[place];
     do {
       interpreter.Perform(cursor.event(), cursor.thread());
       cursor.Advance();
-    } while (!cursor.done() && cursor.event().stamp <= limit);
+    } while (!cursor.done() && cursor.event().turn <= limit);
     if (cursor.done()) {
       cursor.ReleasePages();
       unused.push_back(place);
     } else {
-      queue.emplace(cursor.event().stamp, place);
+      queue.emplace(cursor.event().turn, segment, place);
     }
   }
 }

@@ -150,7 +150,7 @@ def full_disk(bench):
         raise Skip("a small file system needs root")
     disk = bench.scratch / "disk"
     disk.mkdir()
-    mounted = bench.run("mount", "-t", "tmpfs", "-o", "size=1700k", "tmpfs", disk)
+    mounted = bench.run("mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", disk)
     if mounted.status != 0:
         raise Skip(f"mount: {mounted.stderr.decode().strip()}")
     try:

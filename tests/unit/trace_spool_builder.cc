@@ -13,8 +13,8 @@
 namespace reprise::trace {
 namespace {
 
-uint64_t Word0(uint64_t kind, uint64_t stamp, uint64_t address) {
-  return kind | (stamp & 0xffff) << 4 | (address >> kSpoolAddressShift) << 20;
+uint64_t Word0(uint64_t kind, uint64_t address) {
+  return kind | (address >> kSpoolAddressShift) << 20;
 }
 
 }  // namespace
@@ -39,40 +39,50 @@ void SpoolBuilder::Words(uint32_t chunk, const std::vector<uint64_t>& words) {
   At(chunk).events.append(reinterpret_cast<const char*>(words.data()), words.size() * 8);
 }
 
-void SpoolBuilder::Thread(uint32_t chunk, uint32_t id, uint32_t parent, uint64_t path,
-                          uint64_t stamp) {
-  Words(chunk, {Word0(kSpoolThread, stamp, 0), id | uint64_t{parent} << 32, path, stamp});
+void SpoolBuilder::Turn(uint32_t chunk, uint64_t turn) {
+  if (At(chunk).turn == turn) return;
+  At(chunk).turn = turn;
+  Words(chunk, {kSpoolTurn, turn});
 }
 
-void SpoolBuilder::Allocate(uint32_t chunk, uint64_t stamp, uint64_t address, uint64_t size,
+void SpoolBuilder::Thread(uint32_t chunk, uint32_t id, uint32_t parent, uint64_t path,
+                          uint64_t turn) {
+  At(chunk).turn = turn;
+  Words(chunk, {kSpoolThread, id | uint64_t{parent} << 32, path, turn});
+}
+
+void SpoolBuilder::Allocate(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t size,
                             SpoolEventKind kind, uint64_t site, int log2_alignment) {
-  Words(chunk, {Word0(kind, stamp, address), site,
+  Turn(chunk, turn);
+  if (kind == kSpoolSmallMalloc) {
+    Words(chunk, {Word0(kind, address) | size << 4, site});
+    return;
+  }
+  Words(chunk, {Word0(kind, address), site,
                 size | static_cast<uint64_t>(log2_alignment) << kSpoolSizeBits});
 }
 
-void SpoolBuilder::Free(uint32_t chunk, uint64_t stamp, uint64_t address, SpoolEventKind kind) {
-  Words(chunk, {Word0(kind, stamp, address)});
+void SpoolBuilder::Free(uint32_t chunk, uint64_t turn, uint64_t address, SpoolEventKind kind) {
+  Turn(chunk, turn);
+  Words(chunk, {Word0(kind, address)});
 }
 
-void SpoolBuilder::Usable(uint32_t chunk, uint64_t stamp, uint64_t address, uint64_t answer) {
-  Words(chunk, {Word0(kSpoolUsable, stamp, address), answer});
-}
-
-void SpoolBuilder::Epoch(uint32_t chunk, uint64_t stamp) {
-  Words(chunk, {Word0(kSpoolEpoch, stamp, 0), stamp});
+void SpoolBuilder::Usable(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t answer) {
+  Turn(chunk, turn);
+  Words(chunk, {Word0(kSpoolUsable, address), answer});
 }
 
 void SpoolBuilder::Seal(uint32_t chunk) { At(chunk).sealed = true; }
 
 void SpoolBuilder::Module(const std::string& path, const std::string& build_id, uint64_t begin,
-                          uint64_t end, uint64_t stamp) {
+                          uint64_t end, uint64_t turn) {
   SpoolModule record{};
   record.path_bytes = static_cast<uint16_t>(path.size());
   record.build_id_bytes = static_cast<uint16_t>(build_id.size());
   record.base = begin;
   record.begin = begin;
   record.end = end;
-  record.stamp = stamp;
+  record.turn = turn;
   record.bytes =
       static_cast<uint32_t>((sizeof(record) + path.size() + build_id.size() + 7) / 8 * 8);
   std::string bytes(reinterpret_cast<const char*>(&record), sizeof(record));

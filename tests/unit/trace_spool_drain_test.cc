@@ -20,8 +20,8 @@ class SpoolDrainTest : public testing::Test {
  protected:
   void SetUp() override {
     path_ = TestPath("a.spool");
-    spool_.Thread(0, 0, 0, 1, 0);
-    for (uint64_t i = 0; i < 10; ++i) spool_.Allocate(0, 1 + i, kBlock * (1 + i), 10);
+    spool_.Thread(0, 0, 0, 1, 1);
+    for (uint64_t i = 0; i < 10; ++i) spool_.Allocate(0, 1, kBlock * (1 + i), 10);
     spool_.header.copies_offset = kSpoolChunksOffset + 100 * kSpoolChunkBytes;
     spool_.header.sealed_count = 1;
     spool_.header.sealed[0] = 0;
@@ -56,14 +56,14 @@ class SpoolDrainTest : public testing::Test {
   }
 
   // The process takes chunk 0 again and writes one allocation.
-  void WriteAnew(uint64_t stamp) const {
+  void WriteAnew(uint64_t turn) const {
     SpoolBuilder fresh;
-    fresh.Thread(0, 0, 0, 1, stamp);
-    fresh.Allocate(0, stamp, kBlock * stamp, 30);
+    fresh.Thread(0, 0, 0, 1, turn);
+    fresh.Allocate(0, turn, kBlock * turn, 30);
     std::string bytes = fresh.Bytes().substr(kSpoolChunksOffset);
     SpoolChunk chunk;
     std::memcpy(&chunk, bytes.data(), sizeof(chunk));
-    chunk.serial = stamp;
+    chunk.serial = turn;
     std::memcpy(bytes.data(), &chunk, sizeof(chunk));
     bytes.resize(kSpoolChunkBytes);
     Patch(kSpoolChunksOffset, bytes.data(), bytes.size());

@@ -28,18 +28,18 @@ SpoolBuilder VectorSpool() {
   SpoolBuilder spool;
   spool.header.pid = 4711;
   spool.header.start_time = 1000;
-  spool.header.next_stamp = 8;
+  spool.header.turns = 5;
   spool.header.threads = 2;
   spool.Module("/bin/example", "\xab\xcd", 0x555555554000, 0x555555560000, 1);
-  spool.Thread(0, 0, 0, 1, 0);
-  spool.Allocate(0, 1, 0x555555600010, 100, kSpoolMalloc, SiteWord(0x555555555234, 3));
-  spool.Thread(1, 1, 0, 0x1122334455667788, 0);
+  spool.Thread(0, 0, 0, 1, 1);
+  spool.Allocate(0, 1, 0x555555600010, 100, kSpoolSmallMalloc, SiteWord(0x555555555234, 3));
+  spool.Thread(1, 1, 0, 0x1122334455667788, 2);
   spool.Allocate(1, 2, 0x555555600100, 40, kSpoolCalloc, SiteWord(0x555555555300, 9));
   spool.Free(0, 3, 0x555555600010, kSpoolReallocFree);
   spool.Free(1, 4, 0x555555600100);
   spool.Allocate(0, 5, 0x555555600200, 200, kSpoolReallocAlloc, SiteWord(0x555555555280, 3));
-  spool.Usable(0, 6, 0x555555600200, 216);
-  spool.Free(0, 7, 0x555555700000);
+  spool.Usable(0, 5, 0x555555600200, 216);
+  spool.Free(0, 5, 0x555555700000);
   spool.Seal(0);
   return spool;
 }

@@ -1,0 +1,62 @@
+// Where an event lies in the global order (trace/spool_format.h), mostly without an atomic
+// operation, which would cost more than all else that is done for an event.
+//
+// A thread may stay in its turn when nobody took another since: whatever touched the block before
+// did so in an older one. Otherwise it may stay when the block's slot says that the block was last
+// touched in a turn that is not newer than its own. A slot names one block; where it names another,
+// nothing is known, and the thread takes a new turn. Plain loads and stores are enough: whoever
+// touches a block next has synchronised with the one before, by the allocator or by the program, so
+// it sees that one's store, or that of another block, or the newer number of turns.
+//
+// So the events of a block stand in their true order, whatever threads they come from. Between
+// blocks the order may be wrong by what fits into a turn, kTurnBytes of events for each of
+// kMostBehind turns. That would shift the load by little but for large blocks; those always take
+// the newest turn.
+#ifndef REPRISE_INTERPOSE_TURNS_H_
+#define REPRISE_INTERPOSE_TURNS_H_
+
+#include <stdint.h>
+
+#include "interpose/thread_state.h"
+
+namespace reprise::interpose {
+
+inline constexpr uint64_t kTurnBytes = 1024;  // of events, about 64
+inline constexpr uint64_t kMostBehind = 4;    // turns
+inline constexpr uint64_t kLargeBlock = 4096;
+
+// A slot: the block's address as in word 0 of an event, whether it is large, the turn's low bits.
+inline constexpr uint64_t kSlotAddress = ~uint64_t{0} << 20;
+inline constexpr uint64_t kSlotLarge = 1 << 19;
+inline constexpr uint64_t kSlotTurn = kSlotLarge - 1;
+inline constexpr uint64_t kTurnSlots = 1 << 16;
+
+// Room that is never touched while the process has one thread.
+extern uint64_t turn_slots[kTurnSlots];
+
+// Blocks that lie together have slots that lie together, and heaps with the same low bits of their
+// addresses have different ones.
+inline uint64_t* TurnSlot(uint64_t word0) {
+  const uint64_t page = word0 >> 36;
+  return &turn_slots[((word0 >> 21) + (page * 0x9e3779b1) * 8) % kTurnSlots];
+}
+
+// Whether an event of the block that `word0` names may be written in the thread's turn.
+inline bool MayStay(uint64_t turn, uint64_t newest, uint64_t word0, bool large) {
+  if (__builtin_expect(self.cursor >= self.turn_end, 0)) return false;
+  if (turn == newest) return true;
+  if (large || newest - turn >= kMostBehind) return false;
+  const uint64_t seen = __atomic_load_n(TurnSlot(word0), __ATOMIC_RELAXED);
+  if (((seen ^ word0) & kSlotAddress) != 0 || (seen & kSlotLarge) != 0) return false;
+  return ((turn - seen) & kSlotTurn) <= kSlotTurn / 2;
+}
+
+inline void NoteTurn(uint64_t turn, uint64_t word0, bool large) {
+  __atomic_store_n(TurnSlot(word0),
+                   (word0 & kSlotAddress) | (large ? kSlotLarge : 0) | (turn & kSlotTurn),
+                   __ATOMIC_RELAXED);
+}
+
+}  // namespace reprise::interpose
+
+#endif  // REPRISE_INTERPOSE_TURNS_H_
