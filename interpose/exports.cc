@@ -21,31 +21,35 @@
 
 #define REPRISE_EXPORT extern "C" __attribute__((visibility("default"), noinline))
 #define REPRISE_EXPORT_CXX __attribute__((visibility("default"), noinline))
-#define SITE ::reprise::interpose::SiteWord(__builtin_return_address(0), __builtin_frame_address(0))
+#define CALLER                                               \
+  ::reprise::interpose::Caller {                             \
+    reinterpret_cast<uint64_t>(__builtin_return_address(0)), \
+        reinterpret_cast<uint64_t>(__builtin_dwarf_cfa())    \
+  }
 
 using namespace reprise::interpose;  // NOLINT(google-build-using-namespace): forwards only
 
-REPRISE_EXPORT void* malloc(size_t size) { return HookMalloc(size, SITE); }
-REPRISE_EXPORT void* calloc(size_t count, size_t size) { return HookCalloc(count, size, SITE); }
+REPRISE_EXPORT void* malloc(size_t size) { return HookMalloc(size, CALLER); }
+REPRISE_EXPORT void* calloc(size_t count, size_t size) { return HookCalloc(count, size, CALLER); }
 REPRISE_EXPORT void* realloc(void* pointer, size_t size) {
-  return HookRealloc(pointer, size, SITE);
+  return HookRealloc(pointer, size, CALLER);
 }
 REPRISE_EXPORT void* reallocarray(void* pointer, size_t count, size_t size) {
-  return HookReallocArray(pointer, count, size, SITE);
+  return HookReallocArray(pointer, count, size, CALLER);
 }
 REPRISE_EXPORT void* memalign(size_t alignment, size_t size) {
-  return HookMemalign(alignment, size, SITE);
+  return HookMemalign(alignment, size, CALLER);
 }
 REPRISE_EXPORT void* aligned_alloc(size_t alignment, size_t size) {
-  return HookAlignedAlloc(alignment, size, SITE);
+  return HookAlignedAlloc(alignment, size, CALLER);
 }
 REPRISE_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) {
-  return HookPosixMemalign(out, alignment, size, SITE);
+  return HookPosixMemalign(out, alignment, size, CALLER);
 }
-REPRISE_EXPORT void* valloc(size_t size) { return HookValloc(size, SITE); }
-REPRISE_EXPORT void* pvalloc(size_t size) { return HookPvalloc(size, SITE); }
-REPRISE_EXPORT void free(void* pointer) { HookFree(pointer, SITE); }
-REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer, SITE); }
+REPRISE_EXPORT void* valloc(size_t size) { return HookValloc(size, CALLER); }
+REPRISE_EXPORT void* pvalloc(size_t size) { return HookPvalloc(size, CALLER); }
+REPRISE_EXPORT void free(void* pointer) { HookFree(pointer, CALLER); }
+REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer, CALLER); }
 REPRISE_EXPORT size_t malloc_usable_size(void* pointer) { return HookUsableSize(pointer); }
 
 REPRISE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
@@ -160,19 +164,19 @@ REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
 // would get mimalloc's, and pass it blocks that are not mimalloc's.
 REPRISE_EXPORT size_t malloc_size(void* pointer) { return HookUsableSize(pointer); }
 REPRISE_EXPORT size_t malloc_good_size(size_t size) { return (size + 15) & ~size_t{15}; }
-REPRISE_EXPORT void vfree(void* pointer) { HookFree(pointer, SITE); }
+REPRISE_EXPORT void vfree(void* pointer) { HookFree(pointer, CALLER); }
 REPRISE_EXPORT void* _aligned_malloc(size_t size, size_t alignment) {
-  return HookMemalign(alignment, size, SITE);
+  return HookMemalign(alignment, size, CALLER);
 }
 REPRISE_EXPORT void* reallocf(void* pointer, size_t size) {
-  void* fresh = HookRealloc(pointer, size, SITE);
-  if (fresh == nullptr && size != 0) HookFree(pointer, SITE);
+  void* fresh = HookRealloc(pointer, size, CALLER);
+  if (fresh == nullptr && size != 0) HookFree(pointer, CALLER);
   return fresh;
 }
 REPRISE_EXPORT int reallocarr(void* pointer, size_t count, size_t size) {
   void* before;
   memcpy(&before, pointer, sizeof(before));
-  void* fresh = HookReallocArray(before, count, size, SITE);
+  void* fresh = HookReallocArray(before, count, size, CALLER);
   if (fresh == nullptr && count != 0 && size != 0) return errno;
   memcpy(pointer, &fresh, sizeof(fresh));
   return 0;
@@ -184,7 +188,7 @@ enum class align_val_t : size_t;
 }  // namespace std
 
 #define NEW(size, alignment, may_throw) \
-  HookNew(size, static_cast<size_t>(alignment), may_throw, SITE)
+  HookNew(size, static_cast<size_t>(alignment), may_throw, CALLER)
 
 REPRISE_EXPORT_CXX void* operator new(size_t size) { return NEW(size, 0, true); }
 REPRISE_EXPORT_CXX void* operator new[](size_t size) { return NEW(size, 0, true); }
@@ -210,9 +214,9 @@ REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment,
 }
 
 // Each form of operator delete, for objects and for arrays.
-#define DELETE(...)                                                                          \
-  REPRISE_EXPORT_CXX void operator delete(__VA_ARGS__) noexcept { HookFree(pointer, SITE); } \
-  REPRISE_EXPORT_CXX void operator delete[](__VA_ARGS__) noexcept { HookFree(pointer, SITE); }
+#define DELETE(...)                                                                            \
+  REPRISE_EXPORT_CXX void operator delete(__VA_ARGS__) noexcept { HookFree(pointer, CALLER); } \
+  REPRISE_EXPORT_CXX void operator delete[](__VA_ARGS__) noexcept { HookFree(pointer, CALLER); }
 DELETE(void* pointer)
 DELETE(void* pointer, size_t)
 DELETE(void* pointer, const std::nothrow_t&)

@@ -57,7 +57,7 @@ size_t LegalAlignment(size_t alignment) {
 }
 
 template <typename Passed>
-void* Aligned(size_t alignment, size_t size, uint64_t site, Passed passed) {
+void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting) return StartingAllocate(size, LegalAlignment(alignment));
   void* pointer;
@@ -66,37 +66,41 @@ void* Aligned(size_t alignment, size_t size, uint64_t site, Passed passed) {
       errno = EINVAL;
       return nullptr;
     }
-    pointer = ReplayAllocate(size, LegalAlignment(alignment), site);
+    pointer = ReplayAllocate(size, LegalAlignment(alignment), SiteWord(caller));
   } else {
     pointer = passed();
   }
   if (Records(mode) && pointer != nullptr) {
-    RecordAllocation(trace::kSpoolAligned, pointer, size, site, Log2(LegalAlignment(alignment)));
+    RecordAllocation(trace::kSpoolAligned, pointer, size, SiteWord(caller),
+                     Log2(LegalAlignment(alignment)));
+  }
+  return pointer;
+}
+
+// For malloc and for operator new, neither of which should pay for another call.
+__attribute__((always_inline)) inline void* Malloc(size_t size, Caller caller) {
+  const Mode mode = CurrentMode();
+  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayMalloc(size, SiteWord(caller));
+  if (__builtin_expect(mode == Mode::kRecord, 1)) {
+    void* pointer = real.malloc(size);
+    if (__builtin_expect(pointer != nullptr, 1)) {
+      RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
+    }
+    return pointer;
+  }
+  if (mode == Mode::kStarting) return StartingAllocate(size);
+  void* pointer = Serves(mode) ? ReplayMalloc(size, SiteWord(caller)) : real.malloc(size);
+  if (Records(mode) && pointer != nullptr) {
+    RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
   }
   return pointer;
 }
 
 }  // namespace
 
-void* HookMalloc(size_t size, uint64_t site) {
-  const Mode mode = CurrentMode();
-  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayMalloc(size, site);
-  if (__builtin_expect(mode == Mode::kRecord, 1)) {
-    void* pointer = real.malloc(size);
-    if (__builtin_expect(pointer != nullptr, 1)) {
-      RecordAllocation(trace::kSpoolMalloc, pointer, size, site);
-    }
-    return pointer;
-  }
-  if (mode == Mode::kStarting) return StartingAllocate(size);
-  void* pointer = Serves(mode) ? ReplayMalloc(size, site) : real.malloc(size);
-  if (Records(mode) && pointer != nullptr) {
-    RecordAllocation(trace::kSpoolMalloc, pointer, size, site);
-  }
-  return pointer;
-}
+void* HookMalloc(size_t size, Caller caller) { return Malloc(size, caller); }
 
-void* HookCalloc(size_t count, size_t size, uint64_t site) {
+void* HookCalloc(size_t count, size_t size, Caller caller) {
   const Mode mode = CurrentMode();
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -104,19 +108,19 @@ void* HookCalloc(size_t count, size_t size, uint64_t site) {
     return nullptr;
   }
   if (mode == Mode::kStarting) return StartingAllocate(bytes);
-  void* pointer = Serves(mode) ? ReplayCalloc(bytes, site) : real.calloc(count, size);
+  void* pointer = Serves(mode) ? ReplayCalloc(bytes, SiteWord(caller)) : real.calloc(count, size);
   if (Records(mode) && pointer != nullptr) {
-    RecordAllocation(trace::kSpoolCalloc, pointer, bytes, site);
+    RecordAllocation(trace::kSpoolCalloc, pointer, bytes, SiteWord(caller));
   }
   return pointer;
 }
 
-void* HookRealloc(void* pointer, size_t size, uint64_t site) {
+void* HookRealloc(void* pointer, size_t size, Caller caller) {
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting || __builtin_expect(IsSide(pointer), 0)) {
     if (pointer == nullptr) return StartingAllocate(size);
     // A side block is not in the recording, so its successor enters as a plain allocation.
-    void* fresh = mode == Mode::kStarting ? StartingAllocate(size) : HookMalloc(size, site);
+    void* fresh = mode == Mode::kStarting ? StartingAllocate(size) : HookMalloc(size, caller);
     if (fresh != nullptr) {
       const size_t before = SideUsable(pointer);
       memcpy(fresh, pointer, before < size ? before : size);
@@ -124,40 +128,41 @@ void* HookRealloc(void* pointer, size_t size, uint64_t site) {
     }
     return fresh;
   }
-  if (pointer == nullptr) return HookMalloc(size, site);
+  if (pointer == nullptr) return HookMalloc(size, caller);
   if (Records(mode)) RecordFree(trace::kSpoolReallocFree, pointer);
-  void* fresh = Serves(mode) ? ReplayRealloc(pointer, size, site) : real.realloc(pointer, size);
+  void* fresh =
+      Serves(mode) ? ReplayRealloc(pointer, size, SiteWord(caller)) : real.realloc(pointer, size);
   if (!Records(mode)) return fresh;
   if (fresh != nullptr) {
-    RecordAllocation(trace::kSpoolReallocAlloc, fresh, size, site);
+    RecordAllocation(trace::kSpoolReallocAlloc, fresh, size, SiteWord(caller));
   } else if (size != 0) {
     RecordFree(trace::kSpoolReallocFailed, pointer);
   }
   return fresh;
 }
 
-void* HookReallocArray(void* pointer, size_t count, size_t size, uint64_t site) {
+void* HookReallocArray(void* pointer, size_t count, size_t size, Caller caller) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) {
     errno = ENOMEM;
     return nullptr;
   }
-  return HookRealloc(pointer, bytes, site);
+  return HookRealloc(pointer, bytes, caller);
 }
 
-void* HookMemalign(size_t alignment, size_t size, uint64_t site) {
-  return Aligned(alignment, size, site, [=] { return real.memalign(alignment, size); });
+void* HookMemalign(size_t alignment, size_t size, Caller caller) {
+  return Aligned(alignment, size, caller, [=] { return real.memalign(alignment, size); });
 }
 
-void* HookAlignedAlloc(size_t alignment, size_t size, uint64_t site) {
-  return Aligned(alignment, size, site, [=] { return real.aligned_alloc(alignment, size); });
+void* HookAlignedAlloc(size_t alignment, size_t size, Caller caller) {
+  return Aligned(alignment, size, caller, [=] { return real.aligned_alloc(alignment, size); });
 }
 
-int HookPosixMemalign(void** out, size_t alignment, size_t size, uint64_t site) {
+int HookPosixMemalign(void** out, size_t alignment, size_t size, Caller caller) {
   if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int before = errno;
   int result = ENOMEM;
-  void* pointer = Aligned(alignment, size, site, [&] {
+  void* pointer = Aligned(alignment, size, caller, [&] {
     void* passed = nullptr;
     result = real.posix_memalign(&passed, alignment, size);
     return result == 0 ? passed : nullptr;
@@ -168,22 +173,22 @@ int HookPosixMemalign(void** out, size_t alignment, size_t size, uint64_t site) 
   return 0;
 }
 
-void* HookValloc(size_t size, uint64_t site) {
-  return Aligned(kPage, size, site, [=] { return real.valloc(size); });
+void* HookValloc(size_t size, Caller caller) {
+  return Aligned(kPage, size, caller, [=] { return real.valloc(size); });
 }
 
-void* HookPvalloc(size_t size, uint64_t site) {
+void* HookPvalloc(size_t size, Caller caller) {
   const size_t rounded = (size + kPage - 1) & ~(kPage - 1);
   if (rounded < size) {
     errno = ENOMEM;
     return nullptr;
   }
-  return Aligned(kPage, rounded, site, [=] { return real.pvalloc(size); });
+  return Aligned(kPage, rounded, caller, [=] { return real.pvalloc(size); });
 }
 
-void HookFree(void* pointer, uint64_t site) {
+void HookFree(void* pointer, Caller caller) {
   const Mode mode = CurrentMode();
-  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayFree(pointer, site);
+  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayFree(pointer, SiteWord(caller));
   if (pointer == nullptr) return;
   if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
   if (__builtin_expect(mode == Mode::kRecord, 1)) {
@@ -193,7 +198,7 @@ void HookFree(void* pointer, uint64_t site) {
   if (mode == Mode::kStarting) return;  // nothing but the side heap has given out blocks yet
   if (Records(mode)) RecordFree(trace::kSpoolFree, pointer);
   if (Serves(mode)) {
-    ReplayFree(pointer, site);
+    ReplayFree(pointer, SiteWord(caller));
   } else {
     real.free(pointer);
   }
@@ -214,8 +219,17 @@ namespace {
 // The C++ runtime belongs to the program: its parts are looked up when they are needed.
 using NewHandler = void (*)();
 
+// False: there is none.
+__attribute__((noinline, cold)) bool CallNewHandler() {
+  auto* get_handler =
+      reinterpret_cast<NewHandler (*)()>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
+  const NewHandler handler = get_handler != nullptr ? get_handler() : nullptr;
+  if (handler != nullptr) handler();
+  return handler != nullptr;
+}
+
 // Throws std::bad_alloc by the runtime's own function; returns when there is no C++ runtime.
-void ThrowBadAlloc() {
+__attribute__((noinline, cold)) void ThrowBadAlloc() {
   if (auto* thrower =
           reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"))) {
     thrower();
@@ -224,19 +238,15 @@ void ThrowBadAlloc() {
 
 }  // namespace
 
-void* HookNew(size_t size, size_t alignment, bool may_throw, uint64_t site) {
+void* HookNew(size_t size, size_t alignment, bool may_throw, Caller caller) {
   if (size == 0) size = 1;
   for (;;) {
-    void* pointer = alignment <= 16 ? HookMalloc(size, site) : HookMemalign(alignment, size, site);
+    void* pointer = alignment <= 16 ? Malloc(size, caller) : HookMemalign(alignment, size, caller);
     if (__builtin_expect(pointer != nullptr, 1)) return pointer;
-    auto* get_handler =
-        reinterpret_cast<NewHandler (*)()>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
-    const NewHandler handler = get_handler != nullptr ? get_handler() : nullptr;
-    if (handler == nullptr) {
+    if (!CallNewHandler()) {
       if (may_throw) ThrowBadAlloc();
       return nullptr;
     }
-    handler();
   }
 }
 

@@ -68,7 +68,7 @@ inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 
 template <int Words>
 void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, bool large);
 template <int Words>
-void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, bool large, const Room& before,
+void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, bool large, Room before,
                     char* at);
 void LearnModule(uint64_t address);
 
@@ -97,7 +97,8 @@ inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, b
 // Makes sure that the module of a call site is in the spool before the event that names it.
 inline void NoteModule(uint64_t site) {
   const uint64_t address = site & ((uint64_t{1} << trace::kSpoolSiteBits) - 1);
-  if (__builtin_expect(address - self.module_begin >= self.module_bytes, 0) ||
+  const uint64_t page = address >> 12;
+  if (__builtin_expect(self.known_pages[page % 64] != page, 0) ||
       __builtin_expect(self.module_generation != module_generation, 0)) {
     LearnModule(address);
   }

@@ -353,32 +353,34 @@ void WriteText(uint64_t kind, const char* path) {
 uint32_t module_generation = 1;
 uint64_t turn_slots[kTurnSlots];
 
+// Whether the spool knows the module that holds `address`. The thread's next event comes after it.
+bool KnowsModule(uint64_t address, uint32_t count) {
+  for (uint32_t i = count; i-- > 0;) {
+    if (address - spool.module_begin[i] >= spool.module_end[i] - spool.module_begin[i]) continue;
+    if (self.turn <= spool.module_turn[i]) NewTurn();
+    return true;
+  }
+  return false;
+}
+
 __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const uint32_t count = __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE);
-    for (uint32_t i = count; i-- > 0;) {
-      if (address - spool.module_begin[i] < spool.module_end[i] - spool.module_begin[i]) {
-        self.module_begin = spool.module_begin[i];
-        const uint64_t bytes = spool.module_end[i] - spool.module_begin[i];
-        self.module_bytes = bytes <= UINT32_MAX ? static_cast<uint32_t>(bytes) : UINT32_MAX;
-        self.module_generation = generation;
-        // A module counts from its turn on.
-        if (self.turn <= spool.module_turn[i]) NewTurn();
-        return;
-      }
-    }
-    if (attempt == 0) {
+  if (self.module_generation != generation) {
+    memset(self.known_pages, 0, sizeof(self.known_pages));
+    self.module_generation = generation;
+  }
+  const uint32_t count = __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE);
+  if (!KnowsModule(address, count)) {
+    {
       const SignalBlock block;
       spool.lock.Lock();
       if (spool.modules == count) WriteModule(address);
       spool.lock.Unlock();
     }
+    // Generated code lies outside every module.
+    KnowsModule(address, __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE));
   }
-  // Outside every module (generated code): remember the page, so that the next call is cheap.
-  self.module_begin = address & ~uint64_t{4095};
-  self.module_bytes = 4096;
-  self.module_generation = generation;
+  self.known_pages[(address >> 12) % 64] = address >> 12;
 }
 
 template <int Words>
@@ -419,20 +421,20 @@ __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint6
 
 template <int Words>
 __attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2,
-                                                    bool large, const Room& before, char* at) {
+                                                    bool large, Room before, char* at) {
   if (FindRoom(before, at, Words * 8)) WriteEvent<Words>(word0, word1, word2, large);
 }
 
 template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, bool);
 template void WriteInTurn<2>(uint64_t, uint64_t, uint64_t, bool);
 template void WriteInTurn<3>(uint64_t, uint64_t, uint64_t, bool);
-template void WriteElsewhere<1>(uint64_t, uint64_t, uint64_t, bool, const Room&, char*);
-template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, bool, const Room&, char*);
-template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, bool, const Room&, char*);
+template void WriteElsewhere<1>(uint64_t, uint64_t, uint64_t, bool, Room, char*);
+template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, bool, Room, char*);
+template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, bool, Room, char*);
 
 void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
-  self.module_bytes = 0;
+  memset(self.known_pages, 0, sizeof(self.known_pages));
   self.alone = 0;
   self.has_written = 0;
   self.cursor = self.limit = nullptr;

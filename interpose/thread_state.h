@@ -22,10 +22,8 @@ struct alignas(64) ThreadState {
   char* limit;    // end of the part of the chunk that is backed by memory
   uint64_t life;  // SpoolChunk::serial of the chunk; 0: no chunk
   trace::SpoolChunk* chunk;
-  uint64_t turn;          // its latest; 0: it needs another before its next event
-  char* turn_end;         // of the part of the chunk that may be written in that turn
-  uint64_t module_begin;  // the module that its last call sites lay in
-  uint32_t module_bytes;
+  uint64_t turn;   // its latest; 0: it needs another before its next event
+  char* turn_end;  // of the part of the chunk that may be written in that turn
   uint32_t alone;  // the process's only thread so far: its order is the order in memory
   uint32_t module_generation;
   uint32_t starved;      // no room was found: events to lose before it is looked for again
@@ -47,17 +45,25 @@ struct alignas(64) ThreadState {
   uint8_t ended;         // the thread's exit hook has run; only destructors of others may follow
   uint8_t leaving;       // replay: destructors of thread-local objects have run, of keys follow
   uint8_t exit_rounds;   // how often the exit hook has stood back behind other destructors
+
+  // Recorder: pages of code whose modules the spool knows, each at its number modulo this.
+  uint64_t known_pages[64];
 };
 
 extern __thread ThreadState self;
 
-// The call site of a hook, as the spool's site word: return address and stack depth.
-inline uint64_t SiteWord(const void* return_address, const void* frame) {
+// Who called a hook.
+struct Caller {
+  uint64_t return_address;
+  uint64_t frame;  // where the caller's frame ends
+};
+
+// The call site as the spool's site word: return address and stack depth.
+inline uint64_t SiteWord(Caller caller) {
   constexpr int kSiteBits = 47;
-  const uint64_t below = self.stack_base - reinterpret_cast<uint64_t>(frame);
+  const uint64_t below = self.stack_base - caller.frame;
   const uint64_t depth = below < self.stack_bytes ? below >> 4 : 0;
-  return (reinterpret_cast<uint64_t>(return_address) & ((uint64_t{1} << kSiteBits) - 1)) |
-         depth << kSiteBits;
+  return (caller.return_address & ((uint64_t{1} << kSiteBits) - 1)) | depth << kSiteBits;
 }
 
 }  // namespace reprise::interpose

@@ -36,7 +36,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kSite = 0x1234;  // outside every module
+constexpr Caller kSite = {0x1234, 0};  // outside every module, of no known depth
 
 // One session for the whole test process: an image starts once.
 class RecorderTest : public testing::Test {
@@ -117,15 +117,16 @@ class Draining {
 TEST_F(RecorderTest, EveryKindOfCallIsThere) {
   const trace::Recording before = Read();
   void* plain = HookMalloc(100, kSite);
-  void* zeroed = HookCalloc(3, 7, kSite + 1);
-  void* aligned = HookAlignedAlloc(256, 512, kSite + 2);
+  void* zeroed = HookCalloc(3, 7, Caller{kSite.return_address + 1, 0});
+  void* aligned = HookAlignedAlloc(256, 512, Caller{kSite.return_address + 2, 0});
   const size_t usable = HookUsableSize(plain);
-  void* grown = HookRealloc(plain, 5000, kSite + 3);
-  void* empty = HookMalloc(0, kSite + 4);
-  void* refused = HookMalloc(SIZE_MAX / 2 + 1, kSite + 5);
+  void* grown = HookRealloc(plain, 5000, Caller{kSite.return_address + 3, 0});
+  void* empty = HookMalloc(0, Caller{kSite.return_address + 4, 0});
+  void* refused = HookMalloc(SIZE_MAX / 2 + 1, Caller{kSite.return_address + 5, 0});
   EXPECT_EQ(refused, nullptr);
   EXPECT_EQ(errno, ENOMEM);
-  void* kept = HookRealloc(grown, SIZE_MAX / 2 + 1, kSite + 6);  // fails: the block lives on
+  void* kept = HookRealloc(grown, SIZE_MAX / 2 + 1,
+                           Caller{kSite.return_address + 6, 0});  // fails: the block lives on
   EXPECT_EQ(kept, nullptr);
   HookFree(zeroed, kSite);
   HookFree(nullptr, kSite);
@@ -155,7 +156,7 @@ TEST_F(RecorderTest, CallSitesNameTheirModule) {
   // An address inside this program.
   const uint64_t here = reinterpret_cast<uint64_t>(&RecordUsable) & ((uint64_t{1} << 47) - 1);
   const uint64_t depth = 33;
-  HookFree(HookMalloc(64, here | depth << 47), kSite);
+  HookFree(HookMalloc(64, {here, self.stack_base - depth * 16}), kSite);
   const trace::Recording recording = Read();
   const trace::Site& site = recording.sites[recording.allocations.back().site];
   ASSERT_NE(site.module, trace::kNone);
