@@ -90,8 +90,8 @@ struct Totals {
     arena_bytes += other.arena_bytes;
     table_bytes += other.table_bytes;
     peak_rss = std::max(peak_rss, other.peak_rss);
-    address_hash = replay::MixAddress(address_hash, other.address_hash);
-    fallback_hash = replay::MixAddress(fallback_hash, other.fallback_hash);
+    address_hash = address_hash * 31 + other.address_hash;
+    fallback_hash = fallback_hash * 31 + other.fallback_hash;
   }
 
   uint64_t allocations() const { return served + fallback; }
@@ -131,8 +131,8 @@ Totals TotalsOf(const ImageEntry& image, const std::string& counters,
     totals.unmatched += lane.unmatched;
     totals.invalid_frees += lane.invalid_frees;
     totals.moved += lane.moved;
-    totals.address_hash = replay::MixAddress(totals.address_hash, lane.address_hash);
-    totals.fallback_hash = replay::MixAddress(totals.fallback_hash, lane.fallback_hash);
+    totals.address_hash = totals.address_hash * 31 + lane.address_hash;
+    totals.fallback_hash = totals.fallback_hash * 31 + lane.fallback_hash;
   }
   totals.peak_rss = image.peak_rss;
   if (plan != nullptr) {

@@ -48,8 +48,8 @@ REPRISE_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) {
 }
 REPRISE_EXPORT void* valloc(size_t size) { return HookValloc(size, CALLER); }
 REPRISE_EXPORT void* pvalloc(size_t size) { return HookPvalloc(size, CALLER); }
-REPRISE_EXPORT void free(void* pointer) { HookFree(pointer, CALLER); }
-REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer, CALLER); }
+REPRISE_EXPORT void free(void* pointer) { HookFree(pointer); }
+REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT size_t malloc_usable_size(void* pointer) { return HookUsableSize(pointer); }
 
 REPRISE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
@@ -164,13 +164,13 @@ REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
 // would get mimalloc's, and pass it blocks that are not mimalloc's.
 REPRISE_EXPORT size_t malloc_size(void* pointer) { return HookUsableSize(pointer); }
 REPRISE_EXPORT size_t malloc_good_size(size_t size) { return (size + 15) & ~size_t{15}; }
-REPRISE_EXPORT void vfree(void* pointer) { HookFree(pointer, CALLER); }
+REPRISE_EXPORT void vfree(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT void* _aligned_malloc(size_t size, size_t alignment) {
   return HookMemalign(alignment, size, CALLER);
 }
 REPRISE_EXPORT void* reallocf(void* pointer, size_t size) {
   void* fresh = HookRealloc(pointer, size, CALLER);
-  if (fresh == nullptr && size != 0) HookFree(pointer, CALLER);
+  if (fresh == nullptr && size != 0) HookFree(pointer);
   return fresh;
 }
 REPRISE_EXPORT int reallocarr(void* pointer, size_t count, size_t size) {
@@ -214,9 +214,9 @@ REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment,
 }
 
 // Each form of operator delete, for objects and for arrays.
-#define DELETE(...)                                                                            \
-  REPRISE_EXPORT_CXX void operator delete(__VA_ARGS__) noexcept { HookFree(pointer, CALLER); } \
-  REPRISE_EXPORT_CXX void operator delete[](__VA_ARGS__) noexcept { HookFree(pointer, CALLER); }
+#define DELETE(...)                                                                    \
+  REPRISE_EXPORT_CXX void operator delete(__VA_ARGS__) noexcept { HookFree(pointer); } \
+  REPRISE_EXPORT_CXX void operator delete[](__VA_ARGS__) noexcept { HookFree(pointer); }
 DELETE(void* pointer)
 DELETE(void* pointer, size_t)
 DELETE(void* pointer, const std::nothrow_t&)

@@ -77,17 +77,27 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
   return pointer;
 }
 
-// For malloc and for operator new, neither of which should pay for another call.
-__attribute__((always_inline)) inline void* Malloc(size_t size, Caller caller) {
-  const Mode mode = CurrentMode();
-  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayMalloc(size, SiteWord(caller));
-  if (__builtin_expect(mode == Mode::kRecord, 1)) {
-    void* pointer = real.malloc(size);
-    if (__builtin_expect(pointer != nullptr, 1)) {
-      RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
-    }
-    return pointer;
+inline bool PulseIs(uint64_t pulse, Mode mode) {
+  return __builtin_expect(pulse == static_cast<uint64_t>(mode), 1);
+}
+
+__attribute__((noinline)) void* RecordedMalloc(size_t size, uint64_t site) {
+  void* pointer = real.malloc(size);
+  if (__builtin_expect(pointer != nullptr, 1)) {
+    RecordAllocation(trace::kSpoolMalloc, pointer, size, site);
   }
+  return pointer;
+}
+
+__attribute__((noinline)) void RecordedFree(void* pointer) {
+  if (__builtin_expect(pointer == nullptr, 0)) return;
+  if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
+  RecordFree(trace::kSpoolFree, pointer);
+  real.free(pointer);
+}
+
+__attribute__((noinline, cold)) void* MallocInOtherModes(size_t size, Caller caller) {
+  const Mode mode = CurrentMode();
   if (mode == Mode::kStarting) return StartingAllocate(size);
   void* pointer = Serves(mode) ? ReplayMalloc(size, SiteWord(caller)) : real.malloc(size);
   if (Records(mode) && pointer != nullptr) {
@@ -96,9 +106,28 @@ __attribute__((always_inline)) inline void* Malloc(size_t size, Caller caller) {
   return pointer;
 }
 
+__attribute__((noinline, cold)) void FreeInOtherModes(void* pointer) {
+  const Mode mode = CurrentMode();
+  if (pointer == nullptr) return;
+  if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
+  if (mode == Mode::kStarting) return;  // nothing but the side heap has given out blocks yet
+  if (Records(mode)) RecordFree(trace::kSpoolFree, pointer);
+  if (Serves(mode)) {
+    ReplayFree(pointer);
+  } else {
+    real.free(pointer);
+  }
+}
+
 }  // namespace
 
-void* HookMalloc(size_t size, Caller caller) { return Malloc(size, caller); }
+// Nothing is saved on the stack on the usual ways, which end in a jump.
+void* HookMalloc(size_t size, Caller caller) {
+  const uint64_t pulse = *process.pulse;
+  if (PulseIs(pulse, Mode::kReplay)) return ReplayMalloc(size, SiteWord(caller));
+  if (PulseIs(pulse, Mode::kRecord)) return RecordedMalloc(size, SiteWord(caller));
+  return MallocInOtherModes(size, caller);
+}
 
 void* HookCalloc(size_t count, size_t size, Caller caller) {
   const Mode mode = CurrentMode();
@@ -186,22 +215,11 @@ void* HookPvalloc(size_t size, Caller caller) {
   return Aligned(kPage, rounded, caller, [=] { return real.pvalloc(size); });
 }
 
-void HookFree(void* pointer, Caller caller) {
-  const Mode mode = CurrentMode();
-  if (__builtin_expect(mode == Mode::kReplay, 1)) return ReplayFree(pointer, SiteWord(caller));
-  if (pointer == nullptr) return;
-  if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
-  if (__builtin_expect(mode == Mode::kRecord, 1)) {
-    RecordFree(trace::kSpoolFree, pointer);
-    return real.free(pointer);
-  }
-  if (mode == Mode::kStarting) return;  // nothing but the side heap has given out blocks yet
-  if (Records(mode)) RecordFree(trace::kSpoolFree, pointer);
-  if (Serves(mode)) {
-    ReplayFree(pointer, SiteWord(caller));
-  } else {
-    real.free(pointer);
-  }
+void HookFree(void* pointer) {
+  const uint64_t pulse = *process.pulse;
+  if (PulseIs(pulse, Mode::kReplay)) return ReplayFree(pointer);
+  if (PulseIs(pulse, Mode::kRecord)) return RecordedFree(pointer);
+  FreeInOtherModes(pointer);
 }
 
 size_t HookUsableSize(void* pointer) {
@@ -241,7 +259,8 @@ __attribute__((noinline, cold)) void ThrowBadAlloc() {
 void* HookNew(size_t size, size_t alignment, bool may_throw, Caller caller) {
   if (size == 0) size = 1;
   for (;;) {
-    void* pointer = alignment <= 16 ? Malloc(size, caller) : HookMemalign(alignment, size, caller);
+    void* pointer =
+        alignment <= 16 ? HookMalloc(size, caller) : HookMemalign(alignment, size, caller);
     if (__builtin_expect(pointer != nullptr, 1)) return pointer;
     if (!CallNewHandler()) {
       if (may_throw) ThrowBadAlloc();

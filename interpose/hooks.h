@@ -20,7 +20,7 @@ void* HookAlignedAlloc(size_t alignment, size_t size, Caller caller);
 int HookPosixMemalign(void** out, size_t alignment, size_t size, Caller caller);
 void* HookValloc(size_t size, Caller caller);
 void* HookPvalloc(size_t size, Caller caller);
-void HookFree(void* pointer, Caller caller);
+void HookFree(void* pointer);
 size_t HookUsableSize(void* pointer);
 
 // operator new: null is returned only when no new handler is left that could free memory and

@@ -18,7 +18,17 @@ extern "C" void* __libc_stack_end;
 
 namespace reprise::interpose {
 
-constinit Process process;
+namespace {
+constexpr volatile uint64_t kNoPulse = 0;
+}
+constinit Process process = {.mode = Mode::kUnstarted,
+                             .pulse = &kNoPulse,
+                             .reserved = false,
+                             .session = nullptr,
+                             .registry = nullptr,
+                             .image = nullptr,
+                             .image_number = 0,
+                             .executable = {}};
 
 namespace {
 
@@ -147,9 +157,15 @@ bool MapProcessPage() {
   if (Advise(reinterpret_cast<void*>(result), kProcessPage.bytes, MADV_WIPEONFORK) != 0) {
     return false;
   }
-  *page = 1;
-  process.alive = page;
+  *page = static_cast<uint64_t>(Mode::kStarting);
+  process.pulse = page;
   return true;
+}
+
+void SetMode(Mode mode) {
+  __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
+  if (mode > Mode::kPlain)
+    *const_cast<volatile uint64_t*>(process.pulse) = static_cast<uint64_t>(mode);
 }
 
 // Before libc's own initialiser has run (preinit_array) the environment is known only by where the
@@ -189,19 +205,18 @@ Mode ChooseMode() {
 }  // namespace
 
 void Start() {
-  static const volatile uint64_t always_alive = 1;
+  static const volatile uint64_t starting = static_cast<uint64_t>(Mode::kStarting);
   process.mode = Mode::kStarting;
-  process.alive = &always_alive;
+  process.pulse = &starting;
   FindReal();
   StartMainThread();
-  const Mode mode = ChooseMode();
-  __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
+  SetMode(ChooseMode());
 }
 
 void AfterFork() {
   const SignalBlock block;
   if (!Forked()) return;
-  *const_cast<volatile uint64_t*>(process.alive) = 1;
+  *const_cast<volatile uint64_t*>(process.pulse) = static_cast<uint64_t>(Mode::kStarting);
   const ImageEntry* parent = process.image;
   const uint32_t fork_number = __atomic_fetch_add(&process.image->forks, 1, __ATOMIC_RELAXED);
   ImageEntry* entry = ClaimImage();
@@ -221,9 +236,9 @@ void AfterFork() {
   const bool records = was_recording && !was_replaying && entry != nullptr && StartRecording();
   if (was_replaying) {
     StopReplayAfterFork();
-    process.mode = Mode::kReplayChild;
+    SetMode(Mode::kReplayChild);
   } else {
-    process.mode = records ? Mode::kRecord : Mode::kPlain;
+    SetMode(records ? Mode::kRecord : Mode::kPlain);
   }
   if (entry != nullptr) entry->state = records ? kImageRecorded : kImagePlain;
 }

@@ -21,8 +21,9 @@ enum class Mode : int {
 
 struct Process {
   Mode mode;
-  // Points to 1; to 0 after a fork, because the page is wiped in the child.
-  const volatile uint64_t* alive;
+  // Points to the mode, once it is decided, as a number; to 0 in a forked child, where the page is
+  // wiped, and before. What hooks look at first, and usually all they look at.
+  const volatile uint64_t* pulse;
   bool reserved;         // kReserved is ours
   SessionFile* session;  // null in kPlain without a session
   Registry* registry;
@@ -38,7 +39,7 @@ extern Process process;
 void Start();
 
 // Whether this is a forked child whose state has not been renewed yet.
-inline bool Forked() { return __builtin_expect(*process.alive == 0, 0); }
+inline bool Forked() { return __builtin_expect(*process.pulse == 0, 0); }
 
 // Renews the state in a forked child: recording goes on in a file of its own, replay ends.
 void AfterFork();

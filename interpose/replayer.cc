@@ -48,21 +48,6 @@ struct Replay {
 
 constinit Replay replay_state{};
 
-// Keeps a signal handler that allocates out of the thread's lane and heap while they change.
-class Busy {
- public:
-  Busy() {
-    self.busy = 1;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  }
-  ~Busy() {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    self.busy = 0;
-  }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-};
-
 template <typename T>
 const T* Table(const replay::PlanTable& table) {
   return reinterpret_cast<const T*>(reinterpret_cast<const char*>(replay_state.plan) +
@@ -259,14 +244,13 @@ LaneCounters* CountersOf(Lane* lane) {
 void CountFallback(void* pointer) {
   LaneCounters* counters = CountersOf(self.lane);
   if (self.lane != nullptr && self.busy == 0) {
-    ++counters->fallback;
-    counters->fallback_hash =
-        MixAddress(counters->fallback_hash, reinterpret_cast<uint64_t>(pointer));
+    const uint64_t ordinal = counters->fallback++;
+    counters->fallback_hash += MixAddress(ordinal, reinterpret_cast<uint64_t>(pointer));
     return;
   }
   // Several threads share these.
   __atomic_fetch_add(&counters->fallback, 1, __ATOMIC_RELAXED);
-  __atomic_fetch_xor(&counters->fallback_hash, MixAddress(0, reinterpret_cast<uint64_t>(pointer)),
+  __atomic_fetch_add(&counters->fallback_hash, MixAddress(0, reinterpret_cast<uint64_t>(pointer)),
                      __ATOMIC_RELAXED);
 }
 
@@ -441,7 +425,7 @@ void EndReplayThread() {
   FallbackLeave();
 }
 
-void* ReplayMalloc(size_t size, uint64_t site) {
+void* ReplayMallocSlowly(size_t size, uint64_t site) {
   void* pointer = AllocatePlanned(size, 4, site);
   if (__builtin_expect(pointer != nullptr, 1)) return pointer;
   return AllocateElsewhere(size, 16, /*zero=*/false);
@@ -459,18 +443,18 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
   return pointer != nullptr ? pointer : AllocateElsewhere(size, alignment, /*zero=*/false);
 }
 
-void ReplayFree(void* pointer, uint64_t) {
-  if (__builtin_expect(self.lane != nullptr && self.busy == 0 && self.lane->Contains(pointer), 1)) {
+void ReplayFreeSlowly(void* pointer) {
+  if (self.lane != nullptr && self.busy == 0 && self.lane->Contains(pointer)) {
     const Busy busy;
     self.lane->Free(pointer);
-    return;
+  } else if (pointer != nullptr) {
+    FreeElsewhere(pointer);
   }
-  if (pointer != nullptr) FreeElsewhere(pointer);
 }
 
 void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
   if (size == 0) {
-    ReplayFree(pointer, site);
+    ReplayFree(pointer);
     return nullptr;
   }
   if (self.lane != nullptr && self.busy == 0 && replay_state.arena.LaneOf(pointer) == self.lane) {
@@ -479,7 +463,7 @@ void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
   const size_t before = UsableAnywhere(pointer);
   if (before == 0) {
     // Not a live block. glibc would abort; the program gets a fresh one and the free is counted.
-    ReplayFree(pointer, site);
+    ReplayFree(pointer);
     return ReplayMalloc(size, site);
   }
   void* fresh = ReplayMalloc(size, site);

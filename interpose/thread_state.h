@@ -62,7 +62,7 @@ struct Caller {
 inline uint64_t SiteWord(Caller caller) {
   constexpr int kSiteBits = 47;
   const uint64_t below = self.stack_base - caller.frame;
-  const uint64_t depth = below < self.stack_bytes ? below >> 4 : 0;
+  const uint64_t depth = __builtin_expect(below < self.stack_bytes, 1) ? below >> 4 : 0;
   return (caller.return_address & ((uint64_t{1} << kSiteBits) - 1)) | depth << kSiteBits;
 }
 

@@ -41,7 +41,7 @@ inline constexpr uint32_t kNoModule = UINT32_MAX;
 // alignment in bits 56..63 (4 or more). Units of 8, because allocators' usable sizes are multiples
 // of 8: what one request of a shape was told to be usable is enough for every other of that shape.
 constexpr uint64_t Shape(uint64_t size, unsigned log2_alignment) {
-  const uint64_t units = size > 8 ? (size >> 3) + ((size & 7) != 0) : 1;
+  const uint64_t units = size > 0 ? (size + 7) >> 3 : 1;
   return units | static_cast<uint64_t>(log2_alignment < 4 ? 4 : log2_alignment) << 56;
 }
 

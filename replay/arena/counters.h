@@ -28,8 +28,10 @@ struct alignas(64) LaneCounters {
 };
 static_assert(sizeof(LaneCounters) == 128);
 
-inline uint64_t MixAddress(uint64_t hash, uint64_t address) {
-  return (hash ^ address) * 0x9e3779b97f4a7c15 + 1;
+// What the `ordinal`-th address adds to a hash of addresses. A sum, because each step of it need
+// not wait for the multiplication of the one before.
+inline uint64_t MixAddress(uint64_t ordinal, uint64_t address) {
+  return (address + (ordinal << 48 | ordinal)) * 0x9e3779b97f4a7c15;
 }
 
 }  // namespace reprise::replay

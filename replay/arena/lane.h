@@ -84,15 +84,19 @@ class Lane {
 
   // The planned place for a request, or null: the request goes to the fallback.
   void* Allocate(uint64_t shape, uint64_t site) {
+    void* pointer = AllocateExpected(shape, site);
+    return __builtin_expect(pointer != nullptr, 1) ? pointer : AllocateSlowly(shape, site);
+  }
+
+  // The same if the request is just the one that the stream expects; else null, and nothing has
+  // happened.
+  void* AllocateExpected(uint64_t shape, uint64_t site) {
     const uint32_t word = *cursor_;
-    if (__builtin_expect(static_cast<int32_t>(word) >= 0 && late_count_ == 0, 1)) {
-      const LiveKey& key = keys_[word >> offset_bits_];
-      if (__builtin_expect(key.shape == shape && key.site == site, 1)) {
-        ++cursor_;
-        return Serve(word & offset_mask_);
-      }
-    }
-    return AllocateSlowly(shape, site);
+    if (__builtin_expect(static_cast<int32_t>(word) < 0 || late_count_ != 0, 0)) return nullptr;
+    const LiveKey& key = keys_[word >> offset_bits_];
+    if (__builtin_expect(key.shape != shape || key.site != site, 0)) return nullptr;
+    ++cursor_;
+    return Serve(word & offset_mask_);
   }
 
   // Whether an address lies in the lane's box; blocks in the annex are the lane's, too.
@@ -103,15 +107,17 @@ class Lane {
   // Frees a block, by its owner. A pointer in the box that is no live block's start is counted and
   // ignored.
   void Free(void* pointer) {
-    if (__builtin_expect(!Contains(pointer), 0)) return FreeInAnnex(pointer);
-    const uint64_t distance = static_cast<char*>(pointer) - box_;
-    // A pointer into a granule has low bits; rotated, they make a number that no word holds.
-    const uint64_t granule = distance >> 4 | distance << 60;
-    if (__builtin_expect(*cursor_ == (granule | kFreeBit) && early_count_ == 0, 1)) {
-      ++cursor_;
-      return;
-    }
-    FreeSlowly(granule);
+    if (__builtin_expect(FreeExpected(pointer), 1)) return;
+    if (!Contains(pointer)) return FreeInAnnex(pointer);
+    FreeSlowly(GranuleInBox(pointer));
+  }
+
+  // The same if the stream expects just that; else false, and nothing has happened.
+  bool FreeExpected(void* pointer) {
+    if (__builtin_expect(*cursor_ != (GranuleInBox(pointer) | kFreeBit), 0)) return false;
+    if (__builtin_expect(early_count_ != 0, 0)) return false;
+    ++cursor_;
+    return true;
   }
 
   // Frees a block, by any other thread. Lock-free. The block is free once its owner has noticed.
@@ -170,11 +176,15 @@ class Lane {
     uint32_t granule[kRemembered];
   };
 
+  // A pointer into a granule has low bits; rotated, they make a number that no word holds.
+  uint64_t GranuleInBox(const void* pointer) const {
+    const uint64_t distance = static_cast<const char*>(pointer) - box_;
+    return distance >> 4 | distance << 60;
+  }
   void* Serve(uint64_t granule) { return Count(box_ + granule * kGranule); }
   void* Count(char* pointer) {
-    counters_->address_hash =
-        MixAddress(counters_->address_hash, reinterpret_cast<uint64_t>(pointer));
-    ++counters_->served;
+    const uint64_t ordinal = counters_->served++;
+    counters_->address_hash += MixAddress(ordinal, reinterpret_cast<uint64_t>(pointer));
     return pointer;
   }
   void* AllocateSlowly(uint64_t shape, uint64_t site);

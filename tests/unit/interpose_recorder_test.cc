@@ -128,8 +128,8 @@ TEST_F(RecorderTest, EveryKindOfCallIsThere) {
   void* kept = HookRealloc(grown, SIZE_MAX / 2 + 1,
                            Caller{kSite.return_address + 6, 0});  // fails: the block lives on
   EXPECT_EQ(kept, nullptr);
-  HookFree(zeroed, kSite);
-  HookFree(nullptr, kSite);
+  HookFree(zeroed);
+  HookFree(nullptr);
   const trace::Recording after = Read();
   ASSERT_EQ(after.allocations.size(), before.allocations.size() + 5);
   EXPECT_EQ(after.events, before.events + 7);
@@ -149,14 +149,14 @@ TEST_F(RecorderTest, EveryKindOfCallIsThere) {
   EXPECT_EQ(after.usable_answers.back().first, before.allocations.size());
   EXPECT_EQ(after.usable_answers.back().second, usable);
   EXPECT_EQ(after.lost_events, 0u);
-  for (void* block : {aligned, grown, empty}) HookFree(block, kSite);
+  for (void* block : {aligned, grown, empty}) HookFree(block);
 }
 
 TEST_F(RecorderTest, CallSitesNameTheirModule) {
   // An address inside this program.
   const uint64_t here = reinterpret_cast<uint64_t>(&RecordUsable) & ((uint64_t{1} << 47) - 1);
   const uint64_t depth = 33;
-  HookFree(HookMalloc(64, {here, self.stack_base - depth * 16}), kSite);
+  HookFree(HookMalloc(64, {here, self.stack_base - depth * 16}));
   const trace::Recording recording = Read();
   const trace::Site& site = recording.sites[recording.allocations.back().site];
   ASSERT_NE(site.module, trace::kNone);
@@ -180,7 +180,7 @@ void* Exchange(void* argument) {
   for (uint64_t i = 0; i < job->rounds; ++i) {
     void* fresh = HookMalloc(1 + random() % 100, kSite);
     void* old = (*job->mailbox)[random() % job->mailbox->size()].exchange(fresh);
-    if (old != nullptr) HookFree(old, kSite);
+    if (old != nullptr) HookFree(old);
   }
   return nullptr;
 }
@@ -199,7 +199,7 @@ TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) {
     ASSERT_EQ(CreateThread(&threads[i], nullptr, Exchange, &jobs[i]), 0);
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-  for (auto& slot : mailbox) HookFree(slot.load(), kSite);
+  for (auto& slot : mailbox) HookFree(slot.load());
   draining.reset();
   const trace::Recording after = Read();
   EXPECT_EQ(after.unmatched_frees, before.unmatched_frees);
@@ -210,7 +210,7 @@ TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) {
 }
 
 void* AllocateOnce(void*) {
-  HookFree(HookMalloc(10, kSite), kSite);
+  HookFree(HookMalloc(10, kSite));
   return nullptr;
 }
 
@@ -246,7 +246,7 @@ void* PoolMalloc(size_t size) {
 void PoolFree(void*) {}
 
 void OnSignal(int) {
-  HookFree(HookMalloc(24, kSite), kSite);
+  HookFree(HookMalloc(24, kSite));
   handled.fetch_add(1);
 }
 
@@ -264,7 +264,7 @@ TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   setitimer(ITIMER_REAL, &often, nullptr);
   uint64_t mine = 0;
   while (handled.load() < 3000 && pool_used.load() < sizeof(pool) / 2) {
-    for (int i = 0; i < 100; ++i, ++mine) HookFree(HookMalloc(8, kSite), kSite);
+    for (int i = 0; i < 100; ++i, ++mine) HookFree(HookMalloc(8, kSite));
   }
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
