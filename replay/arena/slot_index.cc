@@ -20,7 +20,8 @@ uint64_t RingCount(uint64_t placements, uint64_t keys) {
 }  // namespace
 
 uint64_t SlotIndex::MemoryFor(uint64_t placements, uint64_t keys) {
-  return RingCount(placements, keys) * sizeof(SlotRing) + (placements + 1) * sizeof(Slot);
+  return RingCount(placements, keys) * sizeof(SlotRing) + (placements + 1) * sizeof(Slot) +
+         keys * sizeof(uint32_t);
 }
 
 void SlotIndex::Build(const PlanBlock* blocks, uint64_t count, const PlanKey* plan_keys,
@@ -30,6 +31,9 @@ void SlotIndex::Build(const PlanBlock* blocks, uint64_t count, const PlanKey* pl
   slots_ = reinterpret_cast<Slot*>(rings_ + rings);
   ring_mask_ = rings - 1;
   memset(static_cast<void*>(rings_), 0, rings * sizeof(SlotRing));
+  // 1 + the ring of each key, once it is known: millions of blocks have some hundred keys.
+  auto* ring_of = reinterpret_cast<uint32_t*>(slots_ + count + 1);
+  memset(ring_of, 0, key_count * sizeof(uint32_t));
   // Twice over the blocks: count the places of every ring, then lay them down one ring after
   // another. The blocks come by address, so a place that is used many times comes many times in a
   // row.
@@ -38,14 +42,19 @@ void SlotIndex::Build(const PlanBlock* blocks, uint64_t count, const PlanKey* pl
     const DropBehind drop(blocks, count * sizeof(PlanBlock));
     for (uint64_t i = 0; i < count; ++i) {
       drop.At(&blocks[i]);
-      const LiveKey& key = keys[blocks[i].key];
-      if (key.site == 0) continue;
-      SlotRing& ring = RingFor(key.shape, key.site);
+      uint32_t& known = ring_of[blocks[i].key];
+      if (known == 0) {
+        const LiveKey& key = keys[blocks[i].key];
+        if (key.site == 0) continue;
+        SlotRing& found = RingFor(key.shape, key.site);
+        found.shape = key.shape;
+        found.site = key.site;
+        known = static_cast<uint32_t>(&found - rings_) + 1;
+      }
+      SlotRing& ring = rings_[known - 1];
       if (ring.latest == blocks[i].offset + 1) continue;
       ring.latest = blocks[i].offset + 1;
       if (pass == 0) {
-        ring.shape = key.shape;
-        ring.site = key.site;
         ++ring.count;
         continue;
       }
