@@ -29,8 +29,9 @@ namespace {
 // Memory is made sure of in steps, so that a thread with a few events costs a few pages.
 constexpr uint64_t kFirstStep = 16 << 10;
 constexpr uint64_t kStep = kSpoolChunkBytes;
-// More chunks than this, sealed or given back, need not stay in the program's memory.
-constexpr uint64_t kMaxResident = 12;
+// Of the chunks that are sealed or were given back, so many stay in the program's memory.
+constexpr uint32_t kMostResident = 8;
+constexpr uint64_t kResidentChunks = 1024;  // chunks of which we know; none above stays
 // To wake the launcher costs some system calls' worth of time, so it is done once for a few chunks.
 constexpr uint64_t kWakeAt = 4;
 constexpr uint64_t kSmallestSpool = 64 << 20;
@@ -46,10 +47,15 @@ struct Remainder {
 
 struct Spool {
   SpoolHeader* header;
-  uint64_t bytes;      // of the mapping
-  uint64_t chunks;     // that fit
-  SpinLock lock;       // slow paths only, signals blocked
-  uint64_t serials;    // given out
+  uint64_t bytes;    // of the mapping
+  uint64_t chunks;   // that fit
+  SpinLock lock;     // slow paths only, signals blocked
+  uint64_t serials;  // given out
+  // Chunks that were given back, the latest last: it is the one most likely to be in a cache still.
+  uint32_t spare_count;
+  uint32_t spare[kSpoolRing];
+  uint32_t resident_count;
+  bool resident[kResidentChunks];
   ThreadState* alone;  // the thread whose `alone` is set, if any
   uint32_t remainder_count;
   Remainder remainders[kMaxRemainders];
@@ -96,20 +102,29 @@ void LeaveAlone() {
   spool.alone = nullptr;
 }
 
+// Leaves a chunk, which the launcher may copy, in memory or not. Whoever looks into it afterwards
+// gets it back into memory, and its neighbours too.
+void KeepResident(SpoolChunk* chunk, uint32_t index) {
+  if (index < kResidentChunks && spool.resident_count < kMostResident) {
+    spool.resident[index] = true;
+    ++spool.resident_count;
+  } else {
+    Advise(chunk, kSpoolChunkBytes, MADV_DONTNEED);
+  }
+}
+
 // Ends a chunk and offers it to be copied. Under the lock.
 void Seal(SpoolChunk* chunk, const char* end) {
+  const uint32_t index = chunk->index;
+  // Only a chunk that was written to its end is sure to hold no reservation that nobody can see.
+  const bool whole = reinterpret_cast<char*>(chunk) + kSpoolChunkBytes == end;
   __atomic_store_n(&chunk->bytes, end - reinterpret_cast<char*>(chunk + 1), __ATOMIC_RELEASE);
+  KeepResident(chunk, index);
   SpoolHeader* header = spool.header;
   const uint64_t waiting =
       header->sealed_count - __atomic_load_n(&header->copied_count, __ATOMIC_ACQUIRE);
-  // Its data is safe in the file.
-  const uint64_t spare =
-      __atomic_load_n(&header->drained_count, __ATOMIC_ACQUIRE) - header->reused_count;
-  if (waiting + spare >= kMaxResident) Advise(chunk, kSpoolChunkBytes, MADV_DONTNEED);
-  // Only a chunk that was written to its end is sure to hold no reservation that nobody can see.
-  const bool whole = reinterpret_cast<char*>(chunk) + kSpoolChunkBytes == end;
   if (waiting >= kSpoolRing || !whole) return;
-  header->sealed[header->sealed_count % kSpoolRing] = chunk->index;
+  header->sealed[header->sealed_count % kSpoolRing] = index;
   __atomic_store_n(&header->sealed_count, header->sealed_count + 1, __ATOMIC_RELEASE);
   __atomic_fetch_add(&process.image->seals, 1, __ATOMIC_SEQ_CST);
   if (waiting + 1 < kWakeAt) return;
@@ -124,10 +139,19 @@ void Seal(SpoolChunk* chunk, const char* end) {
 SpoolChunk* TakeDrained() {
   SpoolHeader* header = spool.header;
   const uint64_t count = __atomic_load_n(&header->drained_count, __ATOMIC_ACQUIRE);
-  if (header->reused_count == count) return nullptr;
-  const uint64_t index = header->drained[header->reused_count++ % kSpoolRing];
+  while (header->returned_count != count && spool.spare_count < kSpoolRing) {
+    const uint32_t index = header->drained[header->returned_count++ % kSpoolRing];
+    if (index < header->chunks_used) spool.spare[spool.spare_count++] = index;
+  }
+  if (spool.spare_count == 0) return nullptr;
+  const uint32_t index = spool.spare[--spool.spare_count];
   auto* chunk = reinterpret_cast<SpoolChunk*>(ChunkAt(index));
-  if (index >= header->chunks_used || !Populate(ChunkAt(index), kSpoolChunkBytes)) return nullptr;
+  if (index < kResidentChunks && spool.resident[index]) {
+    spool.resident[index] = false;
+    --spool.resident_count;
+  }
+  if (!Populate(ChunkAt(index), kSpoolChunkBytes)) return nullptr;
+  ++header->rewritten_count;
   // While the old number stands there, readers go by the copy.
   memset(static_cast<void*>(chunk + 1), 0, kSpoolChunkBytes - sizeof(SpoolChunk));
   chunk->bytes = 0;
@@ -479,6 +503,11 @@ bool StartRecording() {
     if (!Failed(mapped)) break;
   }
   CloseFile(fd);
+  // Reading holes ahead costs a process with few events more than all else; with many it saves.
+  constexpr uint64_t kFewEvents = kSpoolChunksOffset + 16 * kSpoolChunkBytes;
+  if (!Failed(mapped)) {
+    Advise(reinterpret_cast<void*>(mapped), bytes < kFewEvents ? bytes : kFewEvents, MADV_RANDOM);
+  }
   auto* header = reinterpret_cast<SpoolHeader*>(mapped);
   if (bytes < kSmallestSpool / 64 || Failed(mapped) ||
       !Populate(reinterpret_cast<char*>(mapped), trace::kSpoolHeaderBytes)) {

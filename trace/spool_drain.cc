@@ -141,7 +141,7 @@ SpoolDrain::Outcome SpoolDrain::Copy(uint32_t index) {
   if (!WriteAll(file_, buffer_.data(), kSpoolChunkBytes, to)) return Outcome::kRefused;
   Store(header_->copies, copies + 1);
   const uint64_t drained = header_->drained_count;
-  if (drained - Load(header_->reused_count) < kSpoolRing) {
+  if (drained - Load(header_->returned_count) < kSpoolRing) {
     header_->drained[drained % kSpoolRing] = index;
     Store(header_->drained_count, drained + 1);
   }

@@ -111,7 +111,8 @@ struct SpoolHeader {
   // Two rings of chunk numbers; each count only grows and is stored after what it counts. Written
   // by the process under its lock:
   alignas(64) uint64_t sealed_count;  // chunks that were sealed and may be copied
-  uint64_t reused_count;              // of those in `drained`, how many were taken again
+  uint64_t returned_count;            // of those in `drained`, how many were taken from it
+  uint64_t rewritten_count;           // chunks that were begun anew
   uint32_t sealed[kSpoolRing];
   // Written by whoever copies:
   alignas(64) uint64_t copies;  // at copies_offset, kSpoolChunkBytes each

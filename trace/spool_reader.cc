@@ -243,7 +243,7 @@ absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recordin
   Interpreter interpreter(recording, std::move(modules), index, on_event);
   Merge(file, index, interpreter);
   absl::StatusOr<SpoolHeader> now = ReadHeader(file, path);
-  if (now.ok() && now->reused_count != header->reused_count) {
+  if (now.ok() && now->rewritten_count != header->rewritten_count) {
     recording.damage.push_back(
         {kSpoolChunksOffset, 0, "the process wrote chunks anew while they were read"});
   }
