@@ -126,7 +126,7 @@ class Workload:
 class Redis(Workload):
     """The server is measured; the client repeats a script of commands."""
 
-    REPEAT = 200
+    REPEAT = 60
 
     def run(self, command, folder):
         socket = pathlib.Path(folder, "s")
@@ -152,8 +152,8 @@ class Bench:
         micro = self.bin / "micro_malloc"
         events = 20_000_000
         found = [Workload("micro, 1 thread", [micro, "live_set", "--events", events], events=events),
-                 Workload("micro, 2 threads", [micro, "cross_thread", "--events", events],
-                          events=events),
+                 Workload("micro, 2 threads", [micro, "cross_thread", "--events", events // 4],
+                          events=events // 4),
                  Workload("LevelDB", [self.bin / "leveldb_bench"])]
         if shutil.which("redis-server"):
             found.append(Redis("redis", ["redis-server", "--port", "0", "--save", "",
@@ -164,7 +164,7 @@ class Bench:
             found.append(Workload("sqlite", ["sqlite3", ":memory:"], stdin=script))
         # Not by env(1): heaptrack follows no exec. The others take no notice of it.
         os.environ.update(PYTHONMALLOC="malloc", PYTHONHASHSEED="0")
-        found.append(Workload("python3", ["/usr/bin/python3", HERE / "python_script.py", "100"]))
+        found.append(Workload("python3", ["/usr/bin/python3", HERE / "python_script.py", "50"]))
         compiler = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True,
                                   check=False).stdout.strip()
         source = self.scratch / "source.ii"
