@@ -120,6 +120,28 @@ def diff(bench):
     expect_equal(bench.run(bench.reprise, "diff", one, "absent").status, 4, "absent")
 
 
+def diff_images(bench):
+    """Of recordings of several processes every one is compared with its like."""
+    shell = "/usr/bin/sqlite3 :memory: 'select {0};'; /bin/ls > /dev/null; {1}"
+    for name, count, more in (("one", 1, ""), ("two", "randomblob(500000)", "/bin/true")):
+        bench.record(["/bin/sh", "-c", shell.format(count, more)], name=name, expected=0)
+        bench.plan(name, "plan-" + name)
+    for kind, prefix in (("recordings", ""), ("plans", "plan-")):
+        sides = [bench.scratch / (prefix + name) for name in ("one", "two")]
+        found = json.loads(bench.run(bench.reprise, "diff", *sides, "--json", expected=0).stdout)
+        expect_equal(found["kind"], kind, "kind")
+        images = {it["name"].split(" / ")[0].split("-", 1)[1]: it for it in found["images"]}
+        for program in ("sqlite3", "ls", "true"):
+            expect(program in images, f"no {program}: {images}")
+        expect(images["sqlite3"]["change"] > 400000, images["sqlite3"])
+        expect_equal(images["ls"]["change"], 0, "ls")
+        expect_equal(images["true"]["first"], 0, "a process that only the second has")
+        for side, name in (("first", "one"), ("second", "two")):
+            expect_equal(found["max_load"][side], bench.info(name)["max_load"], side)
+    table = bench.run(bench.reprise, "diff", *sides, expected=0).stdout.decode()
+    expect("process images, max load" in table, table)
+
+
 if __name__ == "__main__":
     main(
         {
@@ -129,5 +151,6 @@ if __name__ == "__main__":
             "live_failures": live_failures,
             "pins": pins,
             "diff": diff,
+            "diff_images": diff_images,
         }
     )

@@ -360,6 +360,27 @@ def hostile_names(bench):
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
+def several_images(bench):
+    """Of several processes the page is about the largest, and says what the others are."""
+    bench.record(["/bin/sh", "-c", "/usr/bin/sqlite3 :memory: 'select randomblob(500000);'; /bin/ls"], expected=0)
+    path = bench.work / "several.html"
+    words = ["report", "--allocators", "none", "-o", path]
+    outcome = bench.run(bench.reprise, *words, bench.scratch / "recording", expected=0)
+    said = " ".join(outcome.ours())
+    for word in ("sqlite3.trace", "ls.trace", "3 process images"):
+        expect(word in said, f"no word of {word}: {said}")
+    with Browser(path) as browser:
+        facts = browser.run("return repriseReport.facts")
+        expect_equal(facts["name"], "sqlite3", "the process")
+        loads = [it["max_load"] for it in facts["images"]]
+        expect_equal(loads, sorted(loads, reverse=True), "processes by max load")
+        expect("ls.trace" in browser.run("return document.body.innerText"), "no word of ls")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+    one = next((bench.scratch / "recording").glob("*-ls.trace"))
+    outcome = bench.run(bench.reprise, *words, one, expected=0)
+    expect_equal(outcome.ours(), [], "words about a choice where there is none")
+
+
 def density(bench):
     """Above a number of blocks the maps are densities: as full as before, and still explorable."""
     bench.record(["/usr/bin/sqlite3", ":memory:", "select 1;"], expected=0)
@@ -437,6 +458,7 @@ if __name__ == "__main__":
             "narrow": narrow,
             "without_maps": without_maps,
             "hostile_names": hostile_names,
+            "several_images": several_images,
             "density": density,
             "pictures": pictures,
             "bad_input": bad_input,
