@@ -415,6 +415,13 @@ def pictures(bench):
             made.append(path.read_bytes())
         expect(made[0].startswith(begins), made[0][:20])
         expect_equal(made[0], made[1], f"the second {kind}")
+    # Only the words tell these two apart.
+    other = bench.work / "renamed.csv"
+    other.write_text(INSTANCE)
+    words = ["report", other, "--plan", instance, "--png", "-o", "renamed.png"]
+    bench.run(bench.reprise, *words, expected=0)
+    expect((bench.work / "renamed.png").read_bytes() != (bench.work / "a.png").read_bytes(),
+           "a PNG without words")
     drawing = ElementTree.fromstring((bench.work / "a.svg").read_text())
     texts = "".join(drawing.itertext())
     expect("max load" in texts and "golden.csv" in texts, texts)
