@@ -358,7 +358,7 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
                            .bottom = 0,
                            .top = static_cast<double>(std::max<int64_t>(map.height, 1))};
   const Raster raster = Paint(subject.recording, map, view, kGridColumns, kGridRows, false);
-  std::vector<int64_t> coverage, group;
+  std::string coverage, group;
   coverage.reserve(raster.coverage.size());
   group.reserve(raster.coverage.size());
   for (uint32_t row = kGridRows; row-- > 0;) {
@@ -366,13 +366,13 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
       const size_t cell = size_t{row} * kGridColumns + column;
       const float covered = std::min(1.0f, raster.coverage[cell]);
       // What is there at all must not round to nothing.
-      coverage.push_back(covered > 0 ? std::max<int64_t>(1, std::lround(255 * covered)) : 0);
-      group.push_back(raster.group[cell]);
+      coverage.push_back(
+          static_cast<char>(covered > 0 ? std::max(1l, std::lround(255 * covered)) : 0));
+      group.push_back(static_cast<char>(raster.group[cell]));
     }
   }
-  columns.push_back(PackColumn(absl::StrCat("coverage-", number), coverage));
-  coverage = {};
-  columns.push_back(PackColumn(absl::StrCat("group-", number), group));
+  columns.push_back(PackBytes(absl::StrCat("coverage-", number), coverage));
+  columns.push_back(PackBytes(absl::StrCat("group-", number), group));
   fact["density"] = {{"columns", kGridColumns},
                      {"rows", kGridRows},
                      {"events", subject.recording.events},
