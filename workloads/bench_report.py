@@ -68,8 +68,10 @@ def player(reprise, trace):
                         "--samples", "0", "--json"])
     for it in json.loads(output)["results"]:
         fastest = 1e9 * it["seconds_range"][0] / it["operations"]
+        processor = 1e9 * it["cpu_seconds"] / it["operations"]
         print(f"player, single-threaded, {it['allocator']}: {fastest:.1f} ns per operation in the "
-              f"fastest of {it['runs']} runs, {it['nanoseconds_per_operation']:.1f} in the median")
+              f"fastest of {it['runs']} runs, {it['nanoseconds_per_operation']:.1f} in the median; "
+              f"{processor:.1f} of CPU time in the median")
 
 
 PAN = """
