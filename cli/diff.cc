@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -145,6 +146,7 @@ absl::Status ReadImage(const std::string& path, bool several, Side& side) {
   trace::SiteAccountsBuilder accounts(tables, statistics.peak_event);
   status = trace::ReadTrace(path, tables, [&](const trace::Event& event) { accounts.Add(event); });
   if (!status.ok()) return status;
+  WarnOfDamage(path, tables);
   AddTotal(side, "max_load", statistics.max_load);
   AddTotal(side, "requested_max_load", statistics.requested_max_load);
   AddTotal(side, "sum_bytes", statistics.sum_bytes);
@@ -347,9 +349,11 @@ absl::StatusOr<Difference> Diff(const DiffOptions& options) {
   // A plan says so in its first bytes; what is no plan is read as a trace, and complains as one.
   const auto plans_at = [](const std::string& path) {
     absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
-    const bool plans =
-        paths.ok() && (paths->size() > 1 || replay::PlanFile::Read(paths->front()).ok());
-    return plans ? *std::move(paths) : std::vector<std::string>();
+    if (!paths.ok()) return std::vector<std::string>();
+    uint64_t magic = 0;
+    std::ifstream file(paths->front(), std::ios::binary);
+    file.read(reinterpret_cast<char*>(&magic), sizeof(magic));
+    return magic == replay::kPlanMagic ? *std::move(paths) : std::vector<std::string>();
   };
   const std::vector<std::string> first = plans_at(options.first);
   const std::vector<std::string> second = plans_at(options.second);

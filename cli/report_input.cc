@@ -124,6 +124,7 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path) {
     absl::StatusOr<trace::Recording> recording = trace::LoadRecording(subject.path);
     if (!recording.ok()) return recording.status();
     subject.recording = *std::move(recording);
+    WarnOfDamage(subject.path, subject.recording);
   }
   const std::string& executable = subject.recording.process.executable;
   subject.name = FileName(executable.empty() ? subject.path : executable);

@@ -320,6 +320,7 @@ absl::StatusOr<Script> Writer::Finish() && {
   if (options_.placement != nullptr) {
     header.flags |= kScriptPlan;
     header.arena_bytes = static_cast<uint64_t>(options_.placement->arena_bytes);
+    header.granule = static_cast<uint32_t>(options_.placement->granule);
   }
   script.words.resize(table[0].begin);
   script.words.reserve(words);

@@ -54,6 +54,7 @@ uint32_t thread_count;
 void** slots;
 char* arena;
 uint64_t arena_bytes;
+uint64_t granule;
 uint32_t flags;
 Pages pages;
 char nothing[kPageBytes];  // the block of Serve::kNothing
@@ -190,12 +191,13 @@ void* Allocate(const uint64_t*& at, ScriptKind kind, void* old, uint64_t bytes,
   return CallAllocator(kind, old, bytes, log2_alignment);
 }
 
-// What the allocator set aside for a block. A plan does so in granules of 16 bytes.
+// What the allocator set aside for a block.
 template <Serve serve>
 uint64_t Usable(void* block, uint64_t bytes) {
   if (block == nullptr) return 0;
-  if (serve == Serve::kPlan && InArena(block))
-    return bytes == 0 ? 16 : (bytes + 15) & ~uint64_t{15};
+  if (serve == Serve::kPlan && InArena(block)) {
+    return bytes == 0 ? granule : (bytes + granule - 1) / granule * granule;
+  }
   return usable_known ? malloc_usable_size(block) : 0;
 }
 
@@ -347,6 +349,7 @@ const char* Prepare(const ScriptHeader* script, void* observed, bool own_usable_
   }
   if ((flags & kScriptPlan) != 0) {
     arena_bytes = script->arena_bytes;
+    granule = script->granule;
     // One byte more, because a mapping cannot be empty.
     void* mapping = mmap(nullptr, arena_bytes + 1, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -32,6 +32,56 @@ def trace(bench):
     expect_equal(compared["max_load"], bench.info()["max_load"], "max load")
 
 
+def instance(bench):
+    """An instance is compared with its plan, sizes as they are given."""
+    path, plan = bench.work / "some.csv", bench.work / "some plan.csv"
+    rows = [f"b{i},{i},{i + 1 + i * i % 40},{1 + 7 * i % 90}" for i in range(400)]
+    path.write_text("id,lower,upper,size\n" + "\n".join(rows) + "\n")
+    planned = bench.run(bench.reprise, "plan", path, "-o", plan, "--json", expected=0)
+    load = json.loads(planned.stdout)["max_load"]
+    words = ["compare", path, "--plan", plan, "--allocators", "glibc", "--pins", "--json"]
+    compared = json.loads(bench.run(bench.reprise, *words, expected=0).stdout)
+    expect_equal(compared["max_load"], load, "max load")
+    expect_equal([it["allocator"] for it in compared["results"]], ["glibc", "plan"], "results")
+    found = compared["results"][1]
+    expect_equal(found["requested_at_peak"], load, "requested at the max load")
+    expect_equal(found["internal_fragmentation"], 0, "inside the blocks of the plan")
+    expect_equal(found["footprint"] % 4096, 0, "whole pages")
+
+
+def hostile(bench):
+    """What cannot be compared is refused in one line; what is damaged is named as such."""
+    bench.record(["/usr/bin/sqlite3", ":memory:", SQL], expected=0)
+    bench.plan()
+    (trace_path,) = (bench.scratch / "recording").iterdir()
+    (plan,) = (bench.scratch / "plan").iterdir()
+    damaged, cut = bench.work / "damaged trace", bench.work / "cut.plan"
+    damaged.write_bytes(trace_path.read_bytes()[:-100])
+    cut.write_bytes(plan.read_bytes()[:5000])
+    refused = [
+        (3, "cut short", "compare", trace_path, "--plan", cut),
+        (3, "expected a plan file", "compare", trace_path, "--plan", trace_path),
+        (3, "cut short", "diff", plan, cut),
+        (3, "cut short", "diff", cut, cut),
+        (3, "expected a plan, as", "diff", plan, trace_path),
+        (2, "NAME=LIBRARY.so", "compare", trace_path, "--allocator", "="),
+        (2, "NAME=LIBRARY.so", "compare", trace_path, "--allocator", "mine="),
+        (2, "unknown allocator", "compare", trace_path, "--allocators", "glibc,nope"),
+        (4, "No such file", "compare", "--live", "--plan", "absent", "--", "/bin/true"),
+        (3, "cut short", "compare", "--live", "--plan", cut, "--", "/bin/true"),
+    ]
+    for status, message, *words in refused:
+        outcome = bench.run(bench.reprise, *words)
+        expect_equal(outcome.status, status, " ".join(map(str, words)))
+        expect_equal(len(outcome.stderr.splitlines()), 1, f"lines on stderr: {outcome.stderr}")
+        expect(message in outcome.stderr.decode(), outcome.stderr)
+    for words in (["compare", damaged, "--allocators", "glibc"], ["diff", trace_path, damaged],
+                  ["report", damaged, "-o", "damaged.html"]):
+        outcome = bench.run(bench.reprise, *words, expected=0)
+        expect_equal(len(outcome.ours()), 1, f"{words[0]}: words on stderr")
+        expect("damaged" in outcome.ours()[0], outcome.stderr)
+
+
 def another_allocator(bench):
     """`--allocator NAME=PATH` is one more; a library without malloc is not taken for one."""
     bench.record(["/bin/true"], expected=0)
@@ -146,6 +196,8 @@ if __name__ == "__main__":
     main(
         {
             "trace": trace,
+            "instance": instance,
+            "hostile": hostile,
             "another_allocator": another_allocator,
             "live": live,
             "live_failures": live_failures,
