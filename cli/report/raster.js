@@ -185,17 +185,20 @@ function paintBlocks(frame, group) {
   const {width, height, perEvent, perByte} = frame, {begin, end, bottom, top} = viewOf(frame);
   const stride = width + 1, plane = stride * height;
   const mostRight = width + MARGIN, mostLow = height + MARGIN, upmost = frame.bottom + height;
+  // Names of its own spare the inner loop a look at the outer scope for each block.
+  const births = birth, deaths = death, offsets = offset, sizes = size, table = changes;
   const last = bornBefore(end);
+  let groupsSeen = 0;
   for (let i = 0; i < last; ++i) {
     if (i % CHUNK === 0 && lastDeath[i / CHUNK] <= begin) {
       i += CHUNK - 1;
       continue;
     }
-    const dies = death[i];
+    const dies = deaths[i];
     if (dies <= begin) continue;
-    const low = offset[i], high = low + size[i];
+    const low = offsets[i], high = low + sizes[i];
     if (low >= top || high <= bottom || low === nowhere) continue;
-    let left = birth[i] * perEvent - frame.left, right = dies * perEvent - frame.left;
+    let left = births[i] * perEvent - frame.left, right = dies * perEvent - frame.left;
     let upper = upmost - high * perByte, lower = upmost - low * perByte;
     if (left < -MARGIN) left = -MARGIN;
     if (right > mostRight) right = mostRight;
@@ -224,22 +227,24 @@ function paintBlocks(frame, group) {
     if (x < 0) x = 0;
     if (xEnd > width) xEnd = width;
     if (yEnd > height) yEnd = height;
-    used |= 1 << group[i];
-    let row = group[i] * plane + (y > 0 ? y * stride : 0);
+    const colour = group[i];
+    groupsSeen |= 1 << colour;
+    let row = colour * plane + (y > 0 ? y * stride : 0);
     if (y < 0) {
       y = 0;
     } else if (pale > 0) {
-      changes[row + x] += weight - pale;
-      changes[row + xEnd] -= weight - pale;
+      table[row + x] += weight - pale;
+      table[row + xEnd] -= weight - pale;
       ++y;
       row += stride;
     }
     for (; y < yEnd; ++y, row += stride) {
-      changes[row + x] += weight;
-      changes[row + xEnd - 1] -= paleRight;
-      changes[row + xEnd] -= weight - paleRight;
+      table[row + x] += weight;
+      table[row + xEnd - 1] -= paleRight;
+      table[row + xEnd] -= weight - paleRight;
     }
   }
+  used = groupsSeen;
   sumUp(width, height);
 }
 

@@ -36,7 +36,7 @@ function showHead() {
 // Which of the recorded processes this is about.
 function showImages() {
   const rest = facts.images.filter((it) => it.trace !== facts.trace);
-  const named = rest.slice(0, 8).map((it) => `${it.name} ${bytesText(it.max_load)} (${it.trace})`);
+  const named = rest.slice(0, 8).map((it) => `${it.trace} (${bytesText(it.max_load)})`);
   if (rest.length > named.length) named.push(`${rest.length - named.length} smaller ones`);
   byId('facts-line').after(element('p', {class: 'quiet', id: 'images'},
       `The largest of ${facts.images.length} processes that were recorded; the others: ` +
