@@ -170,6 +170,17 @@ class Writer {
     }
   }
 
+  // Room for what `actions` become, but for what orders threads: growing takes twice the memory.
+  void Reserve(const std::vector<Action>& actions) {
+    std::vector<size_t> words(threads_.size());
+    const size_t birth = options_.placement != nullptr ? 2 : 1;
+    for (const Action& action : actions) {
+      if (action.allocation == kNone) continue;
+      words[casting_.role[ThreadOf(recording_, action)]] += action.death ? 1 : birth;
+    }
+    for (size_t i = 0; i < threads_.size(); ++i) threads_[i].words.reserve(words[i]);
+  }
+
   void Perform(uint64_t event, const Action& action) {
     const uint32_t thread = casting_.role[ThreadOf(recording_, action)];
     GoTo(thread);
@@ -351,6 +362,7 @@ absl::StatusOr<Script> Lower(const Recording& recording, const LowerOptions& opt
   absl::StatusOr<std::vector<Action>> actions = ActionsByEvent(recording);
   if (!actions.ok()) return actions.status();
   Writer writer(recording, options, Cast(recording, *actions, options.most_threads));
+  writer.Reserve(*actions);
   size_t sample = 0;
   for (uint64_t event = 0; event < actions->size(); ++event) {
     if ((*actions)[event].allocation != kNone) writer.Perform(event, (*actions)[event]);
