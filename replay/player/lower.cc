@@ -178,6 +178,7 @@ class Writer {
       if (action.allocation == kNone) continue;
       words[casting_.role[ThreadOf(recording_, action)]] += action.death ? 1 : birth;
     }
+    words[0] += HeaderWords() + options_.sample_events.size();
     for (size_t i = 0; i < threads_.size(); ++i) threads_[i].words.reserve(words[i]);
   }
 
@@ -205,6 +206,10 @@ class Writer {
     uint64_t progress = 0;
     bool started = false;
   };
+
+  uint64_t HeaderWords() const {
+    return (sizeof(ScriptHeader) + threads_.size() * sizeof(ScriptThread)) / 8;
+  }
 
   void Add(uint32_t thread, ScriptKind kind, uint32_t slot_or_thread, uint64_t value) {
     threads_[thread].words.push_back(
@@ -306,7 +311,7 @@ absl::StatusOr<Script> Writer::Finish() && {
   script.threads = static_cast<uint32_t>(threads_.size());
   script.threads_at_once = casting_.at_once;
   script.shared = casting_.shared;
-  uint64_t words = (sizeof(ScriptHeader) + threads_.size() * sizeof(ScriptThread)) / 8;
+  uint64_t words = HeaderWords();
   std::vector<ScriptThread> table;
   for (const Player& thread : threads_) {
     if (thread.progress > UINT32_MAX) {
@@ -333,14 +338,16 @@ absl::StatusOr<Script> Writer::Finish() && {
     header.arena_bytes = static_cast<uint64_t>(options_.placement->arena_bytes);
     header.granule = static_cast<uint32_t>(options_.placement->granule);
   }
-  script.words.resize(table[0].begin);
+  // The words of the first thread, mostly all there are, are moved up to make room for the header.
+  script.words = std::move(threads_[0].words);
   script.words.reserve(words);
+  script.words.insert(script.words.begin(), table[0].begin, 0);
   std::memcpy(script.words.data(), &header, sizeof(header));
   std::memcpy(script.words.data() + sizeof(header) / 8, table.data(),
               table.size() * sizeof(ScriptThread));
-  for (Player& thread : threads_) {
-    script.words.insert(script.words.end(), thread.words.begin(), thread.words.end());
-    thread = Player();
+  for (size_t i = 1; i < threads_.size(); ++i) {
+    script.words.insert(script.words.end(), threads_[i].words.begin(), threads_[i].words.end());
+    threads_[i] = Player();
   }
   return script;
 }
