@@ -107,6 +107,10 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (!fs::exists(path, error)) return FileError(ENOENT, path);
+    if (fs::is_fifo(path, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected a file, found a pipe, which cannot be read twice"));
+    }
     return std::vector<std::string>{path};
   }
   std::vector<std::string> found;
