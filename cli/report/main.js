@@ -54,6 +54,7 @@ function savePicture() {
 
 function start() {
   document.title = `${facts.name}: heap report`;
+  showTables();
   const host = byId('maps');
   if (facts.maps.length === 0) {
     host.append(element('p', {class: 'empty'},
@@ -64,9 +65,7 @@ function start() {
     measured.firstPaint = performance.now();
     document.documentElement.dataset.ready = 'yes';
   }
-  // First of all, so that the workers unpack while the rest is put together.
   facts.maps.forEach((fact, index) => maps.push(new HeapMap(fact, index, host)));
-  showTables();
   document.body.append(tooltip);
   for (const button of document.querySelectorAll('[data-colouring]')) {
     const {colouring} = button.dataset;
