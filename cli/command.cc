@@ -61,6 +61,16 @@ std::string CheckSeconds(const std::string& text) {
   return absl::StrCat("expected seconds from 0 to 1e9, found '", text, "'");
 }
 
+void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
+  if (recording.damage.empty()) return;
+  uint64_t bytes = 0;
+  for (const trace::Damage& damage : recording.damage) bytes += damage.bytes;
+  std::fprintf(stderr,
+               "reprise: %s: damaged, %llu bytes skipped: this is about what can be read "
+               "(`reprise info` says more)\n",
+               path.c_str(), static_cast<unsigned long long>(bytes));
+}
+
 absl::Status SystemError(int error, const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "trace/recording.h"
 
 namespace reprise::cli {
 
@@ -52,6 +53,9 @@ std::string HumanBytes(double bytes);
 // nothing.
 std::string CheckWholeNumber(const std::string& text);
 std::string CheckSeconds(const std::string& text);
+
+// Says on stderr that a trace is damaged, and that what follows is about what could be read.
+void WarnOfDamage(const std::string& path, const trace::Recording& recording);
 
 // An absl::Status of the errno `error`: "what: strerror". Maps to kSystem.
 absl::Status SystemError(int error, const std::string& what);

@@ -15,10 +15,7 @@
 #include "cli/command.h"
 #include "cli/compare_live.h"
 #include "cli/compare_table.h"
-#include "cli/report_model.h"
-#include "replay/plan_file.h"
-#include "trace/csv.h"
-#include "trace/format.h"
+#include "cli/report_input.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
 
@@ -51,29 +48,6 @@ void Explain(const Measurement& it) {
     spdlog::warn("{} threads are alive at once; {} of the recorded threads share one",
                  it.threads_at_once, it.threads_shared);
   }
-}
-
-// A trace, or an instance as a recording.
-absl::StatusOr<trace::Recording> LoadAny(const std::string& path) {
-  const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
-  if (!format.ok()) return format.status();
-  if (*format != trace::Format::kCsv) return trace::LoadRecording(path);
-  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path);
-  if (!instance.ok()) return instance.status();
-  return trace::ToRecording(*instance);
-}
-
-// Where the plan puts the allocations of `recording`, which was read from `trace`.
-absl::StatusOr<replay::Placement> LoadPlacement(const std::string& plan, const std::string& trace,
-                                                const trace::Recording& recording) {
-  const std::string path = replay::PlanFor(plan, trace);
-  const absl::StatusOr<replay::PlanFile> file = replay::PlanFile::Read(path);
-  if (!file.ok()) return file.status();
-  absl::StatusOr<std::vector<int64_t>> offsets = replay::PlanOffsets(*file, recording);
-  if (!offsets.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", offsets.status().message()));
-  }
-  return replay::Placement{*std::move(offsets), static_cast<int64_t>(file->header().arena_bytes)};
 }
 
 // Who is measured: an allocator, or the plan.
@@ -117,7 +91,8 @@ class Trial {
 struct LoadAt {
   std::vector<int64_t> live, requested;  // bytes
 };
-LoadAt LoadAtEvents(const trace::Recording& recording, const std::vector<uint64_t>& events) {
+LoadAt LoadAtEvents(const trace::Recording& recording, const std::vector<uint64_t>& events,
+                    uint64_t alignment) {
   LoadAt result;
   int64_t live = 0, requested = 0;
   trace::ForEachEvent(recording, [&](const trace::Event& event) {
@@ -126,7 +101,7 @@ LoadAt LoadAtEvents(const trace::Recording& recording, const std::vector<uint64_
       result.live.push_back(live);
       result.requested.push_back(requested);
     }
-    const auto bytes = static_cast<int64_t>(trace::BlockBytes(event.size));
+    const auto bytes = static_cast<int64_t>(trace::BlockBytes(event.size, alignment));
     const auto size = static_cast<int64_t>(event.size);
     if (event.kind == trace::EventKind::kAllocate) {
       live += bytes;
@@ -145,26 +120,29 @@ LoadAt LoadAtEvents(const trace::Recording& recording, const std::vector<uint64_
 // Measures one recording. A contender that fails goes to `failed`.
 absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& settings,
                                       const std::vector<replay::Allocator>& allocators,
-                                      const replay::CompareOptions& options,
+                                      replay::CompareOptions options,
                                       std::vector<Missing>& failed) {
-  absl::StatusOr<trace::Recording> recording = LoadAny(path);
-  if (!recording.ok()) return recording.status();
+  const absl::StatusOr<Subject> subject = LoadSubject(path);
+  if (!subject.ok()) return subject.status();
+  const trace::Recording& recording = subject->recording;
+  const trace::Statistics& statistics = subject->statistics;
+  options.alignment = subject->alignment;
   std::optional<replay::Placement> placement;
   std::vector<Contender> contenders;
   for (const replay::Allocator& it : allocators) contenders.push_back({it.name, &it});
   if (!settings.plan.empty()) {
-    absl::StatusOr<replay::Placement> loaded = LoadPlacement(settings.plan, path, *recording);
-    if (!loaded.ok()) return loaded.status();
-    placement = *std::move(loaded);
+    absl::StatusOr<HeapMap> map = LoadPlanMap(*subject, settings.plan);
+    if (!map.ok()) return map.status();
+    static_assert(HeapMap::kNowhere == replay::Placement::kUnplanned);
+    placement = replay::Placement{std::move(map->offsets), map->height, options.alignment};
     contenders.push_back({"plan"});
   }
-  const trace::Statistics statistics = trace::ComputeStatistics(*recording, 0);
   Comparison comparison = {
       .trace = path,
       .max_load = static_cast<int64_t>(statistics.max_load),
       .requested_max_load = static_cast<int64_t>(statistics.requested_max_load)};
-  if (settings.what_if) comparison.what_if = DescribeWhatIf(*recording);
-  const Trial trial(*recording, options, std::move(placement));
+  if (settings.what_if) comparison.what_if = DescribeWhatIf(recording);
+  const Trial trial(recording, options, std::move(placement));
   // Interleaved, so that whatever else the machine does meets all of them.
   std::vector<std::vector<Measurement>> runs(contenders.size());
   std::vector<bool> out(contenders.size());
@@ -186,8 +164,9 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
   std::vector<uint64_t> events;
   LoadAt load;
   if (watch) {
-    events = replay::SampleEvents(*recording, static_cast<size_t>(settings.samples));
-    load = LoadAtEvents(*recording, events);
+    events = replay::SampleEvents(recording, static_cast<size_t>(settings.samples),
+                                  statistics.peak_event);
+    load = LoadAtEvents(recording, events, options.alignment);
     comparison.events = events;
     comparison.live = load.live;
   }
@@ -201,14 +180,17 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
       if (settings.pins) {
         const bool plan = contenders[i].allocator == nullptr;
         const std::vector<int64_t> offsets =
-            plan ? trial.placement().offsets
-                 : CompactAddresses(*recording, seen->addresses).offsets;
-        result.pins = DescribePins(*recording, replay::FindPins(*recording, offsets, !plan, 10));
+            plan ? trial.placement().offsets : CompactAddresses(recording, seen->addresses).offsets;
+        result.pins = DescribePins(
+            recording, replay::FindPins(recording, offsets, !plan, 10, options.alignment));
       }
       seen->addresses = {};
       const auto peak = std::lower_bound(events.begin(), events.end(), statistics.peak_event);
-      replay::Decompose(result.median, *seen, statistics.peak_event,
-                        load.requested[static_cast<size_t>(peak - events.begin())]);
+      // What was refused was requested, but lies nowhere.
+      if (result.median.failures == 0) {
+        replay::Decompose(result.median, *seen, statistics.peak_event,
+                          load.requested[static_cast<size_t>(peak - events.begin())]);
+      }
       result.observation = *std::move(seen);
     }
     comparison.results.push_back(std::move(result));

@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/program.h"
 #include "replay/live.h"
+#include "replay/plan_file.h"
 #include "replay/significance.h"
 
 namespace reprise::cli {
@@ -92,6 +93,18 @@ absl::StatusOr<int> KeepInput() {
       done += written;
     }
   }
+}
+
+// A plan that replay would refuse is better refused before anything has run.
+absl::Status CheckPlans(const std::string& plan) {
+  if (plan.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(plan);
+  if (!paths.ok()) return paths.status();
+  for (const std::string& path : *paths) {
+    const absl::StatusOr<replay::PlanFile> file = replay::PlanFile::Read(path);
+    if (!file.ok()) return file.status();
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
@@ -220,6 +233,8 @@ void Print(const std::vector<Contender>& contenders, const LiveSettings& setting
                contenders.front().name, kSignificant);
   // The test cannot tell less than this many runs apart, however far they lie from each other.
   if (settings.runs < 4) absl::PrintF("with less than 4 runs no difference can be shown\n");
+  const int status = contenders.front().runs.front().status;
+  if (status != 0) absl::PrintF("the program ended with status %d\n", status);
   for (const Contender& who : contenders) {
     if (!who.object.empty()) absl::PrintF("  %-10s malloc from %s\n", who.name, who.object);
     if (who.counters.is_object() && who.counters.contains("served_percent")) {
@@ -237,6 +252,7 @@ absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
   if (absl::Status status = CheckPreloadable(*program); !status.ok()) return status;
   const absl::StatusOr<std::string> player = replay::FindPlayer();
   if (!player.ok()) return absl::UnavailableError(player.status().message());
+  if (absl::Status status = CheckPlans(settings.plan); !status.ok()) return status;
   const absl::StatusOr<int> input = KeepInput();
   if (!input.ok()) return input.status();
   std::string folder = (std::filesystem::temp_directory_path() / "reprise-live-XXXXXX").string();

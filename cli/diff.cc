@@ -1,12 +1,15 @@
 // `reprise diff`: what grew from one recording, or one plan, to another.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
@@ -44,20 +47,55 @@ void Sort(std::vector<Row>& rows) {
 
 struct Difference {
   std::string kind;           // "recordings" or "plans"
-  std::vector<Row> totals{};  // bytes, and counts where the name says so
+  std::vector<Row> totals{};  // bytes, and counts where the name says so; summed over the images
+  std::vector<Row> images{};  // max loads
   std::vector<Row> sites{};   // bytes live at the peak
   std::vector<Row> threads{};
 };
 
+using Table = std::map<std::string, std::pair<int64_t, int64_t>>;
+
+// A process image of one side: a trace or a plan.
+struct Image {
+  std::string file;    // without its folder and extension
+  uint64_t place = 0;  // in the process tree
+  int64_t max_load = 0;
+  int64_t blocks = 0;
+};
+
 // One side, once read: by names, which may fit the other side's.
 struct Side {
-  trace::Recording tables;
-  trace::Statistics statistics;
-  std::map<std::string, std::pair<int64_t, int64_t>> sites;    // name → bytes at the peak, blocks
-  std::map<std::string, std::pair<int64_t, int64_t>> threads;  // name → most live, blocks
+  std::vector<Row> totals;  // only `first` is used
+  std::vector<Image> images;
+  Table sites;    // name → bytes at the peak, blocks
+  Table threads;  // name → most live, blocks
 };
 
 std::string Base(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Adds `value` to the total of that name.
+void AddTotal(Side& side, const char* name, uint64_t value) {
+  const auto found = std::find_if(side.totals.begin(), side.totals.end(),
+                                  [&](const Row& row) { return row.name == name; });
+  Row& row = found != side.totals.end() ? *found : side.totals.emplace_back(Row{.name = name});
+  row.first += static_cast<int64_t>(value);
+}
+
+void AddTo(Table& table, const std::string& name, uint64_t bytes, uint64_t blocks) {
+  auto& [all_bytes, all_blocks] = table[name];
+  all_bytes += static_cast<int64_t>(bytes);
+  all_blocks += static_cast<int64_t>(blocks);
+}
+
+std::string Stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+// What an image is called but for its number: "00012-cc1plus" is a cc1plus.
+std::string Program(const std::string& file) {
+  const size_t dash = file.find('-');
+  const bool numbered =
+      dash != std::string::npos && file.find_first_not_of("0123456789") == dash && dash > 0;
+  return numbered ? file.substr(dash + 1) : file;
+}
 
 // A site by what survives another build: function and module. Without a name, module and offset.
 std::string NameOf(const trace::Recording& recording, uint32_t index,
@@ -76,24 +114,18 @@ std::string NameOfThread(const trace::Recording& recording, uint32_t index) {
   return absl::StrFormat("thread %016x", recording.threads[index].path);
 }
 
-absl::StatusOr<Side> ReadSide(const std::string& path) {
-  const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(path);
-  if (!paths.ok()) return paths.status();
-  if (paths->size() != 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": holds ", paths->size(), " traces; compare them one by one"));
-  }
-  Side side;
-  trace::StatisticsBuilder statistics;
+// Reads the trace at `path` into `side`; threads of one of several processes bear its name, too.
+absl::Status ReadImage(const std::string& path, bool several, Side& side) {
+  trace::StatisticsBuilder builder;
   struct ThreadLoad {
-    int64_t live = 0, most = 0, blocks = 0;
+    uint64_t live = 0, most = 0, blocks = 0;
   };
   std::vector<ThreadLoad> loads;
-  std::map<uint64_t, uint32_t> owner;  // of live blocks: freed by whomever
+  absl::flat_hash_map<uint64_t, uint32_t> owner;  // of live blocks: freed by whomever
   trace::Recording first;
-  absl::Status status = trace::ReadTrace(paths->front(), first, [&](const trace::Event& event) {
-    statistics.Add(event);
-    const auto bytes = static_cast<int64_t>(trace::BlockBytes(event.size));
+  absl::Status status = trace::ReadTrace(path, first, [&](const trace::Event& event) {
+    builder.Add(event);
+    const uint64_t bytes = trace::BlockBytes(event.size);
     if (event.kind == trace::EventKind::kAllocate) {
       if (loads.size() <= event.thread) loads.resize(event.thread + 1);
       ThreadLoad& load = loads[event.thread];
@@ -109,26 +141,41 @@ absl::StatusOr<Side> ReadSide(const std::string& path) {
     }
   });
   if (!status.ok()) return status;
-  side.statistics = statistics.Finish(first.sites, 0);
-  trace::SiteAccountsBuilder accounts(side.tables, side.statistics.peak_event);
-  status = trace::ReadTrace(paths->front(), side.tables,
-                            [&](const trace::Event& event) { accounts.Add(event); });
+  const trace::Statistics statistics = builder.Finish(first.sites, 0);
+  trace::Recording tables;
+  trace::SiteAccountsBuilder accounts(tables, statistics.peak_event);
+  status = trace::ReadTrace(path, tables, [&](const trace::Event& event) { accounts.Add(event); });
   if (!status.ok()) return status;
+  WarnOfDamage(path, tables);
+  AddTotal(side, "max_load", statistics.max_load);
+  AddTotal(side, "requested_max_load", statistics.requested_max_load);
+  AddTotal(side, "sum_bytes", statistics.sum_bytes);
+  AddTotal(side, "never_freed_bytes", statistics.never_freed_bytes);
+  AddTotal(side, "buffers", statistics.buffers);
+  side.images.push_back({.file = Stem(path),
+                         .place = tables.process.place,
+                         .max_load = static_cast<int64_t>(statistics.max_load),
+                         .blocks = static_cast<int64_t>(statistics.buffers)});
   trace::Symbolizer symbolizer;
   for (const trace::SiteAccount& it : accounts.Finish()) {
-    auto& [bytes, blocks] = side.sites[NameOf(side.tables, it.site, symbolizer)];
-    bytes += static_cast<int64_t>(it.peak_bytes);
-    blocks += static_cast<int64_t>(it.peak_blocks);
+    AddTo(side.sites, NameOf(tables, it.site, symbolizer), it.peak_bytes, it.peak_blocks);
   }
+  const std::string process =
+      several ? absl::StrCat(Base(tables.process.executable), ": ") : std::string();
   for (uint32_t i = 0; i < loads.size(); ++i) {
-    auto& [bytes, blocks] = side.threads[NameOfThread(side.tables, i)];
-    bytes += loads[i].most;
-    blocks += loads[i].blocks;
+    AddTo(side.threads, absl::StrCat(process, NameOfThread(tables, i)), loads[i].most,
+          loads[i].blocks);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Side> ReadTraces(const std::vector<std::string>& paths, bool several) {
+  Side side;
+  for (const std::string& path : paths) {
+    if (absl::Status status = ReadImage(path, several, side); !status.ok()) return status;
   }
   return side;
 }
-
-using Table = std::map<std::string, std::pair<int64_t, int64_t>>;
 
 std::vector<Row> Merge(const Table& first, const Table& second) {
   std::map<std::string, Row> rows;
@@ -152,54 +199,95 @@ std::vector<Row> Merge(const Table& first, const Table& second) {
   return list;
 }
 
-absl::StatusOr<Difference> DiffRecordings(const DiffOptions& options) {
-  const absl::StatusOr<Side> first = ReadSide(options.first);
-  if (!first.ok()) return first.status();
-  const absl::StatusOr<Side> second = ReadSide(options.second);
-  if (!second.ok()) return second.status();
-  const auto total = [&](const char* name, uint64_t trace::Statistics::*field) {
-    return Row{.name = name,
-               .first = static_cast<int64_t>(first->statistics.*field),
-               .second = static_cast<int64_t>(second->statistics.*field)};
+// The images that stand for each other: of the same place in the process tree, or else of the same
+// program, in the order in which they were started. Two that are alone are compared whatever they
+// are.
+std::vector<Row> MergeImages(const std::vector<Image>& first, const std::vector<Image>& second) {
+  std::vector<const Image*> partner(first.size());
+  std::vector<bool> taken(second.size());
+  const auto match = [&](const auto& fits) {
+    for (size_t i = 0; i < first.size(); ++i) {
+      for (size_t k = 0; k < second.size() && partner[i] == nullptr; ++k) {
+        if (taken[k] || !fits(first[i], second[k])) continue;
+        partner[i] = &second[k];
+        taken[k] = true;
+      }
+    }
   };
-  Difference difference{.kind = "recordings"};
-  difference.totals = {total("max_load", &trace::Statistics::max_load),
-                       total("requested_max_load", &trace::Statistics::requested_max_load),
-                       total("sum_bytes", &trace::Statistics::sum_bytes),
-                       total("never_freed_bytes", &trace::Statistics::never_freed_bytes),
-                       total("buffers", &trace::Statistics::buffers)};
-  difference.sites = Merge(first->sites, second->sites);
-  difference.threads = Merge(first->threads, second->threads);
+  match([](const Image& a, const Image& b) { return a.place != 0 && a.place == b.place; });
+  match([](const Image& a, const Image& b) { return Program(a.file) == Program(b.file); });
+  const bool alone = first.size() == 1 && second.size() == 1;
+  if (alone) match([](const Image&, const Image&) { return true; });
+  std::vector<Row> rows;
+  for (size_t i = 0; i < first.size(); ++i) {
+    Row row = {.name = first[i].file, .first = first[i].max_load, .first_blocks = first[i].blocks};
+    if (partner[i] != nullptr) {
+      if (partner[i]->file != row.name) absl::StrAppend(&row.name, " / ", partner[i]->file);
+      row.second = partner[i]->max_load;
+      row.second_blocks = partner[i]->blocks;
+    }
+    rows.push_back(std::move(row));
+  }
+  for (size_t k = 0; k < second.size(); ++k) {
+    if (taken[k]) continue;
+    rows.push_back(
+        {.name = second[k].file, .second = second[k].max_load, .second_blocks = second[k].blocks});
+  }
+  Sort(rows);
+  return rows;
+}
+
+Difference Compare(const char* kind, const Side& first, const Side& second) {
+  Difference difference{.kind = kind, .totals = first.totals};
+  for (size_t i = 0; i < difference.totals.size(); ++i) {
+    difference.totals[i].second = second.totals[i].first;
+  }
+  difference.images = MergeImages(first.images, second.images);
+  difference.sites = Merge(first.sites, second.sites);
+  difference.threads = Merge(first.threads, second.threads);
   return difference;
 }
 
-absl::StatusOr<Difference> DiffPlans(const replay::PlanFile& first,
-                                     const replay::PlanFile& second) {
-  const auto lanes_of = [](const replay::PlanFile& plan) {
-    Table lanes;
-    const auto* table = plan.table<replay::PlanLane>(plan.header().lanes);
-    for (uint64_t i = 0; i < plan.header().lanes.count; ++i) {
-      auto& [bytes, blocks] =
-          lanes[table[i].path == 0 ? std::string("all threads")
-                                   : absl::StrFormat("thread %016x", table[i].path)];
-      bytes += static_cast<int64_t>(table[i].box_bytes);
-      blocks += static_cast<int64_t>(table[i].placements);
+absl::StatusOr<Difference> DiffRecordings(const DiffOptions& options) {
+  const absl::StatusOr<std::vector<std::string>> before = trace::FindTraces(options.first);
+  if (!before.ok()) return before.status();
+  const absl::StatusOr<std::vector<std::string>> after = trace::FindTraces(options.second);
+  if (!after.ok()) return after.status();
+  const bool several = before->size() > 1 || after->size() > 1;
+  const absl::StatusOr<Side> first = ReadTraces(*before, several);
+  if (!first.ok()) return first.status();
+  const absl::StatusOr<Side> second = ReadTraces(*after, several);
+  if (!second.ok()) return second.status();
+  return Compare("recordings", *first, *second);
+}
+
+absl::StatusOr<Side> ReadPlans(const std::vector<std::string>& paths) {
+  Side side;
+  for (const std::string& path : paths) {
+    const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(path);
+    if (!plan.ok()) return plan.status();
+    const replay::PlanHeader& header = plan->header();
+    const std::string process =
+        paths.size() > 1 ? absl::StrCat(Program(Stem(path)), ": ") : std::string();
+    const auto* table = plan->table<replay::PlanLane>(header.lanes);
+    uint64_t blocks = 0;
+    for (uint64_t i = 0; i < header.lanes.count; ++i) {
+      const std::string lane = table[i].path == 0 ? std::string("all threads")
+                                                  : absl::StrFormat("thread %016x", table[i].path);
+      AddTo(side.threads, absl::StrCat(process, lane), table[i].box_bytes, table[i].placements);
+      blocks += table[i].placements;
     }
-    return lanes;
-  };
-  const auto total = [&](const char* name, auto value) {
-    return Row{.name = name,
-               .first = static_cast<int64_t>(value(first)),
-               .second = static_cast<int64_t>(value(second))};
-  };
-  Difference difference{.kind = "plans"};
-  difference.totals = {total("arena_bytes", [](const auto& it) { return it.header().arena_bytes; }),
-                       total("max_load", [](const auto& it) { return it.header().max_load; }),
-                       total("file_bytes", [](const auto& it) { return it.header().file_bytes; }),
-                       total("lanes", [](const auto& it) { return it.header().lanes.count; }),
-                       total("keys", [](const auto& it) { return it.header().keys.count; })};
-  difference.threads = Merge(lanes_of(first), lanes_of(second));
-  return difference;
+    AddTotal(side, "arena_bytes", header.arena_bytes);
+    AddTotal(side, "max_load", header.max_load);
+    AddTotal(side, "file_bytes", header.file_bytes);
+    AddTotal(side, "lanes", header.lanes.count);
+    AddTotal(side, "keys", header.keys.count);
+    side.images.push_back({.file = Stem(path),
+                           .place = header.place,
+                           .max_load = static_cast<int64_t>(header.max_load),
+                           .blocks = static_cast<int64_t>(blocks)});
+  }
+  return side;
 }
 
 ordered_json ToJson(const std::vector<Row>& rows) {
@@ -240,13 +328,17 @@ void PrintRows(const char* title, std::vector<Row> rows, int64_t most) {
 }
 
 void Print(const Difference& difference, const DiffOptions& options) {
-  absl::PrintF("%-52s %12s %12s %13s\n", difference.kind, "first", "second", "change");
+  const std::string sum = difference.images.size() > 1 ? ", all images" : "";
+  absl::PrintF("%-52s %12s %12s %13s\n", difference.kind + sum, "first", "second", "change");
   for (const Row& it : difference.totals) {
     const std::string percent =
         it.first > 0 ? absl::StrFormat("%+.1f %%", 100.0 * static_cast<double>(it.change()) /
                                                        static_cast<double>(it.first))
                      : "";
     absl::PrintF("%-52s %12d %12d %13s\n", it.name, it.first, it.second, percent);
+  }
+  if (difference.images.size() > 1) {
+    PrintRows("process images, max load", difference.images, options.rows);
   }
   PrintRows("call sites, live at the peak", difference.sites, options.rows);
   PrintRows(difference.kind == "plans" ? "lanes" : "threads, most live at one time",
@@ -255,22 +347,27 @@ void Print(const Difference& difference, const DiffOptions& options) {
 
 absl::StatusOr<Difference> Diff(const DiffOptions& options) {
   // A plan says so in its first bytes; what is no plan is read as a trace, and complains as one.
-  const auto plan_at = [](const std::string& path) {
-    const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
-    if (!paths.ok() || paths->size() != 1) {
-      return absl::StatusOr<replay::PlanFile>(absl::InvalidArgumentError("no plan"));
-    }
-    return replay::PlanFile::Read(paths->front());
+  const auto plans_at = [](const std::string& path) {
+    absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
+    if (!paths.ok()) return std::vector<std::string>();
+    uint64_t magic = 0;
+    std::ifstream file(paths->front(), std::ios::binary);
+    file.read(reinterpret_cast<char*>(&magic), sizeof(magic));
+    return magic == replay::kPlanMagic ? *std::move(paths) : std::vector<std::string>();
   };
-  const absl::StatusOr<replay::PlanFile> first = plan_at(options.first);
-  const absl::StatusOr<replay::PlanFile> second = plan_at(options.second);
-  if (first.ok() && second.ok()) return DiffPlans(*first, *second);
-  if (first.ok() || second.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(first.ok() ? options.second : options.first, ": expected a plan, as ",
-                     first.ok() ? options.first : options.second, " is one, found something else"));
+  const std::vector<std::string> first = plans_at(options.first);
+  const std::vector<std::string> second = plans_at(options.second);
+  if (first.empty() && second.empty()) return DiffRecordings(options);
+  if (first.empty() || second.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        first.empty() ? options.first : options.second, ": expected a plan, as ",
+        first.empty() ? options.second : options.first, " is one, found something else"));
   }
-  return DiffRecordings(options);
+  const absl::StatusOr<Side> before = ReadPlans(first);
+  if (!before.ok()) return before.status();
+  const absl::StatusOr<Side> after = ReadPlans(second);
+  if (!after.ok()) return after.status();
+  return Compare("plans", *before, *after);
 }
 
 int RunDiff(const DiffOptions& options) {
@@ -284,6 +381,7 @@ int RunDiff(const DiffOptions& options) {
   for (const Row& it : difference->totals) {
     json[it.name] = {{"first", it.first}, {"second", it.second}, {"change", it.change()}};
   }
+  json["images"] = ToJson(difference->images);
   json["sites"] = ToJson(difference->sites);
   json["threads"] = ToJson(difference->threads);
   PrintJson(json);
@@ -295,7 +393,8 @@ int RunDiff(const DiffOptions& options) {
 void AddDiff(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("diff", "Say what grew between two recordings or plans");
   auto options = std::make_shared<DiffOptions>();
-  command->add_option("first", options->first, "a trace or a plan")->required();
+  command->add_option("first", options->first, "a trace or a plan, or a folder of them")
+      ->required();
   command->add_option("second", options->second, "another one of the same kind")->required();
   command->add_option("--rows", options->rows, "show so many call sites and threads")
       ->check(CLI::Range(1, 1000000))

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "cli/bitmap_font.h"
 #include "cli/command.h"
 #include "cli/raster.h"
 
@@ -19,7 +21,8 @@ constexpr int kWidth = 960, kLeft = 78, kRight = 16, kTop = 58, kPlotHeight = 22
 constexpr int kPlotWidth = kWidth - kLeft - kRight;
 constexpr int kScale = 2;
 
-constexpr char kInk[] = "#1c1e21", kQuiet[] = "#61656d", kLine[] = "#e3e4e7", kAccent[] = "#b3312c";
+constexpr Colour kInk = {0x1c, 0x1e, 0x21}, kQuiet = {0x61, 0x65, 0x6d}, kLine = {0xe3, 0xe4, 0xe7},
+                 kAccent = {0xb3, 0x31, 0x2c}, kPaper = {0xff, 0xff, 0xff};
 constexpr char kFont[] = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 std::string Escape(const std::string& text) {
@@ -54,11 +57,40 @@ std::vector<double> Ticks(double high, int most, bool binary) {
   return ticks;
 }
 
-std::string Text(double x, double y, const char* anchor, const char* colour, int size,
-                 const std::string& text, bool bold = false) {
+enum class Anchor { kStart, kMiddle, kEnd };
+const char* Name(Anchor anchor) {
+  constexpr const char* kNames[] = {"start", "middle", "end"};
+  return kNames[static_cast<int>(anchor)];
+}
+
+// Words of one look.
+struct Run {
+  std::string text;
+  Colour colour;
+  bool bold = false;
+};
+
+std::string Hex(Colour colour) {
+  return absl::StrFormat("#%02x%02x%02x", colour.red, colour.green, colour.blue);
+}
+
+std::string SvgWords(double x, double y, Anchor anchor, int size, std::initializer_list<Run> runs) {
+  std::string svg = absl::StrFormat(
+      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\" xml:space=\"preserve\">", x,
+      y, Name(anchor), size);
+  for (const Run& run : runs) {
+    absl::StrAppend(&svg, "<tspan fill=\"", Hex(run.colour), "\"",
+                    run.bold ? " font-weight=\"600\"" : "", ">", Escape(run.text), "</tspan>");
+  }
+  return svg + "</text>\n";
+}
+
+// In the page's own colour.
+std::string SvgText(double x, double y, Anchor anchor, const std::string& text) {
   return absl::StrFormat(
-      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\" font-size=\"%d\"%s>%s</text>\n",
-      x, y, anchor, colour, size, bold ? " font-weight=\"600\"" : "", Escape(text));
+      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"currentColor\" font-size=\"11\">%s"
+      "</text>\n",
+      x, y, Name(anchor), Escape(text));
 }
 
 RasterView WholeView(const Subject& subject, const std::vector<HeapMap>& maps) {
@@ -78,130 +110,188 @@ std::string Caption(const Subject& subject, const HeapMap& map) {
                          Bytes(static_cast<double>(map.height)), above);
 }
 
-std::string DrawMap(const Subject& subject, const HeapMap& map, const RasterView& view, int top) {
-  std::string svg;
-  absl::StrAppend(&svg, "<text x=\"", kLeft, "\" y=\"", top - 8, "\" font-size=\"13\" fill=\"",
-                  kInk, "\"><tspan font-weight=\"600\">", Escape(map.name),
-                  "</tspan>  <tspan fill=\"", kQuiet, "\">", Escape(Caption(subject, map)),
-                  "</tspan></text>\n");
+// A canvas that writes SVG.
+class SvgCanvas {
+ public:
+  SvgCanvas(int height, const std::string& title) {
+    svg_ = absl::StrFormat(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+        "viewBox=\"0 0 %d %d\" font-family=\"%s\" role=\"img\">\n<title>%s</title>\n",
+        kWidth, height, kWidth, height, kFont, Escape(title));
+  }
+
+  void Words(double x, double y, Anchor anchor, int size, std::initializer_list<Run> runs) {
+    svg_ += SvgWords(x, y, anchor, size, runs);
+  }
+  void Box(double x, double y, double width, double height, Colour fill, double opacity = 1) {
+    absl::StrAppend(&svg_, absl::StrFormat("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+                                           "height=\"%.1f\" fill=\"%s\" fill-opacity=\"%g\"/>\n",
+                                           x, y, width, height, Hex(fill), opacity));
+  }
+  void Line(double x, double y, double width, Colour colour, bool broken) {
+    absl::StrAppend(
+        &svg_,
+        absl::StrFormat("<path d=\"M%.1f %.1fh%.1f\" stroke=\"%s\"%s/>\n", x, y, width, Hex(colour),
+                        broken ? " stroke-width=\"1.5\" stroke-dasharray=\"6 4\"" : ""));
+  }
+  void Frame(int x, int y, int width, int height, Colour colour) {
+    absl::StrAppend(&svg_, absl::StrFormat("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
+                                           "fill=\"none\" stroke=\"%s\"/>\n",
+                                           x, y, width, height, Hex(colour)));
+  }
+  // `image` has kScale pixels per unit.
+  void Picture(int x, int y, const Image& image) {
+    absl::StrAppend(&svg_, "<image x=\"", x, "\" y=\"", y, "\" width=\"", image.width / kScale,
+                    "\" height=\"", image.height / kScale,
+                    "\" preserveAspectRatio=\"none\" href=\"data:image/png;base64,",
+                    absl::Base64Escape(EncodePng(image)), "\"/>\n");
+  }
+  std::string Finish() && { return std::move(svg_) + "</svg>\n"; }
+
+ private:
+  std::string svg_;
+};
+
+// A canvas of pixels, kScale to a unit.
+class PixelCanvas {
+ public:
+  explicit PixelCanvas(int height) {
+    image_.width = kWidth * kScale;
+    image_.height = static_cast<uint32_t>(height) * kScale;
+    image_.pixels.assign(size_t{image_.width} * image_.height, 0xffffffff);
+  }
+
+  void Words(double x, double y, Anchor anchor, int size, std::initializer_list<Run> runs) {
+    const int scale = size >= 13 ? 3 : 2;
+    int wide = 0;
+    for (const Run& run : runs) wide += CountLetters(run.text) * kLetterWidth * scale;
+    int left = At(x);
+    if (anchor == Anchor::kMiddle) left -= wide / 2;
+    if (anchor == Anchor::kEnd) left -= wide;
+    for (const Run& run : runs) {
+      for (int stroke = 0; stroke <= (run.bold ? 1 : 0); ++stroke) {
+        DrawLetters(image_, left + stroke, At(y) - kLetterHeight * scale, scale, Pixel(run.colour),
+                    run.text);
+      }
+      left += CountLetters(run.text) * kLetterWidth * scale;
+    }
+  }
+  void Box(double x, double y, double width, double height, Colour fill, double opacity = 1) {
+    const uint32_t colour =
+        (Pixel(fill) & 0xffffff) | static_cast<uint32_t>(std::lround(255 * opacity)) << 24;
+    for (int row = At(y); row < At(y + height); ++row) {
+      for (int column = At(x); column < At(x + width); ++column) Put(column, row, colour);
+    }
+  }
+  void Line(double x, double y, double width, Colour colour, bool broken) {
+    for (int column = At(x); column < At(x + width); ++column) {
+      if (broken && (column - At(x)) % (10 * kScale) >= 6 * kScale) continue;
+      for (int row = 0; row < (broken ? 3 : 2); ++row) Put(column, At(y) + row, Pixel(colour));
+    }
+  }
+  void Frame(int x, int y, int width, int height, Colour colour) {
+    Line(x, y, width, colour, false);
+    Line(x, y + height, width, colour, false);
+    Box(x, y, 1, height, colour);
+    Box(x + width, y, 1, height + 1, colour);
+  }
+  void Picture(int x, int y, const Image& image) {
+    for (uint32_t row = 0; row < image.height; ++row) {
+      for (uint32_t column = 0; column < image.width; ++column) {
+        Put(x * kScale + static_cast<int>(column), y * kScale + static_cast<int>(row),
+            image.pixels[size_t{row} * image.width + column]);
+      }
+    }
+  }
+  std::string Finish() && { return EncodePng(image_); }
+
+ private:
+  static int At(double units) { return static_cast<int>(std::lround(units * kScale)); }
+  static uint32_t Pixel(Colour colour) {
+    return 0xff000000 | uint32_t{colour.blue} << 16 | uint32_t{colour.green} << 8 | colour.red;
+  }
+  // Mixes a pixel with what is there.
+  void Put(int x, int y, uint32_t above) {
+    if (x < 0 || y < 0) return;
+    const auto column = static_cast<uint32_t>(x), row = static_cast<uint32_t>(y);
+    if (column >= image_.width || row >= image_.height) return;
+    uint32_t& pixel = image_.pixels[size_t{row} * image_.width + column];
+    const uint32_t alpha = above >> 24;
+    uint32_t mixed = 0xff000000;
+    for (int shift = 0; shift <= 16; shift += 8) {
+      const uint32_t a = above >> shift & 255, b = pixel >> shift & 255;
+      mixed |= (a * alpha + b * (255 - alpha) + 127) / 255 << shift;
+    }
+    pixel = mixed;
+  }
+
+  Image image_;
+};
+
+template <typename Canvas>
+void DrawMap(Canvas& canvas, const Subject& subject, const HeapMap& map, const RasterView& view,
+             int top) {
+  canvas.Words(kLeft, top - 8, Anchor::kStart, 13,
+               {{map.name, kInk, true}, {"  " + Caption(subject, map), kQuiet}});
   const auto y_of = [&](double bytes) { return top + kPlotHeight * (view.top - bytes) / view.top; };
   for (const double tick : Ticks(view.top, 4, true)) {
-    absl::StrAppend(&svg, absl::StrFormat("<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", kLeft,
-                                          y_of(tick), kPlotWidth, kLine));
-    absl::StrAppend(&svg, Text(kLeft - 8, y_of(tick) + 4, "end", kQuiet, 11, Bytes(tick)));
+    canvas.Line(kLeft, y_of(tick), kPlotWidth, kLine, false);
+    canvas.Words(kLeft - 8, y_of(tick) + 4, Anchor::kEnd, 11, {{Bytes(tick), kQuiet}});
   }
-  const Image image =
-      Colourize(Paint(subject.recording, map, view, static_cast<uint32_t>(kPlotWidth * kScale),
-                      static_cast<uint32_t>(kPlotHeight * kScale), true));
-  absl::StrAppend(&svg, "<image x=\"", kLeft, "\" y=\"", top, "\" width=\"", kPlotWidth,
-                  "\" height=\"", kPlotHeight,
-                  "\" preserveAspectRatio=\"none\" href=\"data:image/png;base64,",
-                  absl::Base64Escape(EncodePng(image)), "\"/>\n");
-  const double at = y_of(static_cast<double>(subject.statistics.max_load));
-  absl::StrAppend(&svg,
-                  absl::StrFormat("<path d=\"M%d %.1fh%d\" stroke=\"%s\" stroke-width=\"1.5\" "
-                                  "stroke-dasharray=\"6 4\"/>\n",
-                                  kLeft, at, kPlotWidth, kAccent));
-  const std::string words =
-      absl::StrCat("max load ", Bytes(static_cast<double>(subject.statistics.max_load)));
+  canvas.Picture(kLeft, top,
+                 Colourize(Paint(subject.recording, map, view, kPlotWidth * kScale,
+                                 kPlotHeight * kScale, true)));
+  const auto load = static_cast<double>(subject.statistics.max_load);
+  const double at = y_of(load);
+  canvas.Line(kLeft, at, kPlotWidth, kAccent, true);
+  const std::string words = absl::StrCat("max load ", Bytes(load));
   const double words_at = at < top + 18 ? at + 14 : at - 5;
-  absl::StrAppend(
-      &svg, absl::StrFormat("<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"14\" "
-                            "fill=\"#ffffff\" fill-opacity=\"0.85\"/>\n",
-                            kLeft + 3, words_at - 11, static_cast<int>(words.size()) * 6 + 6));
-  absl::StrAppend(&svg, Text(kLeft + 6, words_at, "start", kAccent, 11, words));
-  absl::StrAppend(&svg, absl::StrFormat("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
-                                        "fill=\"none\" stroke=\"%s\"/>\n",
-                                        kLeft, top, kPlotWidth, kPlotHeight, kLine));
+  canvas.Box(kLeft + 3, words_at - 11, static_cast<double>(words.size()) * 6 + 6, 14, kPaper, 0.85);
+  canvas.Words(kLeft + 6, words_at, Anchor::kStart, 11, {{words, kAccent}});
+  canvas.Frame(kLeft, top, kPlotWidth, kPlotHeight, kLine);
   for (const double tick : Ticks(view.end, 8, false)) {
     const double x = kLeft + kPlotWidth * tick / view.end;
-    absl::StrAppend(&svg, Text(x, top + kPlotHeight + 15, "middle", kQuiet, 11, Count(tick)));
-  }
-  return svg;
-}
-
-// A red broken line across.
-void DrawLine(Image& image, uint32_t row, uint32_t left, uint32_t right) {
-  constexpr uint32_t kRed = 0xff2c31b3;
-  if (row + 1 >= image.height) return;
-  for (uint32_t x = left; x < right; ++x) {
-    if (x / 8 % 2 == 1) continue;
-    image.pixels[size_t{row} * image.width + x] = kRed;
-    image.pixels[size_t{row + 1} * image.width + x] = kRed;
+    canvas.Words(x, top + kPlotHeight + 15, Anchor::kMiddle, 11, {{Count(tick), kQuiet}});
   }
 }
 
-uint32_t Over(uint32_t under, uint32_t above) {
-  const uint32_t alpha = above >> 24;
-  uint32_t result = 0xff000000;
-  for (int shift = 0; shift <= 16; shift += 8) {
-    const uint32_t a = above >> shift & 255, b = under >> shift & 255;
-    result |= (a * alpha + b * (255 - alpha) + 127) / 255 << shift;
+int PictureHeight(const std::vector<HeapMap>& maps) {
+  return kTop + static_cast<int>(maps.size()) * (kPlotHeight + kGap) + 24;
+}
+
+template <typename Canvas>
+std::string Draw(Canvas canvas, const Subject& subject, const std::vector<HeapMap>& maps) {
+  const RasterView view = WholeView(subject, maps);
+  canvas.Box(0, 0, kWidth, PictureHeight(maps), kPaper);
+  canvas.Words(kLeft, 22, Anchor::kStart, 16, {{subject.name, kInk, true}});
+  canvas.Words(kWidth - kRight, 22, Anchor::kEnd, 12,
+               {{absl::StrFormat("%d blocks in %d events: address upwards, events to the right",
+                                 subject.statistics.buffers, subject.recording.events),
+                 kQuiet}});
+  int top = kTop;
+  for (const HeapMap& map : maps) {
+    DrawMap(canvas, subject, map, view, top);
+    top += kPlotHeight + kGap;
   }
-  return result;
+  canvas.Words(kLeft, top - 8, Anchor::kStart, 11, {{"requested size", kQuiet}});
+  double x = kLeft + 92;
+  for (int i = 0; i < kSizeClasses; ++i) {
+    canvas.Box(x, top - 17, 10, 10, SizeColour(i));
+    canvas.Words(x + 14, top - 8, Anchor::kStart, 11, {{kSizeClassNames[i], kInk}});
+    x += 84;
+  }
+  return std::move(canvas).Finish();
 }
 
 }  // namespace
 
 std::string DrawSvg(const Subject& subject, const std::vector<HeapMap>& maps) {
-  const RasterView view = WholeView(subject, maps);
-  const int height = kTop + static_cast<int>(maps.size()) * (kPlotHeight + kGap) + 24;
-  std::string svg = absl::StrFormat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-      "font-family=\"%s\" role=\"img\">\n",
-      kWidth, height, kWidth, height, kFont);
-  const std::string title = absl::StrCat("Heap maps of ", subject.name);
-  absl::StrAppend(&svg, "<title>", Escape(title), "</title>\n<rect width=\"", kWidth,
-                  "\" height=\"", height, "\" fill=\"#ffffff\"/>\n");
-  absl::StrAppend(&svg, Text(kLeft, 22, "start", kInk, 16, subject.name, true));
-  absl::StrAppend(
-      &svg, Text(kWidth - kRight, 22, "end", kQuiet, 12,
-                 absl::StrFormat("%d blocks in %d events: address upwards, events to the right",
-                                 subject.statistics.buffers, subject.recording.events)));
-  int top = kTop;
-  for (const HeapMap& map : maps) {
-    absl::StrAppend(&svg, DrawMap(subject, map, view, top));
-    top += kPlotHeight + kGap;
-  }
-  double x = kLeft;
-  absl::StrAppend(&svg, Text(x, top - 8, "start", kQuiet, 11, "requested size"));
-  x += 92;
-  for (int i = 0; i < kSizeClasses; ++i) {
-    const Colour colour = SizeColour(i);
-    absl::StrAppend(&svg, absl::StrFormat("<rect x=\"%.0f\" y=\"%d\" width=\"10\" height=\"10\" "
-                                          "rx=\"2\" fill=\"rgb(%d,%d,%d)\"/>\n",
-                                          x, top - 17, colour.red, colour.green, colour.blue));
-    absl::StrAppend(&svg, Text(x + 14, top - 8, "start", kInk, 11, kSizeClassNames[i]));
-    x += 84;
-  }
-  absl::StrAppend(&svg, "</svg>\n");
-  return svg;
+  return Draw(SvgCanvas(PictureHeight(maps), absl::StrCat("Heap maps of ", subject.name)), subject,
+              maps);
 }
 
 std::string DrawPng(const Subject& subject, const std::vector<HeapMap>& maps) {
-  const RasterView view = WholeView(subject, maps);
-  constexpr uint32_t kMargin = 16;
-  const uint32_t width = kPlotWidth * kScale, height = kPlotHeight * kScale;
-  Image picture;
-  picture.width = width + 2 * kMargin;
-  picture.height = kMargin + static_cast<uint32_t>(maps.size()) * (height + kMargin);
-  picture.pixels.assign(size_t{picture.width} * picture.height, 0xffffffff);
-  uint32_t top = kMargin;
-  for (const HeapMap& map : maps) {
-    const Image image = Colourize(Paint(subject.recording, map, view, width, height, true));
-    for (uint32_t y = 0; y < height; ++y) {
-      for (uint32_t x = 0; x < width; ++x) {
-        const bool edge = x == 0 || y == 0 || x + 1 == width || y + 1 == height;
-        uint32_t& pixel = picture.pixels[size_t{top + y} * picture.width + kMargin + x];
-        pixel = edge ? 0xffe7e4e3 : Over(pixel, image.pixels[size_t{y} * width + x]);
-      }
-    }
-    const double at =
-        height * (view.top - static_cast<double>(subject.statistics.max_load)) / view.top;
-    DrawLine(picture, top + static_cast<uint32_t>(at), kMargin, kMargin + width);
-    top += height + kMargin;
-  }
-  return EncodePng(picture);
+  return Draw(PixelCanvas(PictureHeight(maps)), subject, maps);
 }
 
 std::string DrawCurves(const nlohmann::ordered_json& facts) {
@@ -240,11 +330,10 @@ std::string DrawCurves(const nlohmann::ordered_json& facts) {
     absl::StrAppend(&svg, absl::StrFormat("<path d=\"M%d %.1fh%d\" stroke=\"currentColor\" "
                                           "stroke-opacity=\"0.15\"/>\n",
                                           kLeft, y_of(tick), kPlotWidth));
-    absl::StrAppend(&svg, Text(kLeft - 8, y_of(tick) + 4, "end", "currentColor", 11, Bytes(tick)));
+    absl::StrAppend(&svg, SvgText(kLeft - 8, y_of(tick) + 4, Anchor::kEnd, Bytes(tick)));
   }
   for (const double tick : Ticks(events, 8, false)) {
-    absl::StrAppend(&svg,
-                    Text(x_of(tick), kHeight + 12, "middle", "currentColor", 11, Count(tick)));
+    absl::StrAppend(&svg, SvgText(x_of(tick), kHeight + 12, Anchor::kMiddle, Count(tick)));
   }
   constexpr const char* kStrokes[] = {"#2f7fb8", "#d98a1e", "#1f9c7a", "#c7552f",
                                       "#c274a5", "#5aaedb", "#b9a12b", "#7a5ca8"};
@@ -263,7 +352,7 @@ std::string DrawCurves(const nlohmann::ordered_json& facts) {
     absl::StrAppend(&svg, absl::StrFormat("<rect x=\"%.0f\" y=\"%.0f\" width=\"10\" height=\"10\" "
                                           "rx=\"2\" fill=\"%s\"/>\n",
                                           x, y - 9, stroke));
-    absl::StrAppend(&svg, Text(x + 15, y, "start", "currentColor", 11, it.label));
+    absl::StrAppend(&svg, SvgText(x + 15, y, Anchor::kStart, it.label));
   }
   absl::StrAppend(&svg, "</svg>\n");
   return svg;

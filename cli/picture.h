@@ -15,7 +15,7 @@ namespace reprise::cli {
 // stands alone. The blocks are a picture inside, however many there are.
 std::string DrawSvg(const Subject& subject, const std::vector<HeapMap>& maps);
 
-// The same as a PNG file, without words. Empty when it cannot be encoded.
+// The same as a PNG file. Empty when it cannot be encoded.
 std::string DrawPng(const Subject& subject, const std::vector<HeapMap>& maps);
 
 // The curves of a page's facts (cli/report/data.js) as SVG, for pages without chart code.

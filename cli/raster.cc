@@ -55,7 +55,7 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
   // lives, it costs two additions per row. Whole numbers, so that begin and end cancel out.
   constexpr double kFull = 1 << 20;
   const size_t stride = size_t{width} + 1;
-  std::vector<int64_t> changes;
+  std::vector<int32_t> changes;
   std::vector<float> most(pixels, 0);
   for (int size_class = 0; size_class < kSizeClasses; ++size_class) {
     if (blocks[size_class].empty()) continue;
@@ -73,10 +73,10 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
       const Extent x =
           extent((birth - view.begin) * per_event, (death - view.begin) * per_event, width);
       const Extent y = extent((view.top - high) * per_byte, (view.top - low) * per_byte, height);
-      const auto weight = std::max<int64_t>(1, static_cast<int64_t>(kFull * x.weight * y.weight));
+      const auto weight = std::max<int32_t>(1, static_cast<int32_t>(kFull * x.weight * y.weight));
       // What is large enough to be told from its neighbours is paler at the top and on the right.
       const bool large = edges && x.to - x.from > 4 && y.to - y.from > 4;
-      const int64_t pale = large ? weight * 2 / 5 : 0;
+      const int32_t pale = large ? weight * 2 / 5 : 0;
       for (uint32_t row = y.from; row < y.to; ++row) {
         const bool top = large && row == y.from;
         changes[row * stride + x.from] += top ? weight - pale : weight;

@@ -160,7 +160,7 @@ void AddReport(CLI::App& app, Run& run) {
       ->capture_default_str();
   auto* svg =
       command->add_flag("--svg", options->svg, "write only the maps, as a static picture: SVG");
-  command->add_flag("--png", options->png, "the same as PNG, without words")->excludes(svg);
+  command->add_flag("--png", options->png, "the same as PNG")->excludes(svg);
   command->callback([&run, options] {
     run = [options] {
       const absl::Status status = Report(*options);

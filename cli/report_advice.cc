@@ -26,7 +26,8 @@ std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes))
 ordered_json PinFacts(const Subject& subject, const SiteTable& sites,
                       const std::vector<SiteName>& names, const HeapMap& map) {
   const bool plan = map.kind == "plan";
-  const replay::Pins pins = replay::FindPins(subject.recording, map.offsets, !plan, 0);
+  const replay::Pins pins =
+      replay::FindPins(subject.recording, map.offsets, !plan, 0, subject.alignment);
   ordered_json json = {{"map", map.name}, {"event", pins.event}, {"sites", ordered_json::array()}};
   if (pins.held_bytes == pins.live_bytes) return json;
   const double share =

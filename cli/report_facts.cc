@@ -226,6 +226,20 @@ std::string Difference(const ordered_json& lane) {
   return absl::StrCat(": expected a request of up to ", expected, " bytes, came one of ", seen);
 }
 
+// What is said of the subject's own process in the statistics of a run of several; all of them when
+// it cannot be told which that is.
+const ordered_json& OwnPart(const ordered_json& replay, const std::string& executable) {
+  const auto images = replay.find("images");
+  if (images == replay.end() || !images->is_array() || images->size() < 2) return replay;
+  const ordered_json* own = nullptr;
+  for (const ordered_json& image : *images) {
+    if (!image.is_object() || image.value("executable", "") != executable) continue;
+    if (own != nullptr) return replay;
+    own = &image;
+  }
+  return own != nullptr ? *own : replay;
+}
+
 ordered_json ReplayFacts(const ordered_json& replay) {
   const auto number = [&](const char* name) {
     return replay.contains(name) && replay[name].is_number() ? replay[name].get<double>() : 0.0;
@@ -245,7 +259,7 @@ ordered_json ReplayFacts(const ordered_json& replay) {
         "fallback.",
         100 * planned / all, 100 * number("improvised") / all, 100 * number("fallback") / all);
     size_t lane_number = 0;
-    for (const ordered_json& image : replay.value("images", ordered_json::array())) {
+    for (const ordered_json& image : replay.value("images", ordered_json::array({replay}))) {
       for (const ordered_json& lane : image.value("lanes", ordered_json::array())) {
         const auto at = lane.value("diverged_at", uint64_t{0});
         if (at > 0 && lane.value("unmatched", uint64_t{0}) > 0) {
@@ -278,6 +292,11 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
       {"lost_events", recording.lost_events}, {"complete", recording.process.complete},
       {"max_load", statistics.max_load},      {"requested_max_load", statistics.requested_max_load},
       {"peak_event", statistics.peak_event}};
+  facts["images"] = ordered_json::array();
+  for (const ImageLoad& image : subject.images) {
+    facts["images"].push_back(
+        {{"name", image.name}, {"trace", FileName(image.path)}, {"max_load", image.max_load}});
+  }
   facts["maps"] = ordered_json::array();
   for (const HeapMap& map : maps) facts["maps"].push_back(MapFacts(map));
   facts["contenders"] = Contenders(maps, comparison);
@@ -302,7 +321,9 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
   facts["thread_ranks"] = ThreadRanks(subject);
   facts["sizes"] = statistics.sizes;
   facts["lifetimes"] = statistics.lifetimes;
-  if (!replay.is_null()) facts["replay"] = ReplayFacts(replay);
+  if (!replay.is_null()) {
+    facts["replay"] = ReplayFacts(OwnPart(replay, recording.process.executable));
+  }
   return facts;
 }
 
@@ -337,7 +358,7 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
                            .bottom = 0,
                            .top = static_cast<double>(std::max<int64_t>(map.height, 1))};
   const Raster raster = Paint(subject.recording, map, view, kGridColumns, kGridRows, false);
-  std::vector<int64_t> coverage, group;
+  std::string coverage, group;
   coverage.reserve(raster.coverage.size());
   group.reserve(raster.coverage.size());
   for (uint32_t row = kGridRows; row-- > 0;) {
@@ -345,13 +366,13 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
       const size_t cell = size_t{row} * kGridColumns + column;
       const float covered = std::min(1.0f, raster.coverage[cell]);
       // What is there at all must not round to nothing.
-      coverage.push_back(covered > 0 ? std::max<int64_t>(1, std::lround(255 * covered)) : 0);
-      group.push_back(raster.group[cell]);
+      coverage.push_back(
+          static_cast<char>(covered > 0 ? std::max(1l, std::lround(255 * covered)) : 0));
+      group.push_back(static_cast<char>(raster.group[cell]));
     }
   }
-  columns.push_back(PackColumn(absl::StrCat("coverage-", number), coverage));
-  coverage = {};
-  columns.push_back(PackColumn(absl::StrCat("group-", number), group));
+  columns.push_back(PackBytes(absl::StrCat("coverage-", number), coverage));
+  columns.push_back(PackBytes(absl::StrCat("group-", number), group));
   fact["density"] = {{"columns", kGridColumns},
                      {"rows", kGridRows},
                      {"events", subject.recording.events},

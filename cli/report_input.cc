@@ -8,6 +8,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
 #include "replay/compare.h"
 #include "replay/plan_file.h"
 #include "trace/format.h"
@@ -52,17 +54,63 @@ absl::StatusOr<HeapMap> LoadCsvPlan(const Subject& subject, const std::string& p
   return map;
 }
 
+// The images of a folder, highest max load first. One that cannot be read is named and left out.
+absl::StatusOr<std::vector<ImageLoad>> RankImages(const std::vector<std::string>& paths) {
+  std::vector<ImageLoad> images;
+  absl::Status failure;
+  for (const std::string& path : paths) {
+    trace::Recording tables;
+    trace::StatisticsBuilder statistics;
+    const absl::Status status =
+        trace::ReadTrace(path, tables, [&](const trace::Event& event) { statistics.Add(event); });
+    if (!status.ok()) {
+      failure = status;
+      absl::FPrintF(stderr, "reprise: left out: %s\n", std::string(status.message()));
+      continue;
+    }
+    images.push_back(
+        {path, FileName(tables.process.executable), statistics.Finish(tables.sites, 0).max_load});
+  }
+  if (images.empty()) return failure;
+  std::stable_sort(images.begin(), images.end(),
+                   [](const ImageLoad& a, const ImageLoad& b) { return a.max_load > b.max_load; });
+  return images;
+}
+
+// A page is about one process: says which, and how to see the others.
+void TellChoice(const std::string& folder, const std::vector<ImageLoad>& images) {
+  constexpr size_t kMostNamed = 5;
+  const auto describe = [](const ImageLoad& image) {
+    return absl::StrCat(FileName(image.path), " (max load ",
+                        HumanBytes(static_cast<double>(image.max_load)), ")");
+  };
+  std::string others;
+  for (size_t i = 1; i < images.size() && i <= kMostNamed; ++i) {
+    absl::StrAppend(&others, i > 1 ? ", " : "", describe(images[i]));
+  }
+  if (images.size() > kMostNamed + 1) {
+    absl::StrAppend(&others, " and ", images.size() - kMostNamed - 1, " smaller ones");
+  }
+  absl::FPrintF(stderr,
+                "reprise: %s: this is about %s, the largest of %d process images; name the "
+                "file of another one to see it: %s\n",
+                folder, describe(images.front()), images.size(), others);
+}
+
 }  // namespace
 
 absl::StatusOr<Subject> LoadSubject(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(path);
   if (!paths.ok()) return paths.status();
-  if (paths->size() != 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": holds ", paths->size(), " traces; report them one by one"));
-  }
   Subject subject;
   subject.path = paths->front();
+  if (paths->size() > 1) {
+    absl::StatusOr<std::vector<ImageLoad>> images = RankImages(*paths);
+    if (!images.ok()) return images.status();
+    subject.path = images->front().path;
+    if (images->size() > 1) TellChoice(path, *images);
+    subject.images = *std::move(images);
+  }
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(subject.path);
   if (!format.ok()) return format.status();
   if (*format == trace::Format::kCsv) {
@@ -76,6 +124,7 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path) {
     absl::StatusOr<trace::Recording> recording = trace::LoadRecording(subject.path);
     if (!recording.ok()) return recording.status();
     subject.recording = *std::move(recording);
+    WarnOfDamage(subject.path, subject.recording);
   }
   const std::string& executable = subject.recording.process.executable;
   subject.name = FileName(executable.empty() ? subject.path : executable);

@@ -14,6 +14,13 @@
 
 namespace reprise::cli {
 
+// One process image of a recording.
+struct ImageLoad {
+  std::string path;       // of its trace
+  std::string name;       // of its executable
+  uint64_t max_load = 0;  // bytes
+};
+
 struct Subject {
   std::string path;
   std::string name;  // for people: the program's, or the file's
@@ -22,10 +29,11 @@ struct Subject {
   bool is_instance = false;
   uint64_t alignment = trace::kBlockAlignment;  // what blocks are rounded up to, bytes
   trace::Statistics statistics;
+  std::vector<ImageLoad> images{};  // of a folder with several: all, highest max load first
 };
 
-// Reads a trace, an instance, or the one trace of a folder. FailedPrecondition when the folder has
-// several; other errors are those of the readers.
+// Reads a trace, an instance, or of a folder the trace with the highest max load; says on stderr
+// which, when there are several. Errors are those of the readers.
 absl::StatusOr<Subject> LoadSubject(const std::string& path);
 
 // Where the plan at `path` (a plan file, a folder of them, or for an instance a CSV with offsets)

@@ -72,6 +72,13 @@ Column PackColumn(const std::string& name, const std::vector<int64_t>& values, b
   return column;
 }
 
+Column PackBytes(const std::string& name, const std::string& values) {
+  return {.name = name,
+          .type = "u8",
+          .count = values.size(),
+          .text = absl::Base64Escape(Deflate(values))};
+}
+
 SiteTable TabulateSites(const Recording& recording, uint64_t peak_event, uint64_t alignment) {
   SiteTable table;
   std::map<std::pair<uint32_t, uint64_t>, uint32_t> known;  // by module and offset

@@ -37,6 +37,9 @@ struct Column {
 // highest value of the type (f64: -1).
 Column PackColumn(const std::string& name, const std::vector<int64_t>& values, bool delta = false);
 
+// The same of bytes.
+Column PackBytes(const std::string& name, const std::string& values);
+
 // Call sites that differ only in their stack depth are one for the reader.
 struct SiteTable {
   struct Row {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "replay/player/process.h"
 #include "replay/player/script.h"
-#include "trace/statistics.h"
+#include "trace/reader.h"
 
 namespace reprise::replay {
 namespace {
@@ -144,6 +144,9 @@ absl::StatusOr<std::vector<Allocator>> ParseAllocators(std::string_view list) {
   for (const std::string& word : words) {
     const size_t equals = word.find('=');
     if (equals != std::string::npos) {
+      if (equals == 0 || equals + 1 == word.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("expected NAME=LIBRARY.so, found ", word));
+      }
       allocators.push_back({word.substr(0, equals), {word.substr(equals + 1)}});
       continue;
     }
@@ -183,12 +186,15 @@ absl::Status Choose(Allocator& allocator, const CompareOptions& options) {
     allocator.libraries = {std::string(library)};
     return absl::OkStatus();
   }
-  return absl::NotFoundError(absl::StrCat(allocator.name, " is not installed (tried ",
+  return absl::NotFoundError(absl::StrCat(allocator.name,
+                                          " is not installed, or is no allocator (tried ",
                                           absl::StrJoin(allocator.libraries, ", "), ")"));
 }
 
-int64_t MaxLoad(const trace::Recording& recording) {
-  return static_cast<int64_t>(trace::ComputeStatistics(recording, 0).max_load);
+int64_t MaxLoad(const trace::Recording& recording, uint64_t alignment) {
+  trace::StatisticsBuilder builder(alignment);
+  trace::ForEachEvent(recording, [&](const trace::Event& event) { builder.Add(event); });
+  return static_cast<int64_t>(builder.Finish(recording.sites, 0).max_load);
 }
 
 absl::StatusOr<Measurement> MeasureAllocator(const trace::Recording& recording,
@@ -202,7 +208,7 @@ absl::StatusOr<Measurement> MeasureAllocator(const trace::Recording& recording,
       recording, {.order = options.order, .touch = options.touch, .nothing = allocator.nothing});
   if (!script.ok()) return script.status();
   const std::string library = chosen.libraries.empty() ? "" : chosen.libraries.front();
-  return Measure(allocator.name, library, *script, *player, MaxLoad(recording));
+  return Measure(allocator.name, library, *script, *player, MaxLoad(recording, options.alignment));
 }
 
 absl::StatusOr<Measurement> MeasurePlan(const trace::Recording& recording,
@@ -210,16 +216,18 @@ absl::StatusOr<Measurement> MeasurePlan(const trace::Recording& recording,
                                         const CompareOptions& options) {
   absl::StatusOr<std::string> player = PlayerPath(options);
   if (!player.ok()) return player.status();
-  const Placement placement = {std::move(offsets), arena_bytes};
+  const Placement placement = {std::move(offsets), arena_bytes, options.alignment};
   absl::StatusOr<Script> script =
       Lower(recording, {.touch = options.touch, .placement = &placement});
   if (!script.ok()) return script.status();
-  absl::StatusOr<Measurement> result = Measure("plan", "", *script, *player, MaxLoad(recording));
+  absl::StatusOr<Measurement> result =
+      Measure("plan", "", *script, *player, MaxLoad(recording, options.alignment));
   if (result.ok()) result->version.clear();  // that of the fallback says nothing of the plan
   return result;
 }
 
-std::vector<uint64_t> SampleEvents(const trace::Recording& recording, size_t count) {
+std::vector<uint64_t> SampleEvents(const trace::Recording& recording, size_t count,
+                                   uint64_t peak_event) {
   std::vector<uint64_t> events;
   if (recording.events == 0) return events;
   const uint64_t last = recording.events - 1;
@@ -227,7 +235,7 @@ std::vector<uint64_t> SampleEvents(const trace::Recording& recording, size_t cou
     const double share = static_cast<double>(i) / static_cast<double>(std::max<size_t>(count, 1));
     events.push_back(static_cast<uint64_t>(share * static_cast<double>(last)));
   }
-  events.push_back(trace::ComputeStatistics(recording, 0).peak_event);
+  events.push_back(peak_event);
   std::sort(events.begin(), events.end());
   events.erase(std::unique(events.begin(), events.end()), events.end());
   return events;
@@ -257,7 +265,7 @@ absl::StatusOr<Observation> ObservePlan(const trace::Recording& recording,
                                         std::vector<uint64_t> sample_events) {
   absl::StatusOr<std::string> player = PlayerPath(options);
   if (!player.ok()) return player.status();
-  const Placement placement = {std::move(offsets), arena_bytes};
+  const Placement placement = {std::move(offsets), arena_bytes, options.alignment};
   absl::StatusOr<Script> script = Lower(recording, {.touch = options.touch,
                                                     .placement = &placement,
                                                     .observe = true,

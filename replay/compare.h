@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "replay/player/lower.h"
 #include "trace/recording.h"
+#include "trace/statistics.h"
 
 namespace reprise::replay {
 
@@ -68,6 +69,8 @@ struct CompareOptions {
   std::string player{};  // path of reprise-player; empty: FindPlayer()
   Order order = Order::kRecorded;
   bool touch = true;
+  // What blocks count as rounded up to in the max load, and are in a plan: bytes.
+  uint64_t alignment = trace::kBlockAlignment;
 };
 
 // What a run looked like from inside, in the recorded order. Watching it takes time and memory, so
@@ -80,8 +83,9 @@ struct Observation {
   std::vector<int64_t> footprint;   // bytes per sample: pages that ever held a live block
 };
 
-// At most `count` + 2 event indices, ascending: evenly spread, and the event of the max load.
-std::vector<uint64_t> SampleEvents(const trace::Recording& recording, size_t count);
+// At most `count` + 2 event indices, ascending: evenly spread, and `peak_event`.
+std::vector<uint64_t> SampleEvents(const trace::Recording& recording, size_t count,
+                                   uint64_t peak_event);
 
 // The player of this installation, looked up beside the running executable and in libexec.
 absl::StatusOr<std::string> FindPlayer();
@@ -90,8 +94,8 @@ absl::StatusOr<std::string> FindPlayer();
 // is none. Asked once, it need not be asked for every recording.
 absl::Status Choose(Allocator& allocator, const CompareOptions& options);
 
-// Bytes: trace::Statistics::max_load.
-int64_t MaxLoad(const trace::Recording& recording);
+// Bytes: trace::Statistics::max_load, blocks rounded up to `alignment`.
+int64_t MaxLoad(const trace::Recording& recording, uint64_t alignment = trace::kBlockAlignment);
 
 // Performs `recording` under `allocator`. Errors: NotFound when none of its libraries can be
 // preloaded here; Aborted when the player fails under it (a crash, memory refused), and what Lower

@@ -14,8 +14,8 @@ using trace::Allocation;
 using trace::kNone;
 using trace::Recording;
 
-int64_t Bytes(const Allocation& allocation) {
-  return static_cast<int64_t>(trace::BlockBytes(allocation.size));
+int64_t Bytes(const Allocation& allocation, uint64_t alignment) {
+  return static_cast<int64_t>(trace::BlockBytes(allocation.size, alignment));
 }
 
 // The highest end among live blocks: a heap with lazy deletion.
@@ -80,7 +80,7 @@ class TouchedPages {
 // Finds the event at which more memory was taken although most of it was free. Later, when the
 // program gives back what it has, all the rest is free, and nobody could help that.
 void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, bool grows_only,
-               Pins& pins) {
+               uint64_t alignment, Pins& pins) {
   HighestEnd ends;
   TouchedPages touched;
   int64_t live = 0, held = 0, most = -1, highest = 0;
@@ -92,7 +92,7 @@ void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, 
     }
     const int64_t offset = offsets[event.block];
     if (offset < 0) return;
-    const int64_t bytes = Bytes(recording.allocations[event.block]);
+    const int64_t bytes = Bytes(recording.allocations[event.block], alignment);
     live += birth ? bytes : -bytes;
     if (grows_only) {
       if (birth) held += touched.Touch(offset, offset + bytes);
@@ -115,15 +115,15 @@ void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, 
 }  // namespace
 
 Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, bool grows_only,
-              size_t most) {
+              size_t most, uint64_t alignment) {
   Pins pins;
-  FindEvent(recording, offsets, grows_only, pins);
+  FindEvent(recording, offsets, grows_only, alignment, pins);
   TouchedPages touched;
   std::vector<uint32_t> live;
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     const Allocation& it = recording.allocations[i];
     if (it.birth > pins.event || offsets[i] < 0) continue;
-    if (grows_only) touched.Touch(offsets[i], offsets[i] + Bytes(it));
+    if (grows_only) touched.Touch(offsets[i], offsets[i] + Bytes(it, alignment));
     if (pins.event < it.death) live.push_back(i);
   }
   touched.Count();
@@ -143,7 +143,7 @@ Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, b
     if (i > 0) around[i - 1].second = gap;
     if (gap > 0) ++pins.holes;
     pins.largest_hole = std::max(pins.largest_hole, gap);
-    end = std::max(end, offsets[live[i]] + Bytes(recording.allocations[live[i]]));
+    end = std::max(end, offsets[live[i]] + Bytes(recording.allocations[live[i]], alignment));
   }
   const int64_t above_all = live.empty() ? 0 : held_between(end, grows_only ? INT64_MAX : end);
   if (above_all > 0) {
@@ -163,7 +163,7 @@ Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, b
     // A hole has a block on either side; what is above the last block is its alone.
     const bool last = i + 1 == live.size();
     row.hostage_bytes += (i == 0 ? below : below / 2) + (last ? above : above - above / 2);
-    row.bytes += Bytes(it);
+    row.bytes += Bytes(it, alignment);
     ++row.blocks;
     row.oldest_age = std::max(row.oldest_age, pins.event - it.birth);
     if (row.threads.size() < 8 &&

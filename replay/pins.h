@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trace/recording.h"
+#include "trace/statistics.h"
 
 namespace reprise::replay {
 
@@ -40,9 +41,10 @@ struct Pins {
 
 // `offsets`: where each allocation lies, on one axis of bytes; negative: not there. `grows_only`:
 // what was once held stays held, as for an allocator whose pages were touched; else only what lies
-// below the highest live block is held, as in a plan. Time: O(n log n).
+// below the highest live block is held, as in a plan. Blocks are rounded up to `alignment` bytes.
+// Time: O(n log n).
 Pins FindPins(const trace::Recording& recording, const std::vector<int64_t>& offsets,
-              bool grows_only, size_t most);
+              bool grows_only, size_t most, uint64_t alignment = trace::kBlockAlignment);
 
 }  // namespace reprise::replay
 

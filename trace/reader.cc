@@ -107,6 +107,10 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (!fs::exists(path, error)) return FileError(ENOENT, path);
+    if (fs::is_fifo(path, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected a file, found a pipe, which cannot be read twice"));
+    }
     return std::vector<std::string>{path};
   }
   std::vector<std::string> found;
@@ -127,59 +131,57 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
 }
 
 void ForEachEvent(const Recording& recording, absl::FunctionRef<void(const Event&)> on_event) {
-  // What happens at each event index: an allocation's birth, or its death.
-  struct Step {
-    uint64_t index;
-    uint32_t allocation;
-    bool death;
-  };
-  std::vector<Step> steps;
-  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-    const Allocation& allocation = recording.allocations[i];
-    steps.push_back({allocation.birth, i, false});
-    if (allocation.death != kNever) steps.push_back({allocation.death, i, true});
+  const std::vector<Allocation>& allocations = recording.allocations;
+  // Births come in order; who dies at an event is looked up.
+  uint64_t events = recording.events;
+  for (const Allocation& it : allocations) {
+    events = std::max(events, (it.death != kNever ? it.death : it.birth) + 1);
   }
-  std::sort(steps.begin(), steps.end(),
-            [](const Step& a, const Step& b) { return a.index < b.index; });
+  std::vector<uint32_t> dying(events, kNone);
+  for (uint32_t i = 0; i < allocations.size(); ++i) {
+    if (allocations[i].death != kNever) dying[allocations[i].death] = i;
+  }
   std::vector<std::pair<uint32_t, uint64_t>> answers = recording.usable_answers;
   std::stable_sort(answers.begin(), answers.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   size_t next_answer = 0;
-  uint64_t index = 0;
-  const auto unmatched_until = [&](uint64_t end) {
-    for (; index < end; ++index) {
+  const auto event_of = [&](EventKind kind, uint32_t block, uint64_t index) {
+    const Allocation& it = allocations[block];
+    Event event;
+    event.kind = kind;
+    event.allocation_kind = it.kind;
+    event.log2_alignment = it.log2_alignment;
+    const bool freed_elsewhere = kind == EventKind::kFree && it.free_thread != kNone;
+    event.thread = freed_elsewhere ? it.free_thread : it.thread;
+    event.site = it.site;
+    event.index = index;
+    event.block = block;
+    event.size = it.size;
+    event.birth = it.birth;
+    if (kind == EventKind::kAllocate && it.previous != kNone) event.previous = it.previous;
+    return event;
+  };
+  uint32_t next = 0;  // allocation
+  for (uint64_t index = 0; index < events; ++index) {
+    if (next < allocations.size() && allocations[next].birth == index) {
+      Event event = event_of(EventKind::kAllocate, next, index);
+      on_event(event);
+      event.kind = EventKind::kUsable;
+      event.index = index + 1;
+      for (; next_answer < answers.size() && answers[next_answer].first == next; ++next_answer) {
+        event.usable = answers[next_answer].second;
+        on_event(event);
+      }
+      ++next;
+    } else if (dying[index] != kNone) {
+      on_event(event_of(EventKind::kFree, dying[index], index));
+    } else {
       Event event;
       event.kind = EventKind::kUnmatchedFree;
       event.index = index;
       on_event(event);
     }
-  };
-  for (const Step& step : steps) {
-    unmatched_until(step.index);
-    const Allocation& allocation = recording.allocations[step.allocation];
-    Event event;
-    event.kind = step.death ? EventKind::kFree : EventKind::kAllocate;
-    event.allocation_kind = allocation.kind;
-    event.log2_alignment = allocation.log2_alignment;
-    const bool freed_elsewhere = step.death && allocation.free_thread != kNone;
-    event.thread = freed_elsewhere ? allocation.free_thread : allocation.thread;
-    event.site = allocation.site;
-    event.index = index++;
-    event.block = step.allocation;
-    event.size = allocation.size;
-    event.birth = allocation.birth;
-    if (!step.death && allocation.previous != kNone) event.previous = allocation.previous;
-    on_event(event);
-    for (; !step.death && next_answer < answers.size() &&
-           answers[next_answer].first == step.allocation;
-         ++next_answer) {
-      event.kind = EventKind::kUsable;
-      event.usable = answers[next_answer].second;
-      event.index = index;
-      on_event(event);
-    }
   }
-  unmatched_until(recording.events);
 }
 
 }  // namespace reprise::trace

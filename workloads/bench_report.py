@@ -18,6 +18,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MIB = 1 << 20
+VISITS = 5  # of a page
 
 
 def run(command, **options):
@@ -68,8 +69,10 @@ def player(reprise, trace):
                         "--samples", "0", "--json"])
     for it in json.loads(output)["results"]:
         fastest = 1e9 * it["seconds_range"][0] / it["operations"]
+        processor = 1e9 * it["cpu_seconds"] / it["operations"]
         print(f"player, single-threaded, {it['allocator']}: {fastest:.1f} ns per operation in the "
-              f"fastest of {it['runs']} runs, {it['nanoseconds_per_operation']:.1f} in the median")
+              f"fastest of {it['runs']} runs, {it['nanoseconds_per_operation']:.1f} in the median; "
+              f"{processor:.1f} of CPU time in the median")
 
 
 PAN = """
@@ -99,17 +102,23 @@ def browse(path):
     from harness import Skip
     from report_test import Browser
 
+    visits = []
     try:
-        with Browser(path) as browser:
-            first = browser.run("return repriseReport.measured.firstPaint")
-            every = browser.run("return repriseReport.measured.allPainted")
-            rates = browser.driver.execute_async_script(PAN)
-            version = browser.driver.capabilities["browserVersion"]
+        for _ in range(VISITS):
+            with Browser(path) as browser:
+                measured = browser.run("return repriseReport.measured")
+                rates = browser.driver.execute_async_script(PAN)
+                visits.append((measured["firstPaint"], measured["allPainted"], rates["paints"],
+                               rates["frames"]))
+                version = browser.driver.capabilities["browserVersion"]
     except Skip as skip:
         return f"not opened: {skip}"
-    return (f"first paint {first:.0f} ms after navigation, every map {every:.0f} ms; panning: "
-            f"{rates['paints']:.0f} newly computed pictures and {rates['frames']:.0f} frames per "
-            f"second and map (chromium {version})")
+    first, every, paints, frames = (sorted(column) for column in zip(*visits))
+    middle = VISITS // 2
+    return (f"first paint {first[middle]:.0f} ms after navigation (best {first[0]:.0f}), every map "
+            f"{every[middle]:.0f} ms (best {every[0]:.0f}); panning: {paints[middle]:.0f} newly "
+            f"computed pictures (worst {paints[0]:.0f}) and {frames[middle]:.0f} frames per second "
+            f"and map; medians of {VISITS} visits (chromium {version})")
 
 
 def report(build, scratch, buffers):

@@ -7,7 +7,7 @@ const MARGIN_RIGHT = 12;
 const tallest = Math.max(facts.max_load, ...facts.maps.map((map) => map.height), 1);
 const whole = {begin: 0, end: Math.max(facts.events, 1), bottom: 0, top: tallest * 1.03};
 let view = {...whole};
-let colours = {colouring: 'size', focus: null, rank: null, table: pixelTable('size')};
+let colours = {colouring: 'size', focus: null, rank: null, table: pixelTable('size'), version: 0};
 const maps = [];
 const viewListeners = [];
 
@@ -48,7 +48,8 @@ function panBy(partX, partY) {
 }
 
 function setColours(colouring, focus) {
-  colours = {colouring, focus, rank: null, table: pixelTable(colouring)};
+  colours = {colouring, focus, rank: null, table: pixelTable(colouring),
+             version: colours.version + 1};
   if (colouring === 'site') {
     colours.rank = Uint8Array.from(facts.sites, (_, index) => Math.min(index, 8));
   } else if (colouring === 'thread') {
@@ -104,8 +105,10 @@ class HeapMap {
       this.changed();
     } else if (data.type === 'painted') {
       this.busy = false;
-      this.image.width = data.width;
-      this.image.height = data.height;
+      if (this.image.width !== data.width || this.image.height !== data.height) {
+        this.image.width = data.width;
+        this.image.height = data.height;
+      }
       const pixels = new ImageData(new Uint8ClampedArray(data.pixels), data.width, data.height);
       this.image.getContext('2d').putImageData(pixels, 0, 0);
       this.imageView = data.view;
@@ -124,6 +127,7 @@ class HeapMap {
         document.documentElement.dataset.ready = 'yes';
       }
       this.complete = true;
+      if (colours.colouring !== 'size') this.changed();
     } else {
       this.status.textContent = `cannot be shown: ${data.message}`;
     }

@@ -107,12 +107,13 @@ function addMapInput(map) {
   const release = (event) => {
     if (!pointers.delete(event.pointerId)) return;
     pinch = null;
-    if (event.type === 'pointerup' && moved < 5) {
+    const finger = event.pointerType === 'touch';  // which trembles, and is thick
+    if (event.type === 'pointerup' && moved < (finger ? 12 : 5)) {
       const point = place(event);
       map.pick(point.x, point.y, (block) => {
         for (const other of maps) if (other !== map && other.selected) other.select(null);
         map.select(block);
-      });
+      }, finger ? 12 : undefined);
     }
   };
   canvas.addEventListener('pointerup', release);

@@ -83,6 +83,7 @@ async function load({columns, events, densityOf}) {
 async function loadRest({columns}) {
   [site, thread] = await Promise.all([unpack(columns.site), unpack(columns.thread)]);
   groups.set('age', groupByAge());
+  shown = null;
 }
 
 // Nine classes: up to 32 bytes, then a factor of four each.
@@ -118,16 +119,20 @@ function groupsFor({colouring, rank, focus}) {
   return dimmed;
 }
 
-let grouping = {key: '', group: null};
+let grouping = {version: -1, group: null};
 
 function currentGroup(colours) {
-  const key = colours.colouring + '/' + colours.focus;
-  if (grouping.key !== key) grouping = {key, group: groupsFor(colours)};
+  if (grouping.version !== colours.version) {
+    // Sites and threads come last: until then blocks are told apart by their sizes.
+    const group = site ? groupsFor(colours) : groups.get('size');
+    grouping = {version: site ? colours.version : -1, group};
+  }
   return grouping.group;
 }
 
-// Per group and pixel, how coverage changes from the pixel on the left; whole numbers, so that what
-// begins and what ends cancel out exactly. Rows have one entry more than pixels.
+// Per group and pixel of a region, how coverage changes from the pixel on the left; whole numbers,
+// so that what begins and what ends cancel out exactly. Rows have one entry more than pixels. All
+// zero between two regions.
 let changes = new Int32Array(0);
 let coverage = new Float32Array(0);  // per pixel, 0 to 1
 let owner = new Uint8Array(0);       // per pixel, the group that covers most of it
@@ -135,17 +140,13 @@ let owner = new Uint8Array(0);       // per pixel, the group that covers most of
 let used = 0;  // bit per group that has changes
 
 function clear(width, height) {
-  const pixels = width * height, plane = (width + 1) * height;
-  if (coverage.length === pixels && changes.length === GROUPS * plane) {
-    for (let group = 0; group < GROUPS; ++group) {
-      if (used >> group & 1) changes.fill(0, group * plane, (group + 1) * plane);
-    }
-    coverage.fill(0);
-  } else {
-    changes = new Int32Array(GROUPS * plane);
+  const pixels = width * height, planes = GROUPS * (width + 1) * height;
+  if (changes.length < planes) changes = new Int32Array(planes);
+  if (coverage.length < pixels) {
     coverage = new Float32Array(pixels);
     owner = new Uint8Array(pixels);
   }
+  coverage.fill(0, 0, pixels);
   used = 0;
 }
 
@@ -159,63 +160,91 @@ function bornBefore(time) {
   return low;
 }
 
+// The picture of a view. Its pixels lie on a grid that starts at event 0 and byte 0, so that views
+// of one scale share them: whoever moves about needs only the pixels that come into view.
+function frameOf(view, width, height, like) {
+  const about = (a, b) => Math.abs(a - b) < 1e-6 * b;
+  let perEvent = width / (view.end - view.begin), perByte = height / (view.top - view.bottom);
+  if (like && about(perEvent, like.perEvent)) perEvent = like.perEvent;
+  if (like && about(perByte, like.perByte)) perByte = like.perByte;
+  return {width, height, perEvent, perByte, left: Math.round(view.begin * perEvent),
+          bottom: Math.round(view.bottom * perByte)};
+}
+
+const viewOf = ({width, height, perEvent, perByte, left, bottom}) => ({
+  begin: left / perEvent, end: (left + width) / perEvent,
+  bottom: bottom / perByte, top: (bottom + height) / perByte});
+
+// Pixels outside a region that still count, so that a block has the same edges in every region.
+const MARGIN = 8;
+
 // Adds every block's share of each pixel. A block that is thinner than a pixel counts with the part
 // that it covers, so that a region is as dense as it really is. However long a block lives, it costs
 // two additions per row.
-function paintBlocks(view, width, height, group) {
-  const {begin, end, bottom, top} = view;
-  const perEvent = width / (end - begin), perByte = height / (top - bottom);
+function paintBlocks(frame, group) {
+  const {width, height, perEvent, perByte} = frame, {begin, end, bottom, top} = viewOf(frame);
   const stride = width + 1, plane = stride * height;
+  const mostRight = width + MARGIN, mostLow = height + MARGIN, upmost = frame.bottom + height;
+  // Names of its own spare the inner loop a look at the outer scope for each block.
+  const births = birth, deaths = death, offsets = offset, sizes = size, table = changes;
   const last = bornBefore(end);
+  let groupsSeen = 0;
   for (let i = 0; i < last; ++i) {
     if (i % CHUNK === 0 && lastDeath[i / CHUNK] <= begin) {
       i += CHUNK - 1;
       continue;
     }
-    const dies = death[i];
+    const dies = deaths[i];
     if (dies <= begin) continue;
-    const low = offset[i], high = low + size[i];
+    const low = offsets[i], high = low + sizes[i];
     if (low >= top || high <= bottom || low === nowhere) continue;
-    let left = (birth[i] - begin) * perEvent, right = (dies - begin) * perEvent;
-    let upper = (top - high) * perByte, lower = (top - low) * perByte;
-    if (left < 0) left = 0;
-    if (right > width) right = width;
-    if (upper < 0) upper = 0;
-    if (lower > height) lower = height;
-    let x = left | 0, y = upper | 0;
-    let xEnd = right + 0.5 | 0, yEnd = lower + 0.5 | 0;
+    let left = births[i] * perEvent - frame.left, right = dies * perEvent - frame.left;
+    let upper = upmost - high * perByte, lower = upmost - low * perByte;
+    if (left < -MARGIN) left = -MARGIN;
+    if (right > mostRight) right = mostRight;
+    if (upper < -MARGIN) upper = -MARGIN;
+    if (lower > mostLow) lower = mostLow;
+    let x = (left + MARGIN | 0) - MARGIN, y = (upper + MARGIN | 0) - MARGIN;
+    let xEnd = (right + MARGIN + 0.5 | 0) - MARGIN, yEnd = (lower + MARGIN + 0.5 | 0) - MARGIN;
     let weight = FULL;
     if (xEnd <= x + 1) {
       xEnd = x + 1;
       if (right - left < 1) weight *= right - left;
     } else {
-      x = left + 0.5 | 0;
+      x = (left + MARGIN + 0.5 | 0) - MARGIN;
     }
     if (yEnd <= y + 1) {
       yEnd = y + 1;
       if (lower - upper < 1) weight *= lower - upper;
     } else {
-      y = upper + 0.5 | 0;
+      y = (upper + MARGIN + 0.5 | 0) - MARGIN;
     }
-    if (xEnd > width) xEnd = width;
-    if (yEnd > height) yEnd = height;
+    if (x >= width || xEnd <= 0 || y >= height || yEnd <= 0) continue;
     weight = weight < 1 ? 1 : weight | 0;
-    used |= 1 << group[i];
-    let row = group[i] * plane + y * stride;
     // What is large enough to be told from its neighbours is paler at the top and on the right.
     const pale = xEnd - x > 4 && yEnd - y > 4 ? weight * 0.4 | 0 : 0;
-    if (pale > 0) {
-      changes[row + x] += weight - pale;
-      changes[row + xEnd] -= weight - pale;
+    const paleRight = xEnd <= width ? pale : 0;
+    if (x < 0) x = 0;
+    if (xEnd > width) xEnd = width;
+    if (yEnd > height) yEnd = height;
+    const colour = group[i];
+    groupsSeen |= 1 << colour;
+    let row = colour * plane + (y > 0 ? y * stride : 0);
+    if (y < 0) {
+      y = 0;
+    } else if (pale > 0) {
+      table[row + x] += weight - pale;
+      table[row + xEnd] -= weight - pale;
       ++y;
       row += stride;
     }
     for (; y < yEnd; ++y, row += stride) {
-      changes[row + x] += weight;
-      changes[row + xEnd - 1] -= pale;
-      changes[row + xEnd] -= weight - pale;
+      table[row + x] += weight;
+      table[row + xEnd - 1] -= paleRight;
+      table[row + xEnd] -= weight - paleRight;
     }
   }
+  used = groupsSeen;
   sumUp(width, height);
 }
 
@@ -240,23 +269,25 @@ function sumUp(width, height) {
       }
     }
   }
+  for (let group = 0; group < GROUPS; ++group) {
+    if (used >> group & 1) changes.fill(0, group * plane, (group + 1) * plane);
+  }
 }
 
 // The same from the density grid, which C++ computed of all blocks.
-function paintDensity(view, width, height) {
-  const {columns, rows, events, bytes} = density;
+function paintDensity(frame) {
+  const {columns, rows, events, bytes} = density, {width, height, perEvent, perByte} = frame;
   const perColumn = columns / events, perRow = rows / bytes;
-  const wide = (view.end - view.begin) / width, tall = (view.top - view.bottom) / height;
   for (let y = 0; y < height; ++y) {
-    const high = view.top - y * tall, low = high - tall;
+    const high = (frame.bottom + height - y) / perByte, low = (frame.bottom + height - y - 1) / perByte;
     if (high <= 0 || low >= bytes) continue;
     const firstRow = Math.max(0, Math.floor(low * perRow));
     const lastRow = Math.min(rows, Math.max(firstRow + 1, Math.round(high * perRow)));
     for (let x = 0; x < width; ++x) {
-      const left = view.begin + x * wide;
-      if (left + wide <= 0 || left >= events) continue;
+      const left = (frame.left + x) / perEvent, right = (frame.left + x + 1) / perEvent;
+      if (right <= 0 || left >= events) continue;
       const first = Math.max(0, Math.floor(left * perColumn));
-      const last = Math.min(columns, Math.max(first + 1, Math.round((left + wide) * perColumn)));
+      const last = Math.min(columns, Math.max(first + 1, Math.round(right * perColumn)));
       let sum = 0, most = 0, colour = 0;
       for (let row = firstRow; row < lastRow; ++row) {
         for (let cell = row * columns + first; cell < row * columns + last; ++cell) {
@@ -274,26 +305,54 @@ function paintDensity(view, width, height) {
   }
 }
 
-// `table`: a pixel for each group and shade of coverage.
-function paint({view, width, height, colours, table}) {
-  const started = performance.now();
+// The picture that the page was sent last: {frame, version, pixels}.
+let shown = null;
+
+// Paints the part of `frame` from column `x` and row `y` on. `table`: a pixel for each group and
+// shade of coverage.
+function paintRegion(frame, x, y, width, height, colours, table, pixels) {
+  if (width <= 0 || height <= 0) return;
   clear(width, height);
+  const region = {...frame, width, height, left: frame.left + x,
+                  bottom: frame.bottom + frame.height - y - height};
   const group = currentGroup(colours);
-  if (density) {
-    paintDensity(view, width, height);
-    // The blocks at hand are the largest ones; drawn when they can be told apart.
-    if ((view.end - view.begin) * 64 < density.events) paintBlocks(view, width, height, group);
-  } else {
-    paintBlocks(view, width, height, group);
-  }
-  const pixels = new Uint32Array(width * height);
-  for (let i = 0; i < pixels.length; ++i) {
-    const covered = coverage[i];
-    if (covered > 0) {
-      pixels[i] = table[owner[i] * SHADES + (covered >= 1 ? SHADES - 1 : covered * SHADES | 0)];
+  if (density) paintDensity(region);
+  // With densities the blocks at hand are the largest ones; drawn when they can be told apart.
+  if (!density || frame.width / frame.perEvent * 64 < density.events) paintBlocks(region, group);
+  for (let row = 0, from = 0; row < height; ++row) {
+    const to = (y + row) * frame.width + x;
+    for (let column = 0; column < width; ++column, ++from) {
+      const covered = coverage[from];
+      pixels[to + column] = covered > 0 ?
+          table[owner[from] * SHADES + (covered >= 1 ? SHADES - 1 : covered * SHADES | 0)] : 0;
     }
   }
-  return {pixels: pixels.buffer, milliseconds: performance.now() - started};
+}
+
+function paint({view, width, height, colours, table}) {
+  const started = performance.now();
+  const frame = frameOf(view, width, height, shown && shown.frame);
+  const before = shown && shown.frame;
+  const right = before ? frame.left - before.left : 0, down = before ? before.bottom - frame.bottom : 0;
+  const moved = before && shown.version === colours.version && before.width === width &&
+      before.height === height && before.perEvent === frame.perEvent &&
+      before.perByte === frame.perByte && Math.abs(right) < width && Math.abs(down) < height;
+  const pixels = moved ? shown.pixels : new Uint32Array(width * height);
+  const region = (x, y, wide, tall) =>
+      paintRegion(frame, x, y, wide, tall, colours, table, pixels);
+  if (moved) {
+    // What stays in view is moved at once; what wraps around is painted anew.
+    const by = right + down * width;
+    if (by > 0) pixels.copyWithin(0, by);
+    if (by < 0) pixels.copyWithin(-by, 0);
+    region(right > 0 ? width - right : 0, 0, Math.abs(right), height);
+    region(0, down > 0 ? height - down : 0, width, Math.abs(down));
+  } else {
+    region(0, 0, width, height);
+  }
+  shown = {frame, version: colours.version, pixels};
+  return {view: viewOf(frame), width, height, pixels: pixels.slice().buffer,
+          milliseconds: performance.now() - started};
 }
 
 // The block at a point, or the nearest within `slack` in either direction.
@@ -366,8 +425,7 @@ onmessage = async ({data}) => {
       postMessage({type: 'complete'});
     } else if (data.type === 'paint') {
       const painted = paint(data);
-      postMessage({type: 'painted', view: data.view, width: data.width, height: data.height,
-                   ...painted}, [painted.pixels]);
+      postMessage({type: 'painted', ...painted}, [painted.pixels]);
     } else if (data.type === 'pick') {
       postMessage({type: 'picked', ticket: data.ticket, block: pick(data)});
     } else if (data.type === 'neighbour') {

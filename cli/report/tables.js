@@ -30,6 +30,17 @@ function showHead() {
   if (!facts.complete) what.push('killed, or still running when recorded');
   byId('facts-line').textContent = what.join('  ·  ');
   byId('source').textContent = facts.trace;
+  if (facts.images.length > 1) showImages();
+}
+
+// Which of the recorded processes this is about.
+function showImages() {
+  const rest = facts.images.filter((it) => it.trace !== facts.trace);
+  const named = rest.slice(0, 8).map((it) => `${it.trace} (${bytesText(it.max_load)})`);
+  if (rest.length > named.length) named.push(`${rest.length - named.length} smaller ones`);
+  byId('facts-line').after(element('p', {class: 'quiet', id: 'images'},
+      `The largest of ${facts.images.length} processes that were recorded; the others: ` +
+      `${named.join(', ')}.`));
 }
 
 // A bar for everyone who served the recording: requested, inside blocks, between blocks.

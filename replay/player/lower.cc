@@ -170,6 +170,18 @@ class Writer {
     }
   }
 
+  // Room for what `actions` become, but for what orders threads: growing takes twice the memory.
+  void Reserve(const std::vector<Action>& actions) {
+    std::vector<size_t> words(threads_.size());
+    const size_t birth = options_.placement != nullptr ? 2 : 1;
+    for (const Action& action : actions) {
+      if (action.allocation == kNone) continue;
+      words[casting_.role[ThreadOf(recording_, action)]] += action.death ? 1 : birth;
+    }
+    words[0] += HeaderWords() + options_.sample_events.size();
+    for (size_t i = 0; i < threads_.size(); ++i) threads_[i].words.reserve(words[i]);
+  }
+
   void Perform(uint64_t event, const Action& action) {
     const uint32_t thread = casting_.role[ThreadOf(recording_, action)];
     GoTo(thread);
@@ -194,6 +206,10 @@ class Writer {
     uint64_t progress = 0;
     bool started = false;
   };
+
+  uint64_t HeaderWords() const {
+    return (sizeof(ScriptHeader) + threads_.size() * sizeof(ScriptThread)) / 8;
+  }
 
   void Add(uint32_t thread, ScriptKind kind, uint32_t slot_or_thread, uint64_t value) {
     threads_[thread].words.push_back(
@@ -295,7 +311,7 @@ absl::StatusOr<Script> Writer::Finish() && {
   script.threads = static_cast<uint32_t>(threads_.size());
   script.threads_at_once = casting_.at_once;
   script.shared = casting_.shared;
-  uint64_t words = (sizeof(ScriptHeader) + threads_.size() * sizeof(ScriptThread)) / 8;
+  uint64_t words = HeaderWords();
   std::vector<ScriptThread> table;
   for (const Player& thread : threads_) {
     if (thread.progress > UINT32_MAX) {
@@ -320,15 +336,18 @@ absl::StatusOr<Script> Writer::Finish() && {
   if (options_.placement != nullptr) {
     header.flags |= kScriptPlan;
     header.arena_bytes = static_cast<uint64_t>(options_.placement->arena_bytes);
+    header.granule = static_cast<uint32_t>(options_.placement->granule);
   }
-  script.words.resize(table[0].begin);
+  // The words of the first thread, mostly all there are, are moved up to make room for the header.
+  script.words = std::move(threads_[0].words);
   script.words.reserve(words);
+  script.words.insert(script.words.begin(), table[0].begin, 0);
   std::memcpy(script.words.data(), &header, sizeof(header));
   std::memcpy(script.words.data() + sizeof(header) / 8, table.data(),
               table.size() * sizeof(ScriptThread));
-  for (Player& thread : threads_) {
-    script.words.insert(script.words.end(), thread.words.begin(), thread.words.end());
-    thread = Player();
+  for (size_t i = 1; i < threads_.size(); ++i) {
+    script.words.insert(script.words.end(), threads_[i].words.begin(), threads_[i].words.end());
+    threads_[i] = Player();
   }
   return script;
 }
@@ -350,6 +369,7 @@ absl::StatusOr<Script> Lower(const Recording& recording, const LowerOptions& opt
   absl::StatusOr<std::vector<Action>> actions = ActionsByEvent(recording);
   if (!actions.ok()) return actions.status();
   Writer writer(recording, options, Cast(recording, *actions, options.most_threads));
+  writer.Reserve(*actions);
   size_t sample = 0;
   for (uint64_t event = 0; event < actions->size(); ++event) {
     if ((*actions)[event].allocation != kNone) writer.Perform(event, (*actions)[event]);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "trace/recording.h"
+#include "trace/statistics.h"
 
 namespace reprise::replay {
 
@@ -25,6 +26,7 @@ struct Placement {
   static constexpr int64_t kUnplanned = -1;
   std::vector<int64_t> offsets;  // bytes from the arena's start, one per allocation; or kUnplanned
   int64_t arena_bytes = 0;       // every planned block ends at or below it
+  uint64_t granule = trace::kBlockAlignment;  // what the plan rounds sizes up to, bytes
 };
 
 struct LowerOptions {

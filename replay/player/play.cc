@@ -26,16 +26,21 @@ enum class Serve { kAllocator, kPlan, kNothing };
 constexpr size_t kStackBytes = 256 << 10;
 constexpr int kSpins = 200;  // before a wait goes to sleep; a hand-over takes about as long
 
+// What a thread counts. In registers while it plays: this is most of what the player costs.
+struct Tally {
+  uint64_t lowest = UINT64_MAX;  // addresses that ever were in a live block: [lowest, highest)
+  uint64_t highest = 0;
+  uint64_t pages = 0;  // that this thread was the first to mark
+  uint64_t operations = 0;
+  uint64_t failures = 0;  // allocations that the allocator refused
+};
+
 // One thread of the recording. Its progress is read by others, so it has cache lines of its own.
 struct alignas(128) Thread {
   const uint64_t* begin;
   const uint64_t* end;
   pthread_t handle;  // written by the thread itself
-  uint64_t lowest;   // addresses that ever were in a live block: [lowest, highest)
-  uint64_t highest;
-  uint64_t pages;  // that this thread was the first to mark
-  uint64_t operations;
-  uint64_t failures;  // allocations that the allocator refused
+  Tally tally;
   uint64_t waits;
   int64_t wait_nanoseconds;  // waking, starting and joining threads included
   int64_t busy_nanoseconds;  // everything else
@@ -49,6 +54,7 @@ uint32_t thread_count;
 void** slots;
 char* arena;
 uint64_t arena_bytes;
+uint64_t granule;
 uint32_t flags;
 Pages pages;
 char nothing[kPageBytes];  // the block of Serve::kNothing
@@ -127,21 +133,23 @@ void Sample(uint64_t number) {
 
 // Notes where a new block is, and writes to its pages as its owner would.
 template <Serve serve>
-void Use(Thread& self, void* block, uint64_t bytes) {
+[[gnu::always_inline]] inline void Use(Tally& tally, Pages marked, bool touch, void* block,
+                                       uint64_t bytes) {
   if (block == nullptr) {
-    ++self.failures;
+    ++tally.failures;
     return;
   }
   if (bytes == 0) return;
   const uint64_t begin = reinterpret_cast<uint64_t>(block);
   const uint64_t end = begin + (serve == Serve::kNothing ? 1 : bytes);
-  if (begin < self.lowest) self.lowest = begin;
-  if (end > self.highest) self.highest = end;
-  const bool touch = (flags & kScriptTouch) != 0;
-  for (uint64_t at = begin; at < end; at = (at | (kPageBytes - 1)) + 1) {
+  tally.lowest = begin < tally.lowest ? begin : tally.lowest;
+  tally.highest = end > tally.highest ? end : tally.highest;
+  uint64_t at = begin;
+  do {
     if (touch) *reinterpret_cast<volatile char*>(at) = 1;
-    self.pages += pages.Mark(at);
-  }
+    tally.pages += marked.Mark(at);
+    at = (at | (kPageBytes - 1)) + 1;
+  } while (at < end);
 }
 
 bool InArena(const void* block) {
@@ -183,12 +191,13 @@ void* Allocate(const uint64_t*& at, ScriptKind kind, void* old, uint64_t bytes,
   return CallAllocator(kind, old, bytes, log2_alignment);
 }
 
-// What the allocator set aside for a block. A plan does so in granules of 16 bytes.
+// What the allocator set aside for a block.
 template <Serve serve>
 uint64_t Usable(void* block, uint64_t bytes) {
   if (block == nullptr) return 0;
-  if (serve == Serve::kPlan && InArena(block))
-    return bytes == 0 ? 16 : (bytes + 15) & ~uint64_t{15};
+  if (serve == Serve::kPlan && InArena(block)) {
+    return bytes == 0 ? granule : (bytes + granule - 1) / granule * granule;
+  }
   return usable_known ? malloc_usable_size(block) : 0;
 }
 
@@ -216,62 +225,74 @@ void Join(Thread& self, Thread& other) {
 
 template <Serve serve, bool observe>
 void PlayThread(Thread& self) {
-  const auto used = [&self](void* block, uint64_t bytes, uint32_t slot, ScriptKind kind) {
-    const uint64_t pages_before = self.pages;
-    Use<serve>(self, block, bytes);
-    ++self.operations;
+  // Copies that no store to a block can change, as far as the compiler knows.
+  Tally tally;
+  const Pages marked = pages;
+  const bool touch = (flags & kScriptTouch) != 0;
+  void** const slot_table = slots;
+  const auto allocate = [&](const uint64_t*& at, ScriptKind kind, uint32_t slot, uint64_t bytes,
+                            int log2_alignment) {
+    void*& block = slot_table[slot];
+    block = Allocate<serve>(at, kind, block, bytes, log2_alignment);
+    const uint64_t pages_before = tally.pages;
+    Use<serve>(tally, marked, touch, block, bytes);
+    ++tally.operations;
     if constexpr (observe) {
       if (kind == kScriptRealloc) usable_bytes -= usable_of_slot[slot];
       usable_of_slot[slot] = Usable<serve>(block, bytes);
       usable_bytes += usable_of_slot[slot];
       *next_address++ = reinterpret_cast<uint64_t>(block);
-      marked_pages += self.pages - pages_before;
+      marked_pages += tally.pages - pages_before;
     }
   };
   for (const uint64_t* at = self.begin; at != self.end; ++at) {
     const uint64_t word = *at;
-    ScriptKind kind = KindOf(word);
+    const uint32_t slot = SlotOf(word);  // or a thread
+    const ScriptKind kind = KindOf(word);
+    // Nearly all are one of these two; a branch costs less than the table of the switch.
+    if (kind == kScriptFree) {
+      void* block = slot_table[slot];
+      if constexpr (observe) usable_bytes -= usable_of_slot[slot];
+      if (serve == Serve::kAllocator || (serve == Serve::kPlan && !InArena(block))) free(block);
+      ++tally.operations;
+      continue;
+    }
+    if (kind == kScriptMalloc) {
+      allocate(at, kScriptMalloc, slot, ValueOf(word), 0);
+      continue;
+    }
     switch (kind) {
+      case kScriptFree:
       case kScriptMalloc:
+        break;
       case kScriptCalloc:
-      case kScriptRealloc: {
-        void*& block = slots[SlotOf(word)];
-        block = Allocate<serve>(at, kind, block, ValueOf(word), 0);
-        used(block, ValueOf(word), SlotOf(word), kind);
+      case kScriptRealloc:
+        allocate(at, kind, slot, ValueOf(word), 0);
         break;
-      }
       case kScriptExtended: {
-        kind = static_cast<ScriptKind>(ValueOf(word) & 255);
         const uint64_t bytes = *++at;
-        void*& block = slots[SlotOf(word)];
-        block = Allocate<serve>(at, kind, block, bytes, static_cast<int>(ValueOf(word) >> 8));
-        used(block, bytes, SlotOf(word), kind);
-        break;
-      }
-      case kScriptFree: {
-        void* block = slots[SlotOf(word)];
-        if constexpr (observe) usable_bytes -= usable_of_slot[SlotOf(word)];
-        if (serve == Serve::kAllocator || (serve == Serve::kPlan && !InArena(block))) free(block);
-        ++self.operations;
+        allocate(at, static_cast<ScriptKind>(ValueOf(word) & 255), slot, bytes,
+                 static_cast<int>(ValueOf(word) >> 8));
         break;
       }
       case kScriptSignal:
-        Signal(self, threads[SlotOf(word)], ValueOf(word));
+        Signal(self, threads[slot], ValueOf(word));
         break;
       case kScriptWait:
-        Wait(self, threads[SlotOf(word)], ValueOf(word));
+        Wait(self, threads[slot], ValueOf(word));
         break;
       case kScriptStart:
-        Start(self, threads[SlotOf(word)]);
+        Start(self, threads[slot]);
         break;
       case kScriptJoin:
-        Join(self, threads[SlotOf(word)]);
+        Join(self, threads[slot]);
         break;
       case kScriptSample:
         if constexpr (observe) Sample(ValueOf(word));
         break;
     }
   }
+  self.tally = tally;
 }
 
 void Perform(Thread& self) {
@@ -316,7 +337,7 @@ const char* Prepare(const ScriptHeader* script, void* observed, bool own_usable_
   for (uint32_t i = 0; i < thread_count; ++i) {
     threads[i].begin = words + table[i].begin;
     threads[i].end = words + table[i].end;
-    threads[i].lowest = UINT64_MAX;
+    threads[i].tally = Tally();
   }
   if ((flags & kScriptObserve) != 0) {
     samples = static_cast<ObservedSample*>(observed);
@@ -328,6 +349,7 @@ const char* Prepare(const ScriptHeader* script, void* observed, bool own_usable_
   }
   if ((flags & kScriptPlan) != 0) {
     arena_bytes = script->arena_bytes;
+    granule = script->granule;
     // One byte more, because a mapping cannot be empty.
     void* mapping = mmap(nullptr, arena_bytes + 1, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -344,14 +366,15 @@ Played Play() {
   sum.lowest = UINT64_MAX;
   for (uint32_t i = 0; i < thread_count; ++i) {
     const Thread& thread = threads[i];
-    sum.operations += thread.operations;
-    sum.failures += thread.failures;
+    const Tally& tally = thread.tally;
+    sum.operations += tally.operations;
+    sum.failures += tally.failures;
     sum.waits += thread.waits;
-    sum.pages += thread.pages;
+    sum.pages += tally.pages;
     sum.wait_nanoseconds += thread.wait_nanoseconds;
     sum.busy_nanoseconds += thread.busy_nanoseconds;
-    if (thread.lowest < sum.lowest) sum.lowest = thread.lowest;
-    if (thread.highest > sum.highest) sum.highest = thread.highest;
+    if (tally.lowest < sum.lowest) sum.lowest = tally.lowest;
+    if (tally.highest > sum.highest) sum.highest = tally.highest;
   }
   return sum;
 }

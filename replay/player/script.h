@@ -54,8 +54,8 @@ struct ScriptHeader {
   uint64_t words;        // in the whole file
   uint64_t arena_bytes;  // with kScriptPlan
   uint32_t flags;
-  uint32_t reserved;
-  uint64_t samples;      // with kScriptObserve
+  uint32_t granule;  // with kScriptPlan: its blocks are rounded up to multiples of so many bytes
+  uint64_t samples;  // with kScriptObserve
   uint64_t allocations;  // with kScriptObserve
 };
 

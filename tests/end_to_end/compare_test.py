@@ -1,6 +1,7 @@
 """`reprise compare`: a recording under every allocator, and a program under every allocator."""
 
 import json
+import os
 
 from harness import expect, expect_equal, main
 
@@ -30,6 +31,59 @@ def trace(bench):
         expect_equal(series["footprint"][-1], result["footprint"], f"{name}: last footprint")
     expect_equal(max(image["live"]["bytes"]), compared["max_load"], "highest sample")
     expect_equal(compared["max_load"], bench.info()["max_load"], "max load")
+
+
+def instance(bench):
+    """An instance is compared with its plan, sizes as they are given."""
+    path, plan = bench.work / "some.csv", bench.work / "some plan.csv"
+    rows = [f"b{i},{i},{i + 1 + i * i % 40},{1 + 7 * i % 90}" for i in range(400)]
+    path.write_text("id,lower,upper,size\n" + "\n".join(rows) + "\n")
+    planned = bench.run(bench.reprise, "plan", path, "-o", plan, "--json", expected=0)
+    load = json.loads(planned.stdout)["max_load"]
+    words = ["compare", path, "--plan", plan, "--allocators", "glibc", "--pins", "--json"]
+    compared = json.loads(bench.run(bench.reprise, *words, expected=0).stdout)
+    expect_equal(compared["max_load"], load, "max load")
+    expect_equal([it["allocator"] for it in compared["results"]], ["glibc", "plan"], "results")
+    found = compared["results"][1]
+    expect_equal(found["requested_at_peak"], load, "requested at the max load")
+    expect_equal(found["internal_fragmentation"], 0, "inside the blocks of the plan")
+    expect_equal(found["footprint"] % 4096, 0, "whole pages")
+
+
+def hostile(bench):
+    """What cannot be compared is refused in one line; what is damaged is named as such."""
+    bench.record(["/usr/bin/sqlite3", ":memory:", SQL], expected=0)
+    bench.plan()
+    (trace_path,) = (bench.scratch / "recording").iterdir()
+    (plan,) = (bench.scratch / "plan").iterdir()
+    damaged, cut = bench.work / "damaged trace", bench.work / "cut.plan"
+    damaged.write_bytes(trace_path.read_bytes()[:-100])
+    cut.write_bytes(plan.read_bytes()[:5000])
+    pipe = bench.work / "pipe"
+    os.mkfifo(pipe)
+    refused = [
+        (3, "found a pipe", "report", pipe, "-o", "pipe.html"),
+        (3, "cut short", "compare", trace_path, "--plan", cut),
+        (3, "expected a plan file", "compare", trace_path, "--plan", trace_path),
+        (3, "cut short", "diff", plan, cut),
+        (3, "cut short", "diff", cut, cut),
+        (3, "expected a plan, as", "diff", plan, trace_path),
+        (2, "NAME=LIBRARY.so", "compare", trace_path, "--allocator", "="),
+        (2, "NAME=LIBRARY.so", "compare", trace_path, "--allocator", "mine="),
+        (2, "unknown allocator", "compare", trace_path, "--allocators", "glibc,nope"),
+        (4, "No such file", "compare", "--live", "--plan", "absent", "--", "/bin/true"),
+        (3, "cut short", "compare", "--live", "--plan", cut, "--", "/bin/true"),
+    ]
+    for status, message, *words in refused:
+        outcome = bench.run(bench.reprise, *words)
+        expect_equal(outcome.status, status, " ".join(map(str, words)))
+        expect_equal(len(outcome.stderr.splitlines()), 1, f"lines on stderr: {outcome.stderr}")
+        expect(message in outcome.stderr.decode(), outcome.stderr)
+    for words in (["compare", damaged, "--allocators", "glibc"], ["diff", trace_path, damaged],
+                  ["report", damaged, "-o", "damaged.html"]):
+        outcome = bench.run(bench.reprise, *words, expected=0)
+        expect_equal(len(outcome.ours()), 1, f"{words[0]}: words on stderr")
+        expect("damaged" in outcome.ours()[0], outcome.stderr)
 
 
 def another_allocator(bench):
@@ -120,14 +174,39 @@ def diff(bench):
     expect_equal(bench.run(bench.reprise, "diff", one, "absent").status, 4, "absent")
 
 
+def diff_images(bench):
+    """Of recordings of several processes every one is compared with its like."""
+    shell = "/usr/bin/sqlite3 :memory: 'select {0};'; /bin/ls > /dev/null; {1}"
+    for name, count, more in (("one", 1, ""), ("two", "randomblob(500000)", "/bin/true")):
+        bench.record(["/bin/sh", "-c", shell.format(count, more)], name=name, expected=0)
+        bench.plan(name, "plan-" + name)
+    for kind, prefix in (("recordings", ""), ("plans", "plan-")):
+        sides = [bench.scratch / (prefix + name) for name in ("one", "two")]
+        found = json.loads(bench.run(bench.reprise, "diff", *sides, "--json", expected=0).stdout)
+        expect_equal(found["kind"], kind, "kind")
+        images = {it["name"].split(" / ")[0].split("-", 1)[1]: it for it in found["images"]}
+        for program in ("sqlite3", "ls", "true"):
+            expect(program in images, f"no {program}: {images}")
+        expect(images["sqlite3"]["change"] > 400000, images["sqlite3"])
+        expect_equal(images["ls"]["change"], 0, "ls")
+        expect_equal(images["true"]["first"], 0, "a process that only the second has")
+        for side, name in (("first", "one"), ("second", "two")):
+            expect_equal(found["max_load"][side], bench.info(name)["max_load"], side)
+    table = bench.run(bench.reprise, "diff", *sides, expected=0).stdout.decode()
+    expect("process images, max load" in table, table)
+
+
 if __name__ == "__main__":
     main(
         {
             "trace": trace,
+            "instance": instance,
+            "hostile": hostile,
             "another_allocator": another_allocator,
             "live": live,
             "live_failures": live_failures,
             "pins": pins,
             "diff": diff,
+            "diff_images": diff_images,
         }
     )

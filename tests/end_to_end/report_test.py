@@ -197,6 +197,94 @@ def interaction(bench):
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
+def many_blocks(bench, name="many", rows=3000):
+    """An instance that fills its map, with a plan; and the page about it."""
+    instance = bench.work / f"{name}.csv"
+    lines = ["id,lower,upper,size,offset"]
+    for i in range(rows):
+        lines.append(f"{i},{i},{i + 1 + (i * i) % 700},{1 + 37 * i % 500},{512 * (i % 701)}")
+    instance.write_text("\n".join(lines) + "\n")
+    path = bench.work / f"{name}.html"
+    bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", path, expected=0)
+    return path
+
+
+def panning(bench):
+    """What is painted bit by bit while one moves about is what one sees when one comes at once."""
+    with Browser(many_blocks(bench)) as browser:
+        browser.settle()
+        whole = browser.run("return repriseReport.view")
+        wide, tall = whole["end"], whole["top"]
+        before = browser.run("return repriseReport.measured.paints")
+        steps = [(0, 0), (0.013, 0), (0.2, 0.05), (0.19, 0.3), (0.5, 0.31), (0.49, 0.3), (0.8, 0)]
+        for right, up in steps:
+            browser.run(
+                "repriseReport.setView({begin: arguments[0], end: arguments[1], bottom: arguments[2],"
+                " top: arguments[3]})",
+                *(right * wide, (right + 0.17) * wide, up * tall, (up + 0.4) * tall),
+            )
+            browser.settle()
+            moved = browser.run("return repriseReport.maps[0].image.toDataURL()")
+            browser.run("applyColours('size', null)")  # paints all of it anew
+            browser.settle()
+            at_once = browser.run("return repriseReport.maps[0].image.toDataURL()")
+            expect(moved == at_once, f"the map differs at {right}, {up}")
+        paints = browser.run("return repriseReport.measured.paints") - before
+        expect(paints >= 2 * len(steps), f"{paints} pictures for {len(steps)} steps")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
+def touch(bench):
+    """Fingers: one moves along the time, two zoom, a tap tells of a block, and the page scrolls."""
+    with Browser(many_blocks(bench)) as browser:
+        from selenium.webdriver.common.actions import interaction as kinds
+        from selenium.webdriver.common.actions.action_builder import ActionBuilder
+        from selenium.webdriver.common.actions.pointer_input import PointerInput
+
+        canvas = browser.driver.find_element("css selector", "canvas.plot")
+        browser.run("arguments[0].scrollIntoView({block: 'center'})", canvas)
+        browser.settle()
+        box = browser.run(
+            "const box = arguments[0].getBoundingClientRect();"
+            "return [box.left + box.width / 2, box.top + box.height / 2]", canvas)
+        x, y = (int(it) for it in box)
+
+        def fingers(*paths):
+            """Each path: the places that one finger goes through, relative to the map's middle."""
+            actions = ActionBuilder(browser.driver, duration=30)
+            actions.devices = []
+            for number, path in enumerate(paths):
+                finger = actions.add_pointer_input(kinds.POINTER_TOUCH, f"finger {number}")
+                for step, (right, down) in enumerate(path):
+                    finger.create_pointer_move(duration=30, x=x + right, y=y + down)
+                    if step == 0:
+                        finger.create_pointer_down(button=0)
+                finger.create_pointer_up(button=0)
+            actions.perform()
+            browser.settle()
+            return browser.run("return repriseReport.view")
+
+        whole = browser.run("return repriseReport.view")
+        closer = fingers([(-40, -10), (-80, -20), (-160, -40)], [(40, 10), (80, 20), (160, 40)])
+        zoom = (whole["end"] - whole["begin"]) / (closer["end"] - closer["begin"])
+        expect(2 < zoom < 8, f"two fingers zoom {zoom:.2f} times: {closer}")
+        moved = fingers([(0, 0), (-60, 0), (-120, 0)])
+        expect(moved["begin"] > closer["begin"], f"a finger does not move the map: {moved}")
+        expect(abs((moved["end"] - moved["begin"]) / (closer["end"] - closer["begin"]) - 1) < 1e-6,
+               "one finger zooms")
+        farther = fingers([(-160, 0), (-80, 0), (-40, 0)], [(160, 0), (80, 0), (40, 0)])
+        expect(farther["end"] - farther["begin"] > moved["end"] - moved["begin"], "no pinch out")
+        fingers([(0, 0)])
+        browser.wait("document.querySelector('#selection dl')")
+        scrolled = browser.run("return scrollY")
+        view = browser.run("return repriseReport.view")
+        fingers([(0, 60), (0, 20), (0, -40), (0, -100)])
+        expect(browser.run("return scrollY") > scrolled, "a map keeps the page from scrolling")
+        still = fingers([(0, 0)])
+        expect_equal(still["bottom"], view["bottom"], "the view after scrolling")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
 def golden(bench):
     """The map of an instance looks as it did when somebody looked at it."""
     instance = bench.work / "golden.csv"
@@ -272,6 +360,27 @@ def hostile_names(bench):
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
+def several_images(bench):
+    """Of several processes the page is about the largest, and says what the others are."""
+    bench.record(["/bin/sh", "-c", "/usr/bin/sqlite3 :memory: 'select randomblob(500000);'; /bin/ls"], expected=0)
+    path = bench.work / "several.html"
+    words = ["report", "--allocators", "none", "-o", path]
+    outcome = bench.run(bench.reprise, *words, bench.scratch / "recording", expected=0)
+    said = " ".join(outcome.ours())
+    for word in ("sqlite3.trace", "ls.trace", "3 process images"):
+        expect(word in said, f"no word of {word}: {said}")
+    with Browser(path) as browser:
+        facts = browser.run("return repriseReport.facts")
+        expect_equal(facts["name"], "sqlite3", "the process")
+        loads = [it["max_load"] for it in facts["images"]]
+        expect_equal(loads, sorted(loads, reverse=True), "processes by max load")
+        expect("ls.trace" in browser.run("return document.body.innerText"), "no word of ls")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+    one = next((bench.scratch / "recording").glob("*-ls.trace"))
+    outcome = bench.run(bench.reprise, *words, one, expected=0)
+    expect_equal(outcome.ours(), [], "words about a choice where there is none")
+
+
 def density(bench):
     """Above a number of blocks the maps are densities: as full as before, and still explorable."""
     bench.record(["/usr/bin/sqlite3", ":memory:", "select 1;"], expected=0)
@@ -306,6 +415,13 @@ def pictures(bench):
             made.append(path.read_bytes())
         expect(made[0].startswith(begins), made[0][:20])
         expect_equal(made[0], made[1], f"the second {kind}")
+    # Only the words tell these two apart.
+    other = bench.work / "renamed.csv"
+    other.write_text(INSTANCE)
+    words = ["report", other, "--plan", instance, "--png", "-o", "renamed.png"]
+    bench.run(bench.reprise, *words, expected=0)
+    expect((bench.work / "renamed.png").read_bytes() != (bench.work / "a.png").read_bytes(),
+           "a PNG without words")
     drawing = ElementTree.fromstring((bench.work / "a.svg").read_text())
     texts = "".join(drawing.itertext())
     expect("max load" in texts and "golden.csv" in texts, texts)
@@ -343,10 +459,13 @@ if __name__ == "__main__":
         {
             "page": page,
             "interaction": interaction,
+            "panning": panning,
+            "touch": touch,
             "golden": golden,
             "narrow": narrow,
             "without_maps": without_maps,
             "hostile_names": hostile_names,
+            "several_images": several_images,
             "density": density,
             "pictures": pictures,
             "bad_input": bad_input,

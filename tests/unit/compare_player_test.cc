@@ -13,6 +13,10 @@
 namespace reprise::replay {
 namespace {
 
+uint64_t PeakOf(const trace::Recording& recording) {
+  return trace::ComputeStatistics(recording, 0).peak_event;
+}
+
 constexpr int64_t kPage = 4096;
 constexpr int64_t kMebibyte = 1 << 20;
 // The kernel keeps resident pages in per-CPU batches, so that its peak is a little off.
@@ -93,7 +97,7 @@ TEST_P(PlayerTest, EveryKindOfAllocation) {
 
 TEST_P(PlayerTest, AnObservationTellsWhereBlocksLieAndHowMemoryGrows) {
   const trace::Recording recording = RandomRecording(5, 4, 4000);
-  const std::vector<uint64_t> events = SampleEvents(recording, 20);
+  const std::vector<uint64_t> events = SampleEvents(recording, 20, PeakOf(recording));
   ASSERT_TRUE(std::is_sorted(events.begin(), events.end()));
   const absl::StatusOr<Observation> seen =
       ObserveAllocator(recording, Named(GetParam()), {}, events);
@@ -148,8 +152,8 @@ TEST(CompareTest, ThePartsOfTheFootprintAddUp) {
   for (int i = 0; i < 1000; ++i) maker.Malloc(0, 100);
   const trace::Recording& recording = maker.recording();
   absl::StatusOr<Measurement> measured = MeasureAllocator(recording, Named("glibc"), {});
-  const absl::StatusOr<Observation> seen =
-      ObserveAllocator(recording, Named("glibc"), {}, SampleEvents(recording, 10));
+  const absl::StatusOr<Observation> seen = ObserveAllocator(
+      recording, Named("glibc"), {}, SampleEvents(recording, 10, PeakOf(recording)));
   ASSERT_TRUE(measured.ok() && seen.ok());
   Decompose(*measured, *seen, 999, 100'000);
   // glibc makes 112 bytes of 100, of which 104 can be used.
