@@ -4,6 +4,7 @@
 #include "planner/graph/beam.h"
 #include "planner/graph/check_graph.h"
 #include "planner/graph/local_search.h"
+#include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
 #include "planner/graph/plan_graph.h"
 #include "planner/graph/reorder.h"
@@ -73,6 +74,61 @@ TEST(Order, BeamWithoutWidthIsTheExactProgram) {
       ASSERT_TRUE(outcome.exhausted);
     }
   }
+}
+
+// Cuts rule out no order below the mark; the bounds that they give hold.
+TEST(Order, LowOrdersKeepThePrecedencesOfCuts) {
+  int refuted = 0, found = 0;
+  for (uint64_t seed = 0; seed < 10'000; ++seed) {
+    absl::StatusOr<Flow> flow = RandomFlow(seed, 2 + static_cast<int>(seed % 9));
+    if (!flow.ok()) continue;
+    const int64_t least = LeastPeakByAntichains(*flow);
+    const auto go_on = [] { return false; };
+    LowOrders low(*flow);
+    const int64_t mark = least + 1 + static_cast<int64_t>(seed % 7);
+    ASSERT_TRUE(low.Tighten(mark, go_on)) << "seed " << seed;
+    ASSERT_TRUE(low.Tighten(least + 1, go_on)) << "seed " << seed;
+    refuted += !LowOrders(*flow).Tighten(least, go_on);
+    refuted += !low.Tighten(least, go_on);
+    // Of all orders that keep the precedences one is of the least peak, and so with either order
+    // of two more nodes where that is not ruled out.
+    low = LowOrders(*flow);
+    ASSERT_TRUE(low.Tighten(least + 1, go_on));
+    const size_t before = flow->successors.items.size();
+    flow->successors = low.Successors();
+    const MemoryModel model = MakeMemoryModel(*flow, false);
+    found += flow->successors.items.size() > before;
+    flow->predecessors = model.predecessors;
+    ASSERT_EQ(LeastPeakByAntichains(*flow), least) << "seed " << seed;
+    const auto [first, second] = low.Critical();
+    if (first == kNone) continue;
+    LowOrders other = low;
+    low.Add(first, second);
+    other.Add(second, first);
+    ASSERT_TRUE(low.Tighten(least + 1, go_on) || other.Tighten(least + 1, go_on))
+        << "seed " << seed;
+  }
+  EXPECT_GT(refuted, 10'000);
+  EXPECT_GT(found, 100);
+}
+
+TEST(Order, ReorderProvesWhatItFinds) {
+  int flows = 0, proven = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const absl::StatusOr<Flow> flow = RandomFlow(seed, 12 + static_cast<int>(seed % 7));
+    if (!flow.ok()) continue;
+    Options options;
+    options.iterations = 3;
+    options.budget_seconds = 1e6;
+    const Ordering ordering = Reorder(*flow, options);
+    const int64_t least = LeastPeakByAntichains(*flow);
+    ASSERT_TRUE(KeepsDependencies(*flow, ordering.order)) << "seed " << seed;
+    ASSERT_EQ(Peak(*flow, ordering.order), ordering.peak) << "seed " << seed;
+    ASSERT_LE(ordering.bound, least) << "seed " << seed;
+    ++flows;
+    proven += ordering.bound == ordering.peak;
+  }
+  EXPECT_EQ(proven, flows);
 }
 
 TEST(Order, ReorderIsNeverWorseAndItsBoundHolds) {
