@@ -184,8 +184,4 @@ Ordering Reorder(const Flow& flow, const Options& options) {
   return Reorderer(flow, options).Run();
 }
 
-#ifndef REPRISE_HAVE_CBC
-Ordering OrderByIntegerProgram(const Flow&, const Options&, Ordering start) { return start; }
-#endif
-
 }  // namespace reprise::planner::graph

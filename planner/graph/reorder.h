@@ -26,10 +26,6 @@ struct Ordering {
 // until options.budget_seconds or a proof.
 Ordering Reorder(const Flow& flow, const Options& options);
 
-// The integer program, by COIN-OR CBC, from `start`: an order and a bound. Without CBC, and for
-// programs that are out of its reach, `start` as it is.
-Ordering OrderByIntegerProgram(const Flow& flow, const Options& options, Ordering start);
-
 }  // namespace reprise::planner::graph
 
 #endif  // REPRISE_PLANNER_GRAPH_REORDER_H_

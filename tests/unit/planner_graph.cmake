@@ -2,6 +2,6 @@ foreach(part safety place order json)
   reprise_test(planner_graph_${part}_test LABEL unit SOURCES planner_graph_${part}_test.cc
                LIBRARIES reprise::planner)
 endforeach()
-if(CBC_FOUND AND CBC_LIBRARY AND CBC_SOLVER_LIBRARY)
+if(REPRISE_HAVE_CBC)
   target_compile_definitions(planner_graph_order_test PRIVATE REPRISE_HAVE_CBC)
 endif()

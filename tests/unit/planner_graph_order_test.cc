@@ -1,11 +1,16 @@
 // The order of execution: searches against the exact dynamic program.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <numeric>
+#include <set>
+
 #include "planner/graph/beam.h"
 #include "planner/graph/check_graph.h"
 #include "planner/graph/local_search.h"
 #include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
+#include "planner/graph/olla_ilp.h"
 #include "planner/graph/plan_graph.h"
 #include "planner/graph/reorder.h"
 #include "planner_graph_random.h"
@@ -183,6 +188,106 @@ TEST(Order, IntegerProgramFindsTheOptimum) {
     solved += ordering.finder == "olla_ilp";
   }
   EXPECT_GT(solved, 5);
+}
+
+// The smallest makespan of one order: every sequence of storages, each as low as it goes.
+int64_t LeastMakespan(const Flow& flow, const std::vector<uint32_t>& order) {
+  const std::vector<Span> spans = Lifetimes(flow, order);
+  std::vector<uint32_t> sequence(flow.storages.size());
+  std::iota(sequence.begin(), sequence.end(), 0);
+  int64_t least = INT64_MAX;
+  do {
+    std::vector<int64_t> offsets(sequence.size(), 0);
+    int64_t makespan = 0;
+    for (size_t i = 0; i < sequence.size(); ++i) {
+      const uint32_t s = sequence[i];
+      for (size_t j = 0; j < i; ++j) {  // in the way of the first, so above it all that is placed
+        const uint32_t other = sequence[j];
+        if (spans[s].lower >= spans[other].upper || spans[other].lower >= spans[s].upper) continue;
+        offsets[s] = std::max(offsets[s], offsets[other] + flow.storages[other].bytes);
+      }
+      makespan = std::max(makespan, offsets[s] + flow.storages[s].bytes);
+    }
+    least = std::min(least, makespan);
+  } while (std::next_permutation(sequence.begin(), sequence.end()));
+  return least;
+}
+
+// That of all orders.
+int64_t LeastMakespan(const Flow& flow) {
+  std::vector<uint32_t> order(flow.nodes);
+  std::iota(order.begin(), order.end(), 0);
+  std::set<std::vector<std::pair<int64_t, int64_t>>> seen;
+  int64_t least = INT64_MAX;
+  do {
+    if (!KeepsDependencies(flow, order)) continue;
+    std::vector<std::pair<int64_t, int64_t>> lifetimes;
+    for (const Span& span : Lifetimes(flow, order)) lifetimes.push_back({span.lower, span.upper});
+    if (!seen.insert(lifetimes).second) continue;
+    least = std::min(least, LeastMakespan(flow, order));
+  } while (std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
+TEST(Order, JointProgramFindsTheBestPlanOfAllOrders) {
+#ifndef REPRISE_HAVE_CBC
+  GTEST_SKIP() << "built without CBC";
+#endif
+  int graphs = 0, proven = 0, changed = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    GraphShape shape;
+    shape.nodes = 4 + static_cast<int>(seed % 3);
+    shape.streams = 1;
+    shape.tensors = 6;
+    Graph graph = RandomGraph(seed, shape);
+    for (Node& node : graph.nodes) node.order.reset();
+    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    ASSERT_TRUE(flow.ok());
+    OrderedPlan start{flow->sequence, {}, 0, OrderBound(*flow)};
+    for (const Storage& storage : flow->storages) {
+      start.offsets.push_back(start.makespan);
+      start.makespan += storage.bytes;
+    }
+    Options options;
+    options.budget_seconds = 20;
+    const OrderedPlan plan = PlanByIntegerProgram(*flow, options, start);
+    const int64_t least = LeastMakespan(*flow);
+    ASSERT_EQ(plan.makespan, least) << "seed " << seed;
+    ASSERT_LE(plan.bound, least) << "seed " << seed;
+    ASSERT_TRUE(KeepsDependencies(*flow, plan.order)) << "seed " << seed;
+    std::vector<int64_t> offsets;
+    for (const uint32_t storage : flow->storage_of) offsets.push_back(plan.offsets[storage]);
+    const GraphCheck check = CheckGraph(graph, offsets, plan.order);
+    ASSERT_TRUE(check.valid) << "seed " << seed << " " << check.violations[0].message;
+    ASSERT_EQ(check.makespan, plan.makespan) << "seed " << seed;
+    ++graphs;
+    proven += plan.bound == plan.makespan;
+    changed += plan.order != flow->sequence;
+  }
+  EXPECT_EQ(proven, graphs);
+  EXPECT_GT(changed, 10);
+}
+
+// However large the program, and whatever CBC is doing.
+TEST(Order, IntegerProgramKeepsItsTime) {
+  GraphShape shape{200, 1, 300, 60, 100, false};
+  Graph graph = RandomGraph(1, shape);
+  for (Node& node : graph.nodes) node.order.reset();
+  const absl::StatusOr<Flow> flow = MakeFlow(graph);
+  ASSERT_TRUE(flow.ok());
+  ASSERT_LT(OrderBound(*flow), Peak(*flow, flow->sequence));
+  const Ordering start{flow->sequence, Peak(*flow, flow->sequence), OrderBound(*flow), "given"};
+  for (const double seconds : {0.0, 0.2, 1.0}) {
+    Options options;
+    options.budget_seconds = seconds;
+    const auto begin = std::chrono::steady_clock::now();
+    const Ordering ordering = OrderByIntegerProgram(*flow, options, start);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(took.count(), seconds + 1);
+    EXPECT_LE(ordering.bound, ordering.peak);
+    EXPECT_LE(ordering.peak, start.peak);
+    EXPECT_TRUE(KeepsDependencies(*flow, ordering.order));
+  }
 }
 
 TEST(Order, PlansInANewOrderAreValid) {
