@@ -142,6 +142,7 @@ def bad_graphs(bench):
         (with_(groups=[["x", "w"], ["w", "y"]]), "tensor 'w' of groups[0]"),
         (with_(order=["n1", "n2"]), "found no node 'n3'"),
         (with_(tensors=[{"id": "t", "producer": "nx", "bytes": 1}]), "found 'nx'"),
+        (with_(tensors=[{"id": "t", "producer": "n\nx", "bytes": 1}]), "found 'n\\nx'"),
         (with_(tensors=[{"id": "t", "bytes": 2**63 - 1}]), "tensor 't': expected sizes"),
         (with_(tensors=[{"id": "t", "bytes": 2**64}]), "tensors[0].bytes"),
     ]
