@@ -258,6 +258,7 @@ void LowOrders::Filter(uint32_t node, int64_t mark) {
 LowOrders::Change LowOrders::Round(int64_t mark, const std::function<bool()>& stop) {
   Network network = MakeNetwork();
   Change change = Change::kSame;
+  Flowing changed;
   Bits with(words_), without(words_);  // nodes that are in some of the sets; that are not in some
   for (uint32_t node = 0; node < flow_->nodes; ++node) {
     Filter(node, mark);
@@ -294,7 +295,7 @@ LowOrders::Change LowOrders::Round(int64_t mark, const std::function<bool()>& st
           if (!keep(*flowing)) return Change::kNoOrder;
           continue;
         }
-        Flowing changed = *flowing;
+        changed = *flowing;
         SetSide(changed, other, done);
         if (keep(changed)) continue;
         change = Change::kSome;

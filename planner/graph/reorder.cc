@@ -45,7 +45,8 @@ class Reorderer {
     if (flow_.nodes <= kMostForCuts) low_.emplace(flow_);
     for (int64_t round = 0; round < rounds && !Done(); ++round) {
       Lists successors = flow_.successors;
-      if (low_.has_value()) {
+      // The first beams are the cheapest, and often enough.
+      if (low_.has_value() && round > 0) {
         cuts_ = kCutsPerWidth * width;
         if (!Tighten(*low_, best_.peak)) best_.bound = best_.peak;
         successors = low_->Successors();
