@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 // Larger programs are not even written down: gigabytes, and no relaxation is solved in a minute.
 constexpr size_t kMostBinaries = 100'000;
 
-// Nor joint programs with more rows than this that keep storages apart.
+// Nor joint programs with more steps of storages than this, or more rows that keep them apart.
 constexpr size_t kMostApart = 20'000;
 
 // Graphs of more nodes are not looked at for precedences.
@@ -357,6 +357,7 @@ Ordering OrderByIntegerProgram(const Flow& flow, const Options& options, Orderin
 
 OrderedPlan PlanByIntegerProgram(const Flow& flow, const Options& options, OrderedPlan start) {
   if (start.makespan <= start.bound || flow.streams > 1 || !flow.groups.empty()) return start;
+  if (flow.storages.size() * flow.nodes > kMostApart) return start;
   for (uint32_t s = 0; s < flow.storages.size(); ++s) {
     const Storage& storage = flow.storages[s];
     if (storage.alignment != flow.alignment || storage.offset != kFree) return start;

@@ -77,7 +77,7 @@ class GraphPlanner {
     FindOrder();
     absl::StatusOr<Placed> placed = Place();
     if (!placed.ok()) return Named(placed.status());
-    if (way_ == "olla_ilp") PlanJointly(*placed);
+    if (way_ == "olla_ilp" && options_.solve.strategy == "auto") PlanJointly(*placed);
     if (plan_.order_changed && placed->makespan > plan_.given_max_load) {
       if (absl::Status status = CompareWithGiven(*placed); !status.ok()) return Named(status);
     }

@@ -22,7 +22,8 @@ constexpr uint32_t kMostForBound = 1 << 14;
 // More than this have too many pairs for cuts.
 constexpr uint32_t kMostForCuts = 1 << 10;
 
-constexpr int64_t kCutsPerWidth = 4'000;
+// Times the square of the width: good orders first, then proofs.
+constexpr int64_t kCuts = 30;
 
 class Reorderer {
  public:
@@ -47,7 +48,7 @@ class Reorderer {
       Lists successors = flow_.successors;
       // The first beams are the cheapest, and often enough.
       if (low_.has_value() && round > 0) {
-        cuts_ = kCutsPerWidth * width;
+        cuts_ = kCuts * width * width;
         if (!Tighten(*low_, best_.peak)) best_.bound = best_.peak;
         successors = low_->Successors();
       }
@@ -119,7 +120,7 @@ class Reorderer {
       int64_t mark = std::min((middle + step_) / step_ * step_, high);
       // The rest at once.
       if (best_.peak - best_.bound < best_.peak / 64) mark = high;
-      cuts_ = kCutsPerWidth * width;
+      cuts_ = kCuts * width * width;
       const Answer answer =
           low_.has_value() ? Branch(*low_, mark, round) : Ask(flow_.successors, mark, width, round);
       if (answer == Answer::kNo) best_.bound = std::max(best_.bound, mark);

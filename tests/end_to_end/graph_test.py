@@ -57,7 +57,8 @@ def plan_and_check(bench):
     path = write(bench, EXAMPLE)
     found, file = plan(bench, path)
     for field in ("buffers max_load lower_bound makespan fragmentation fragmentation_percent strategy "
-                  "proven_optimal seconds seed unsafe_pairs streams order_changed").split():
+                  "proven_optimal seconds seed unsafe_pairs streams order_changed given_max_load "
+                  "order_lower_bound order_strategy").split():
         expect(field in found, f"field {field} in {found}")
     expect_equal((found["streams"], found["unsafe_pairs"], found["order_changed"]), (2, 5, False),
                  "streams, pairs, order")
