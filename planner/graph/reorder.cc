@@ -52,9 +52,9 @@ class Reorderer {
         if (!Tighten(*low_, best_.peak)) best_.bound = best_.peak;
         successors = low_->Successors();
       }
-      Search(false, successors, width, round);
-      Search(true, successors, width, round);
-      Bisect(width, round);
+      Search(false, successors, width);
+      Search(true, successors, width);
+      Bisect(width);
       Descend(round);
       constexpr uint32_t kMostWidth = 1 << 16;
       if (width < kMostWidth) width *= 4;
@@ -88,23 +88,21 @@ class Reorderer {
 
   // For an order below `limit` with these precedences; the best one, or any below `good` + 1.
   BeamOutcome Beam(bool backwards, const Lists& successors, uint32_t width, int64_t limit,
-                   int64_t good, uint64_t seed) {
+                   int64_t good) {
     const MemoryModel model = MakeMemoryModel(flow_, backwards, successors);
-    Random random(options_.seed, seed);
     BeamOptions options;
     options.width = width;
     options.limit = limit;
     options.good = good;
-    BeamOutcome outcome = SearchOrders(model, options, random, [&] { return Stopped(); });
+    BeamOutcome outcome = SearchOrders(model, options, [&] { return Stopped(); });
     if (!outcome.order.empty()) Offer(backwards, outcome.order, "beam");
     return outcome;
   }
 
-  void Search(bool backwards, const Lists& successors, uint32_t width, int64_t round) {
+  void Search(bool backwards, const Lists& successors, uint32_t width) {
     if (Done()) return;
-    const uint64_t seed = static_cast<uint64_t>(round) * 4 + (backwards ? 1 : 0);
     // Nothing was left out, and nothing lower found.
-    if (Beam(backwards, successors, width, best_.peak, best_.bound, seed).exhausted) {
+    if (Beam(backwards, successors, width, best_.peak, best_.bound).exhausted) {
       best_.bound = best_.peak;
     }
   }
@@ -112,7 +110,7 @@ class Reorderer {
   // Asks for orders below a mark, not for the best: then all that stays below the mark is as good,
   // and much more may run at once. An answer lowers the peak or raises the bound; where none comes,
   // a lower mark is easier to refute.
-  void Bisect(uint32_t width, int64_t round) {
+  void Bisect(uint32_t width) {
     int64_t high = best_.peak;
     constexpr int kProbes = 8;
     for (int probe = 0; probe < kProbes && !Done() && high > best_.bound + step_; ++probe) {
@@ -122,7 +120,7 @@ class Reorderer {
       if (best_.peak - best_.bound < best_.peak / 64) mark = high;
       cuts_ = kCuts * width * width;
       const Answer answer =
-          low_.has_value() ? Branch(*low_, mark, round) : Ask(flow_.successors, mark, width, round);
+          low_.has_value() ? Branch(*low_, mark) : Ask(flow_.successors, mark, width);
       if (answer == Answer::kNo) best_.bound = std::max(best_.bound, mark);
       if (answer == Answer::kUnknown && mark == high) break;
       high = answer == Answer::kUnknown ? mark : best_.peak;
@@ -130,11 +128,10 @@ class Reorderer {
   }
 
   // Whether there is an order below the mark, by beams.
-  Answer Ask(const Lists& successors, int64_t mark, uint32_t width, int64_t round) {
+  Answer Ask(const Lists& successors, int64_t mark, uint32_t width) {
     for (const bool backwards : {false, true}) {
       if (Stopped()) break;
-      const uint64_t seed = static_cast<uint64_t>(round) * 4 + 3;
-      const BeamOutcome outcome = Beam(backwards, successors, width, mark, mark - 1, seed);
+      const BeamOutcome outcome = Beam(backwards, successors, width, mark, mark - 1);
       if (!outcome.order.empty()) return Answer::kYes;
       if (outcome.exhausted) return Answer::kNo;
     }
@@ -143,25 +140,25 @@ class Reorderer {
 
   // The same, by precedences that such an order must have, and by cases: of two nodes the one or
   // the other runs first.
-  Answer Branch(LowOrders low, int64_t mark, int64_t round) {
+  Answer Branch(LowOrders low, int64_t mark) {
     if (!Tighten(low, mark)) return Answer::kNo;
     constexpr uint32_t kWidth = 4;
-    const Answer answer = Ask(low.Successors(), mark, kWidth, round);
+    const Answer answer = Ask(low.Successors(), mark, kWidth);
     if (answer != Answer::kUnknown || cuts_ <= 0 || Stopped()) return answer;
     const auto [first, second] = low.Critical();
     if (first == kNone) return Answer::kUnknown;
     LowOrders other = low;
     low.Add(first, second);
-    const Answer one = Branch(std::move(low), mark, round);
+    const Answer one = Branch(std::move(low), mark);
     if (one != Answer::kNo) return one;
     other.Add(second, first);
-    return Branch(std::move(other), mark, round);
+    return Branch(std::move(other), mark);
   }
 
   // From the best order, forwards and backwards being the same here.
   void Descend(int64_t round) {
     if (Done()) return;
-    Random random(options_.seed, static_cast<uint64_t>(round) * 4 + 2);
+    Random random(options_.seed, static_cast<uint64_t>(round));
     LocalSearch search(model_, best_.order);
     constexpr int64_t kWork = 4'000'000;  // node visits
     const int64_t steps =

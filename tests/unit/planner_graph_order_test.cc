@@ -63,10 +63,9 @@ TEST(Order, BeamWithoutWidthIsTheExactProgram) {
     ASSERT_LE(OrderBound(*flow), least) << "seed " << seed;
     for (const bool backwards : {false, true}) {
       const MemoryModel model = MakeMemoryModel(*flow, backwards);
-      Random random(seed);
       BeamOptions options;
       options.width = 1 << 20;
-      BeamOutcome outcome = SearchOrders(model, options, random, [] { return false; });
+      BeamOutcome outcome = SearchOrders(model, options, [] { return false; });
       ASSERT_TRUE(outcome.exhausted);
       ASSERT_EQ(outcome.peak, least) << "seed " << seed << " backwards " << backwards;
       if (backwards) std::reverse(outcome.order.begin(), outcome.order.end());
@@ -74,7 +73,7 @@ TEST(Order, BeamWithoutWidthIsTheExactProgram) {
       ASSERT_EQ(Peak(*flow, outcome.order), least);
       // Nothing is below the optimum.
       options.limit = least;
-      outcome = SearchOrders(model, options, random, [] { return false; });
+      outcome = SearchOrders(model, options, [] { return false; });
       ASSERT_TRUE(outcome.order.empty());
       ASSERT_TRUE(outcome.exhausted);
     }
