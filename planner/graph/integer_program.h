@@ -3,6 +3,7 @@
 #define REPRISE_PLANNER_GRAPH_INTEGER_PROGRAM_H_
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace reprise::planner::graph {
