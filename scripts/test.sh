@@ -26,7 +26,7 @@ mkdir -p "$suite"
   for fuzzer in "${fuzzers[@]}"; do
     name=$(basename "$fuzzer")
     mkdir -p "$suite/$name"
-    seeds=tests/fuzz/corpus/$name
+    seeds=tests/fuzz/corpus/${name%_fuzz}
     if [[ -d $seeds ]]; then seeds="\"$PWD/$seeds\""; else seeds=; fi
     cat << CTEST
 add_test($name "$PWD/$fuzzer" -max_total_time=$((fuzz_seconds / ${#fuzzers[@]})) -timeout=10

@@ -33,7 +33,7 @@ struct Child {
   int64_t peak;
   int64_t hill;  // that, and that of the chain that it begins
   uint64_t hash;
-  double rank;
+  int64_t rank;
 };
 
 struct Step {
@@ -56,11 +56,9 @@ uint64_t Mix(uint64_t x) {
 
 class Beam {
  public:
-  Beam(const MemoryModel& model, const BeamOptions& options, Random& random,
-       const std::function<bool()>& stop)
+  Beam(const MemoryModel& model, const BeamOptions& options, const std::function<bool()>& stop)
       : model_(model),
         options_(options),
-        random_(random),
         stop_(stop),
         words_((model.nodes + 63) / 64),
         mark_(model.nodes, 0) {}
@@ -258,8 +256,7 @@ class Beam {
       for (const Ready& ready : layer[p].ready) {
         const int64_t peak = std::max(layer[p].peak, layer[p].load + ready.opened);
         if (peak >= options_.limit) continue;
-        double rank = static_cast<double>(layer[p].load + ready.valley);
-        if (options_.noise > 0) rank *= 1 + options_.noise * random_.Unit();
+        const int64_t rank = layer[p].load + ready.valley;
         const int64_t hill = std::max({layer[p].peak, layer[p].load + ready.hill, options_.good});
         children.push_back({p, ready.node, peak, hill, layer[p].hash ^ Mix(ready.node), rank});
       }
@@ -301,7 +298,6 @@ class Beam {
 
   const MemoryModel& model_;
   const BeamOptions& options_;
-  Random& random_;
   const std::function<bool()>& stop_;
   size_t words_;
   std::vector<std::vector<State>> layers_;
@@ -314,9 +310,9 @@ class Beam {
 
 }  // namespace
 
-BeamOutcome SearchOrders(const MemoryModel& model, const BeamOptions& options, Random& random,
+BeamOutcome SearchOrders(const MemoryModel& model, const BeamOptions& options,
                          const std::function<bool()>& stop) {
-  return Beam(model, options, random, stop).Run();
+  return Beam(model, options, stop).Run();
 }
 
 }  // namespace reprise::planner::graph

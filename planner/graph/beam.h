@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "planner/graph/memory_model.h"
-#include "planner/random.h"
 
 namespace reprise::planner::graph {
 
@@ -16,8 +15,6 @@ struct BeamOptions {
   uint32_t width = 16;        // of the sets of the same size, as many are followed
   int64_t limit = INT64_MAX;  // orders whose peak reaches it are of no use
   int64_t good = 0;           // no order has a lower peak
-  // Not 0: sets are compared with this much random weight on what they hold.
-  double noise = 0;
 };
 
 struct BeamOutcome {
@@ -32,7 +29,7 @@ struct BeamOutcome {
 // waiting with it. Of equal sets the one of the lower peak is kept.
 // With a width that no layer exceeds this is the exact dynamic program over the antichains.
 // Deterministic but for `stop`.
-BeamOutcome SearchOrders(const MemoryModel& model, const BeamOptions& options, Random& random,
+BeamOutcome SearchOrders(const MemoryModel& model, const BeamOptions& options,
                          const std::function<bool()>& stop);
 
 }  // namespace reprise::planner::graph

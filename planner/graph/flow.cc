@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace reprise::planner::graph {
@@ -355,7 +356,13 @@ void RoundSizes(Flow& flow) {
 
 }  // namespace
 
-std::string Quoted(const Id& id) { return id.number ? id.text : absl::StrCat("'", id.text, "'"); }
+// Messages are of one line.
+std::string Quoted(const Id& id) {
+  if (id.number) return id.text;
+  const bool plain = std::all_of(id.text.begin(), id.text.end(),
+                                 [](unsigned char c) { return c >= ' ' && c != 0x7f; });
+  return absl::StrCat("'", plain ? id.text : absl::Utf8SafeCEscape(id.text), "'");
+}
 
 absl::StatusOr<Flow> MakeFlow(const Graph& graph) {
   Flow flow;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace reprise::planner::graph {
 namespace {
@@ -22,11 +23,16 @@ Lists Invert(const Lists& lists, uint32_t count) {
 }  // namespace
 
 MemoryModel MakeMemoryModel(const Flow& flow, bool backwards) {
+  return MakeMemoryModel(flow, backwards, flow.successors);
+}
+
+MemoryModel MakeMemoryModel(const Flow& flow, bool backwards, const Lists& successors) {
   MemoryModel model;
   model.nodes = flow.nodes;
   model.backwards = backwards;
-  model.successors = backwards ? flow.predecessors : flow.successors;
-  model.predecessors = backwards ? flow.successors : flow.predecessors;
+  model.successors = successors;
+  model.predecessors = Invert(successors, flow.nodes);
+  if (backwards) std::swap(model.successors, model.predecessors);
   int64_t at_the_beginning = 0;
   for (uint32_t s = 0; s < flow.storages.size(); ++s) {
     const Storage& storage = flow.storages[s];

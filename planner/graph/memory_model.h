@@ -29,6 +29,9 @@ struct MemoryModel {
 
 MemoryModel MakeMemoryModel(const Flow& flow, bool backwards);
 
+// The same, with more precedences than the flow's: `successors` imply those.
+MemoryModel MakeMemoryModel(const Flow& flow, bool backwards, const Lists& successors);
+
 // The peak of an execution; bytes. `order` is one of the model: backwards where that is.
 int64_t PeakOf(const MemoryModel& model, std::span<const uint32_t> order);
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "planner/graph/check_graph.h"
 #include "planner/graph/flow.h"
+#include "planner/graph/olla_ilp.h"
 #include "planner/graph/place.h"
 #include "planner/graph/reorder.h"
 #include "planner/graph/safety.h"
@@ -76,6 +77,7 @@ class GraphPlanner {
     FindOrder();
     absl::StatusOr<Placed> placed = Place();
     if (!placed.ok()) return Named(placed.status());
+    if (way_ == "olla_ilp" && options_.solve.strategy == "auto") PlanJointly(*placed);
     if (plan_.order_changed && placed->makespan > plan_.given_max_load) {
       if (absl::Status status = CompareWithGiven(*placed); !status.ok()) return Named(status);
     }
@@ -98,21 +100,22 @@ class GraphPlanner {
   // Time left of the budget.
   Options Left() const {
     Options options = options_.solve;
-    options.budget_seconds = std::max(0.0, options.budget_seconds - Since(start_));
+    options.budget_seconds = std::max(0.0, options.budget_seconds - reserved_ - Since(start_));
     return options;
   }
 
   void FindOrder() {
-    std::string way = options_.order;
-    if (way == "auto") way = flow_.order_given ? "given" : "reorder";
-    if (way == "given") return;
+    way_ = options_.order;
+    if (way_ == "auto") way_ = flow_.order_given ? "given" : "reorder";
+    if (way_ == "given") return;
     const Clock::time_point start = Clock::now();
-    // Half of the time is for placing.
+    // The rest of the time is for placing.
     Options options = options_.solve;
-    options.budget_seconds /= way == "olla_ilp" ? 3 : 2;
+    options.budget_seconds /= way_ == "olla_ilp" ? 3 : 2;
     Ordering ordering = Reorder(flow_, options);
-    if (way == "olla_ilp") {
-      options.budget_seconds = std::max(0.0, options_.solve.budget_seconds * 0.75 - Since(start));
+    if (way_ == "olla_ilp") {
+      options.budget_seconds = std::max(0.0, options_.solve.budget_seconds / 2 - Since(start));
+      reserved_ = options_.solve.budget_seconds / 4;
       ordering = OrderByIntegerProgram(flow_, options, std::move(ordering));
     }
     plan_.order_bound = ordering.bound;
@@ -121,6 +124,26 @@ class GraphPlanner {
     plan_.max_load = ordering.peak;
     plan_.order_finder = ordering.finder;
     plan_.order_seconds = Since(start);
+  }
+
+  // Another order may have the smaller plan, even one with a higher peak: order and offsets at
+  // once.
+  void PlanJointly(Placed& placed) {
+    reserved_ = 0;
+    OrderedPlan plan{flow_.sequence, placed.offsets, placed.makespan, plan_.order_bound};
+    plan = PlanByIntegerProgram(flow_, Left(), std::move(plan));
+    if (plan.makespan < placed.makespan) {
+      plan_.order_changed = plan.order != given_;
+      plan_.max_load = Peak(flow_, plan.order);
+      plan_.order_finder = "olla_ilp";
+      flow_.sequence = std::move(plan.order);
+      plan_.unsafe_pairs = OverlappingPairs(flow_);
+      placed.offsets = std::move(plan.offsets);
+      placed.makespan = plan.makespan;
+      placed.lower_bound = plan_.max_load;
+      placed.finder = "olla_ilp";
+    }
+    placed.lower_bound = std::max(placed.lower_bound, plan.bound);
   }
 
   // A lower peak in sequence may cost more where streams run in parallel: of the two plans the
@@ -227,6 +250,8 @@ class GraphPlanner {
   const Graph& graph_;
   const GraphOptions& options_;
   Clock::time_point start_;
+  std::string way_;      // to the order
+  double reserved_ = 0;  // seconds of the budget, for order and offsets at once
   Flow flow_;
   std::vector<uint32_t> given_;  // the sequence that is not in use
   GraphPlan plan_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <optional>
 
 #include "planner/graph/beam.h"
 #include "planner/graph/local_search.h"
+#include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
 #include "planner/random.h"
 
@@ -17,29 +19,42 @@ using Clock = std::chrono::steady_clock;
 // More nodes than this need more than 64 MiB for their bound.
 constexpr uint32_t kMostForBound = 1 << 14;
 
+// More than this have too many pairs for cuts.
+constexpr uint32_t kMostForCuts = 1 << 10;
+
+// Times the square of the width: good orders first, then proofs.
+constexpr int64_t kCuts = 30;
+
 class Reorderer {
  public:
   Reorderer(const Flow& flow, const Options& options)
       : flow_(flow),
         options_(options),
         start_(Clock::now()),
-        forwards_(MakeMemoryModel(flow, false)),
-        backwards_(MakeMemoryModel(flow, true)) {}
+        model_(MakeMemoryModel(flow, false)) {}
 
   Ordering Run() {
     best_.order = flow_.sequence;
-    best_.peak = PeakOf(forwards_, best_.order);
+    best_.peak = PeakOf(model_, best_.order);
     best_.finder = "given";
     for (const Storage& storage : flow_.storages) step_ = std::gcd(step_, storage.bytes);
     step_ = std::max<int64_t>(step_, 1);
-    best_.bound = flow_.nodes <= kMostForBound ? OrderBound(flow_) : forwards_.floor;
+    best_.bound = flow_.nodes <= kMostForBound ? OrderBound(flow_) : model_.floor;
     // Widths and steps per round; without a number of iterations, until time is up.
     const int64_t rounds = options_.iterations > 0 ? options_.iterations : INT64_MAX;
     uint32_t width = 1;
+    if (flow_.nodes <= kMostForCuts) low_.emplace(flow_);
     for (int64_t round = 0; round < rounds && !Done(); ++round) {
-      Search(forwards_, width, round);
-      Search(backwards_, width, round);
-      Bisect(width, round);
+      Lists successors = flow_.successors;
+      // The first beams are the cheapest, and often enough.
+      if (low_.has_value() && round > 0) {
+        cuts_ = kCuts * width * width;
+        if (!Tighten(*low_, best_.peak)) best_.bound = best_.peak;
+        successors = low_->Successors();
+      }
+      Search(false, successors, width);
+      Search(true, successors, width);
+      Bisect(width);
       Descend(round);
       constexpr uint32_t kMostWidth = 1 << 16;
       if (width < kMostWidth) width *= 4;
@@ -48,6 +63,8 @@ class Reorderer {
   }
 
  private:
+  enum class Answer { kUnknown, kYes, kNo };
+
   double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool Stopped() const {
     if (options_.cancel != nullptr && options_.cancel->load()) return true;
@@ -55,77 +72,108 @@ class Reorderer {
   }
   bool Done() const { return best_.peak <= best_.bound || Stopped(); }
 
-  void Offer(const MemoryModel& model, std::vector<uint32_t> order, const char* finder) {
-    if (model.backwards) std::reverse(order.begin(), order.end());
-    const int64_t peak = PeakOf(forwards_, order);
+  void Offer(bool backwards, std::vector<uint32_t> order, const char* finder) {
+    if (backwards) std::reverse(order.begin(), order.end());
+    const int64_t peak = PeakOf(model_, order);
     if (peak >= best_.peak) return;
     best_.order = std::move(order);
     best_.peak = peak;
     best_.finder = finder;
   }
 
-  void Search(const MemoryModel& model, uint32_t width, int64_t round) {
-    if (Done()) return;
-    Random random(options_.seed, static_cast<uint64_t>(round) * 4 + (model.backwards ? 1 : 0));
+  // False: no order has a peak below the mark.
+  bool Tighten(LowOrders& low, int64_t mark) {
+    return low.Tighten(mark, [&] { return cuts_-- <= 0 || Stopped(); });
+  }
+
+  // For an order below `limit` with these precedences; the best one, or any below `good` + 1.
+  BeamOutcome Beam(bool backwards, const Lists& successors, uint32_t width, int64_t limit,
+                   int64_t good) {
+    const MemoryModel model = MakeMemoryModel(flow_, backwards, successors);
     BeamOptions options;
     options.width = width;
-    options.limit = best_.peak;
-    options.good = best_.bound;
-    const BeamOutcome outcome = SearchOrders(model, options, random, [&] { return Stopped(); });
-    if (!outcome.order.empty()) Offer(model, outcome.order, "beam");
+    options.limit = limit;
+    options.good = good;
+    BeamOutcome outcome = SearchOrders(model, options, [&] { return Stopped(); });
+    if (!outcome.order.empty()) Offer(backwards, outcome.order, "beam");
+    return outcome;
+  }
+
+  void Search(bool backwards, const Lists& successors, uint32_t width) {
+    if (Done()) return;
     // Nothing was left out, and nothing lower found.
-    if (outcome.exhausted) best_.bound = best_.peak;
+    if (Beam(backwards, successors, width, best_.peak, best_.bound).exhausted) {
+      best_.bound = best_.peak;
+    }
   }
 
   // Asks for orders below a mark, not for the best: then all that stays below the mark is as good,
-  // and much more may run at once. An answer lowers the peak; the end of a search that left nothing
-  // out raises the bound. Where neither comes, a lower mark is easier to refute.
-  void Bisect(uint32_t width, int64_t round) {
+  // and much more may run at once. An answer lowers the peak or raises the bound; where none comes,
+  // a lower mark is easier to refute.
+  void Bisect(uint32_t width) {
     int64_t high = best_.peak;
     constexpr int kProbes = 8;
     for (int probe = 0; probe < kProbes && !Done() && high > best_.bound + step_; ++probe) {
       const int64_t middle = best_.bound + (high - best_.bound) / 2;
-      const int64_t mark = std::min((middle + step_) / step_ * step_, high);
-      bool answered = false;
-      for (const MemoryModel* model : {&forwards_, &backwards_}) {
-        if (answered || Stopped()) continue;
-        Random random(options_.seed, static_cast<uint64_t>(round) * 4 + 3);
-        BeamOptions options;
-        options.width = width;
-        options.limit = mark;
-        options.good = mark - 1;
-        const BeamOutcome outcome =
-            SearchOrders(*model, options, random, [&] { return Stopped(); });
-        if (!outcome.order.empty()) {
-          Offer(*model, outcome.order, "beam");
-          answered = true;
-        } else if (outcome.exhausted) {
-          best_.bound = std::max(best_.bound, mark);
-          answered = true;
-        }
-      }
-      high = answered ? best_.peak : mark;
+      int64_t mark = std::min((middle + step_) / step_ * step_, high);
+      // The rest at once.
+      if (best_.peak - best_.bound < best_.peak / 64) mark = high;
+      cuts_ = kCuts * width * width;
+      const Answer answer =
+          low_.has_value() ? Branch(*low_, mark) : Ask(flow_.successors, mark, width);
+      if (answer == Answer::kNo) best_.bound = std::max(best_.bound, mark);
+      if (answer == Answer::kUnknown && mark == high) break;
+      high = answer == Answer::kUnknown ? mark : best_.peak;
     }
+  }
+
+  // Whether there is an order below the mark, by beams.
+  Answer Ask(const Lists& successors, int64_t mark, uint32_t width) {
+    for (const bool backwards : {false, true}) {
+      if (Stopped()) break;
+      const BeamOutcome outcome = Beam(backwards, successors, width, mark, mark - 1);
+      if (!outcome.order.empty()) return Answer::kYes;
+      if (outcome.exhausted) return Answer::kNo;
+    }
+    return Answer::kUnknown;
+  }
+
+  // The same, by precedences that such an order must have, and by cases: of two nodes the one or
+  // the other runs first.
+  Answer Branch(LowOrders low, int64_t mark) {
+    if (!Tighten(low, mark)) return Answer::kNo;
+    constexpr uint32_t kWidth = 4;
+    const Answer answer = Ask(low.Successors(), mark, kWidth);
+    if (answer != Answer::kUnknown || cuts_ <= 0 || Stopped()) return answer;
+    const auto [first, second] = low.Critical();
+    if (first == kNone) return Answer::kUnknown;
+    LowOrders other = low;
+    low.Add(first, second);
+    const Answer one = Branch(std::move(low), mark);
+    if (one != Answer::kNo) return one;
+    other.Add(second, first);
+    return Branch(std::move(other), mark);
   }
 
   // From the best order, forwards and backwards being the same here.
   void Descend(int64_t round) {
     if (Done()) return;
-    Random random(options_.seed, static_cast<uint64_t>(round) * 4 + 2);
-    LocalSearch search(forwards_, best_.order);
+    Random random(options_.seed, static_cast<uint64_t>(round));
+    LocalSearch search(model_, best_.order);
     constexpr int64_t kWork = 4'000'000;  // node visits
     const int64_t steps =
         std::clamp<int64_t>(kWork / std::max<uint32_t>(flow_.nodes, 1), 200, 4'000);
     search.Run(steps, best_.bound, random, [&] { return Stopped(); });
-    Offer(forwards_, search.best(), "local_search");
+    Offer(false, search.best(), "local_search");
   }
 
   const Flow& flow_;
   const Options& options_;
   Clock::time_point start_;
-  MemoryModel forwards_;
-  MemoryModel backwards_;
-  int64_t step_ = 0;  // every peak is a multiple of it
+  MemoryModel model_;
+  std::optional<LowOrders> low_;  // below best_.peak
+  int64_t cuts_ = 0;              // that may still be made
+  int64_t step_ = 0;              // every peak is a multiple of it
   Ordering best_;
 };
 
@@ -134,9 +182,5 @@ class Reorderer {
 Ordering Reorder(const Flow& flow, const Options& options) {
   return Reorderer(flow, options).Run();
 }
-
-#ifndef REPRISE_HAVE_CBC
-Ordering OrderByIntegerProgram(const Flow&, const Options&, Ordering start) { return start; }
-#endif
 
 }  // namespace reprise::planner::graph

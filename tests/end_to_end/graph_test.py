@@ -57,7 +57,8 @@ def plan_and_check(bench):
     path = write(bench, EXAMPLE)
     found, file = plan(bench, path)
     for field in ("buffers max_load lower_bound makespan fragmentation fragmentation_percent strategy "
-                  "proven_optimal seconds seed unsafe_pairs streams order_changed").split():
+                  "proven_optimal seconds seed unsafe_pairs streams order_changed given_max_load "
+                  "order_lower_bound order_strategy").split():
         expect(field in found, f"field {field} in {found}")
     expect_equal((found["streams"], found["unsafe_pairs"], found["order_changed"]), (2, 5, False),
                  "streams, pairs, order")
@@ -142,6 +143,7 @@ def bad_graphs(bench):
         (with_(groups=[["x", "w"], ["w", "y"]]), "tensor 'w' of groups[0]"),
         (with_(order=["n1", "n2"]), "found no node 'n3'"),
         (with_(tensors=[{"id": "t", "producer": "nx", "bytes": 1}]), "found 'nx'"),
+        (with_(tensors=[{"id": "t", "producer": "n\nx", "bytes": 1}]), "found 'n\\nx'"),
         (with_(tensors=[{"id": "t", "bytes": 2**63 - 1}]), "tensor 't': expected sizes"),
         (with_(tensors=[{"id": "t", "bytes": 2**64}]), "tensors[0].bytes"),
     ]

@@ -1,0 +1,10 @@
+// Built where there is no CBC.
+#include "planner/graph/olla_ilp.h"
+
+namespace reprise::planner::graph {
+
+Ordering OrderByIntegerProgram(const Flow&, const Options&, Ordering start) { return start; }
+
+OrderedPlan PlanByIntegerProgram(const Flow&, const Options&, OrderedPlan start) { return start; }
+
+}  // namespace reprise::planner::graph
