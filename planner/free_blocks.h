@@ -25,6 +25,10 @@ class FreeBlocks {
   template <typename Place>
   uint32_t TakeWhere(int64_t size, Place place);
 
+  // Takes [address, address + size), which must be free. Quick for the largest blocks only: every
+  // free one that could hold it is looked at.
+  uint32_t TakeAt(int64_t address, int64_t size);
+
   // Puts a block at `address`, at or above the top, and leaves the room between free.
   uint32_t Append(int64_t address, int64_t size);
 

@@ -23,9 +23,9 @@ constexpr int64_t kBeamWidth = 16;
 // Jobs times sections: above this a beam search takes seconds and copies too much.
 constexpr uint64_t kMostBeamCells = 1'000'000;
 
-// Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
-// time left they would only delay the end.
-constexpr double kTableSeconds = 1e-7;
+// Per buffer: about what the tables of peak sweeps and a sweep take. With less time left they would
+// only delay the end.
+constexpr double kTableSeconds = 2e-7;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
@@ -138,8 +138,12 @@ PeakSweep& Portfolio::SweepOf(Worker& worker) {
 void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker) {
   // A sweep makes no use of gaps: with them it is a mere order.
   const bool gaps = !search_.problem.pieces.empty();
-  Addresses addresses = SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank),
-                                            [&] { return search_.Stop(rank); });
+  // What would come in place of a first packing that is cut short would take as long.
+  const auto stop = [&] {
+    return search_.record.makespan() == INT64_MAX ? search_.Cancelled() : search_.Stop(rank);
+  };
+  Addresses addresses =
+      SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank), stop);
   if (addresses.empty()) return;
   if (gaps) return SqueezeAs(addresses, "peak_sweep", rank, worker);
   const int64_t makespan = Makespan(search_.problem, addresses);
