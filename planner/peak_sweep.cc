@@ -133,7 +133,11 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
   };
   constexpr std::array<Group, kRecipes / kStacks> kGroups = {
       {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
-  const int group = number % static_cast<int>(kGroups.size());
+  int group = number % static_cast<int>(kGroups.size());
+  // Where single blocks can cost percents, rocks come first.
+  const bool large =
+      !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
+  if (large && group < 2) group = 1 - group;
   const auto stack = static_cast<Stack>(number / static_cast<int>(kGroups.size()));
   if (group + 1 == kGroups.size() && !tables_.hills.empty()) return {{}, stack, true};
   const auto& [fraction, least, most] = kGroups[group];
@@ -175,38 +179,46 @@ bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
   rocks_.clear();
   forwards_.clear();
   backwards_.clear();
-  if (rocks.empty() && problem_.fixed.empty()) return true;
-  if (occupancy_) {
-    occupancy_->Clear();
-  } else {
-    occupancy_ = std::make_unique<Occupancy>(problem_);
+  std::vector<uint32_t> cuts;
+  for (const std::vector<uint32_t>* jobs : {&problem_.fixed, &rocks}) {
+    for (const uint32_t rock : *jobs) {
+      if (is_rock_[rock]) continue;
+      is_rock_[rock] = 1;
+      rocks_.push_back(rock);
+      const Job& job = problem_.jobs[rock];
+      forwards_.push_back({job.lower, rock});
+      backwards_.push_back({job.upper, rock});
+      cuts.push_back(job.lower);
+      cuts.push_back(job.upper);
+      if (solid_) continue;
+      for (uint32_t p = problem_.first_piece[rock]; p < problem_.first_piece[rock + 1]; ++p) {
+        cuts.push_back(problem_.pieces[p].lower);
+        cuts.push_back(problem_.pieces[p].upper);
+      }
+    }
   }
-  const auto place = [&](uint32_t rock, int64_t address) {
-    is_rock_[rock] = 1;
-    rocks_.push_back(rock);
-    addresses_[rock] = address;
-    occupancy_->Place(rock, address);
-  };
-  for (const uint32_t job : problem_.fixed) place(job, problem_.fixed_address(job));
-  uint32_t placed = 0;
-  for (const uint32_t rock : rocks) {
-    if (is_rock_[rock]) continue;
-    if ((++placed & 255) == 0 && stop()) return false;
-    const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
-    const int64_t address = occupancy_->FirstFit(rock, 0, highest);
-    if (address > highest) return false;
-    place(rock, address);
-  }
-  for (const uint32_t rock : rocks_) {
-    forwards_.push_back({problem_.jobs[rock].lower, rock});
-    backwards_.push_back({problem_.jobs[rock].upper, rock});
-  }
+  if (rocks_.empty()) return true;
   std::sort(forwards_.begin(), forwards_.end(), [](const Arrival& a, const Arrival& b) {
     return a.section != b.section ? a.section < b.section : a.rock < b.rock;
   });
   std::sort(backwards_.begin(), backwards_.end(), [](const Arrival& a, const Arrival& b) {
     return a.section != b.section ? a.section > b.section : a.rock < b.rock;
   });
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  occupancy_.emplace(problem_, std::move(cuts));
+  for (size_t i = 0; i < rocks_.size(); ++i) {
+    const uint32_t rock = rocks_[i];
+    if (i < problem_.fixed.size()) {
+      addresses_[rock] = problem_.fixed_address(rock);
+    } else {
+      if (i % 256 == 255 && stop()) return false;
+      const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
+      addresses_[rock] = occupancy_->FirstFit(rock, 0, highest);
+      if (addresses_[rock] > highest) return false;
+    }
+    occupancy_->Place(rock, addresses_[rock]);
+  }
   return true;
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/free_blocks.h"
@@ -89,7 +89,7 @@ class PeakSweep {
   const Problem& problem_;
   bool aligned_ = false;  // some jobs more strictly than all must be
   int64_t least_alignment_ = 1;
-  std::unique_ptr<Occupancy> occupancy_;  // of the rocks
+  std::optional<Occupancy> occupancy_;  // of the rocks
   std::vector<uint32_t> rocks_;
   std::vector<uint8_t> is_rock_;
   // Rocks are blocks of the space while they live, so that jobs need to look out only for those
