@@ -175,7 +175,7 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
 
 bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
                            const std::function<bool()>& stop) {
-  for (const uint32_t rock : rocks_) is_rock_[rock] = 0;
+  for (const uint32_t rock : rocks_) is_rock_[rock] = false;
   rocks_.clear();
   forwards_.clear();
   backwards_.clear();
@@ -183,7 +183,7 @@ bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
   for (const std::vector<uint32_t>* jobs : {&problem_.fixed, &rocks}) {
     for (const uint32_t rock : *jobs) {
       if (is_rock_[rock]) continue;
-      is_rock_[rock] = 1;
+      is_rock_[rock] = true;
       rocks_.push_back(rock);
       const Job& job = problem_.jobs[rock];
       forwards_.push_back({job.lower, rock});

@@ -91,7 +91,7 @@ class PeakSweep {
   int64_t least_alignment_ = 1;
   std::optional<Occupancy> occupancy_;  // of the rocks
   std::vector<uint32_t> rocks_;
-  std::vector<uint8_t> is_rock_;
+  std::vector<bool> is_rock_;
   // Rocks are blocks of the space while they live, so that jobs need to look out only for those
   // that they meet later. Not so with gaps: then rocks may share addresses.
   bool solid_ = true;

@@ -70,7 +70,7 @@ void AppendEvent(Recording& recording, const Event& event) {
       allocation.thread = event.thread;
       if (event.previous < block) allocation.previous = static_cast<uint32_t>(event.previous);
       allocation.kind = event.allocation_kind;
-      allocation.log2_alignment = event.log2_alignment;
+      allocation.log2_alignment = event.log2_alignment & 63;
       recording.allocations.push_back(allocation);
       return;
     }
