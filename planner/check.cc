@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -103,28 +104,42 @@ std::vector<uint32_t> RadixOrder(uint32_t n, int bits, const auto& key) {
 
 // The indices 0..n-1 by `key`; equal keys by index.
 std::vector<uint32_t> OrderBy(uint32_t n, const auto& key) {
+  const auto first = static_cast<uint64_t>(key(0));
   int64_t least = key(0);
   int64_t most = least;
+  uint64_t differs = 0;
   bool sorted = true;
   for (uint32_t i = 1; i < n; ++i) {
     sorted = sorted && key(i - 1) <= key(i);
     least = std::min(least, key(i));
     most = std::max(most, key(i));
-  }
-  const auto above = [&](uint32_t i) {
-    return static_cast<uint64_t>(key(i)) - static_cast<uint64_t>(least);
-  };
-  if (!sorted && n >= 4096) {
-    const int bits = std::bit_width(static_cast<uint64_t>(most) - static_cast<uint64_t>(least));
-    return bits <= 32 ? RadixOrder<uint32_t>(n, bits, above) : RadixOrder<uint64_t>(n, bits, above);
+    differs |= static_cast<uint64_t>(key(i)) - first;
   }
   std::vector<uint32_t> order(n);
-  for (uint32_t i = 0; i < n; ++i) order[i] = i;
-  if (!sorted) {
+  if (sorted || n < 4096) {
+    for (uint32_t i = 0; i < n; ++i) order[i] = i;
+    if (sorted) return order;
     std::sort(order.begin(), order.end(),
               [&](uint32_t a, uint32_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+    return order;
   }
-  return order;
+  // Keys are multiples of something, and perhaps dense.
+  const int shift = std::countr_zero(differs);
+  const auto above = [&](uint32_t i) {
+    return (static_cast<uint64_t>(key(i)) - static_cast<uint64_t>(least)) >> shift;
+  };
+  const uint64_t range = (static_cast<uint64_t>(most) - static_cast<uint64_t>(least)) >> shift;
+  if (range < 4 * uint64_t{n}) {
+    std::vector<uint32_t> place(range + 1);
+    for (uint32_t i = 0; i < n; ++i) ++place[above(i)];
+    uint32_t before = 0;
+    for (uint32_t& p : place) before += std::exchange(p, before);
+    for (uint32_t i = 0; i < n; ++i) order[place[above(i)]++] = i;
+    return order;
+  }
+  order = {};
+  const int bits = std::bit_width(range);
+  return bits <= 32 ? RadixOrder<uint32_t>(n, bits, above) : RadixOrder<uint64_t>(n, bits, above);
 }
 
 std::vector<Extent> Extents(const Instance& instance, const std::vector<int64_t>& offsets) {

@@ -41,7 +41,7 @@ class FreeBlocks {
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr int kPerDoubling = 32;
   static constexpr int kBins = 60 * kPerDoubling;
-  static constexpr int kDepth = 24;
+  static constexpr int kDepth = 4;
   static constexpr int kTries = 48;
 
   struct Block {
