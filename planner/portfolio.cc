@@ -23,9 +23,9 @@ constexpr int64_t kBeamWidth = 16;
 // Jobs times sections: above this a beam search takes seconds and copies too much.
 constexpr uint64_t kMostBeamCells = 1'000'000;
 
-// Per buffer: about what the tables of peak sweeps and a sweep take. With less time left they would
-// only delay the end.
-constexpr double kTableSeconds = 2e-7;
+// Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
+// time left they would only delay the end.
+constexpr double kTableSeconds = 1e-7;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
@@ -49,22 +49,38 @@ bool Portfolio::SuitsBeamSearch(const Problem& problem) {
 std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
   if (SuitsValleySearch(problem)) {
     // Searches at the bound end it at once when they are lucky; those above it see to it that the
-    // record is good when they are not.
+    // record is good when they are not. A beam search takes as long as a dozen of them.
+    constexpr Kind kBound = Kind::kValley;
+    constexpr Kind kAbove = Kind::kValleyRelaxed;
     const Kind beam = SuitsBeamSearch(problem) ? Kind::kBeam : Kind::kSampleFirstFit;
-    return {Kind::kValley,
-            Kind::kValleyRelaxed,
-            beam,
+    return {kBound,
+            kAbove,
             Kind::kKernel,
-            Kind::kValleyRelaxed,
-            Kind::kValley,
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
             Kind::kSampleFirstFit,
+            kBound,
+            kAbove,
             beam,
-            Kind::kValleyRelaxed,
-            Kind::kValley,
-            beam,
-            Kind::kValleyRelaxed,
+            kAbove,
+            kBound,
+            kAbove,
             Kind::kKernel,
-            Kind::kSampleBestFit};
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
+            Kind::kSampleBestFit,
+            kBound,
+            kAbove};
   }
   if (problem.plain) {
     return {Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,

@@ -6,10 +6,6 @@
 #include "planner/sweep.h"
 
 namespace reprise::planner {
-namespace {
-constexpr int64_t kSky = INT64_MAX / 2;
-}  // namespace
-
 ValleySearch::ValleySearch(const Problem& problem)
     : sections_(problem.sections),
       count_(problem.size()),
@@ -60,17 +56,6 @@ void ValleySearch::Start(int64_t capacity, Random& random) {
   steps_.clear();
 }
 
-ValleySearch::Valley ValleySearch::LowestValley() const {
-  const int64_t* height = height_.data();
-  int64_t floor = kSky;
-  for (uint32_t s = 1; s <= sections_; ++s) floor = std::min(floor, height[s]);
-  uint32_t lower = 1;
-  while (height[lower] != floor) ++lower;
-  uint32_t upper = lower + 1;
-  while (height[upper] == floor) ++upper;
-  return {lower - 1, upper - 1, floor, std::min(height[lower - 1], height[upper])};
-}
-
 void ValleySearch::SetHeight(uint32_t lower, uint32_t upper, int64_t height) {
   std::fill(height_.begin() + lower + 1, height_.begin() + upper + 1, height);
 }
@@ -107,7 +92,7 @@ bool ValleySearch::TryFrom(uint32_t section, uint32_t upper, uint32_t choice, in
 
 // One step further. False: a dead end.
 bool ValleySearch::Advance() {
-  const Valley valley = LowestValley();
+  const Valley valley = LowestValley(height_.data(), sections_);
   uint32_t section = valley.lower;
   while (section < valley.upper && closed_[section]) ++section;
   if (section < valley.upper) {
@@ -115,7 +100,7 @@ bool ValleySearch::Advance() {
                    Around(valley.lower, valley.upper));
   }
   // Nothing more rests on this floor: what is left of it is wasted, up to the rim.
-  const int64_t waste = valley.rim - valley.floor;
+  const int64_t waste = valley.rim() - valley.floor;
   for (uint32_t s = valley.lower; s < valley.upper; ++s) {
     if (slack_[s] >= waste) continue;
     conflict_ = Around(valley.lower, valley.upper);
@@ -125,7 +110,7 @@ bool ValleySearch::Advance() {
     slack_[s] -= waste;
     closed_[s] = 0;
   }
-  SetHeight(valley.lower, valley.upper, valley.rim);
+  SetHeight(valley.lower, valley.upper, valley.rim());
   steps_.push_back({Step::Kind::kRaise, valley.lower, valley.upper, 0, valley.floor, {}});
   return true;
 }

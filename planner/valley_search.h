@@ -8,6 +8,7 @@
 
 #include "planner/problem.h"
 #include "planner/random.h"
+#include "planner/skyline.h"
 
 namespace reprise::planner {
 
@@ -35,12 +36,6 @@ class ValleySearch {
   const std::vector<int64_t>& addresses() const { return addresses_; }
 
  private:
-  struct Valley {
-    uint32_t lower;
-    uint32_t upper;
-    int64_t floor;
-    int64_t rim;  // the lower of its neighbours
-  };
   // Sections [lower, upper).
   struct Range {
     uint32_t lower;
@@ -56,7 +51,6 @@ class ValleySearch {
   };
 
   void Start(int64_t capacity, Random& random);
-  Valley LowestValley() const;
   bool Advance();
   bool Backtrack();
   bool TryFrom(uint32_t section, uint32_t upper, uint32_t choice, int64_t floor, Range blame);

@@ -28,7 +28,7 @@ constexpr double kMostOfBudget = 0.1;
 
 // Seconds per buffer that putting the lanes together, encoding and writing take: of the budget,
 // too.
-constexpr double kFinishSeconds = 2.5e-7;
+constexpr double kFinishSeconds = 1.5e-7;
 
 // The allocations of a lane.
 struct Members {

@@ -303,6 +303,20 @@ TEST_P(StrategyTest, CancelledWhileItSearches) {
   }
 }
 
+// However long its order would take to place: a sweep takes its place in time.
+TEST_P(StrategyTest, NoBudget) {
+  Shape shape;
+  shape.buffers = 3000;
+  shape.horizon = 50;
+  const Instance instance = RandomInstance(4, shape);
+  Options none = options();
+  none.iterations = 0;
+  none.budget_seconds = 0;
+  const auto plan = Solve(instance, none);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(Check(instance, plan->offsets).valid);
+}
+
 TEST(SolveTest, ImprovementsAreReportedInOrder) {
   Shape shape;
   shape.buffers = 200;
