@@ -137,7 +137,7 @@ std::vector<uint32_t> OrderBy(uint32_t n, const auto& key) {
     for (uint32_t i = 0; i < n; ++i) order[place[above(i)]++] = i;
     return order;
   }
-  order = {};
+  std::vector<uint32_t>().swap(order);
   const int bits = std::bit_width(range);
   return bits <= 32 ? RadixOrder<uint32_t>(n, bits, above) : RadixOrder<uint64_t>(n, bits, above);
 }

@@ -154,10 +154,8 @@ PeakSweep& Portfolio::SweepOf(Worker& worker) {
 void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker) {
   // A sweep makes no use of gaps: with them it is a mere order.
   const bool gaps = !search_.problem.pieces.empty();
-  // What would come in place of a first packing that is cut short would take as long.
-  const auto stop = [&] {
-    return search_.record.makespan() == INT64_MAX ? search_.Cancelled() : search_.Stop(rank);
-  };
+  // What would come in place of the first packing, were it cut short, would take as long.
+  const auto stop = [&] { return rank == 1 ? search_.Cancelled() : search_.Stop(rank); };
   Addresses addresses =
       SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank), stop);
   if (addresses.empty()) return;
