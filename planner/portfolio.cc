@@ -39,7 +39,7 @@ int64_t Luby(int64_t n) {
 Portfolio::Portfolio(Search& search) : search_(search), workers_(search.threads) {}
 
 bool Portfolio::SuitsValleySearch(const Problem& problem) {
-  return problem.plain && problem.size() <= 20'000 && problem.sections <= 4'000;
+  return problem.solid && problem.size() <= 20'000 && problem.sections <= 4'000;
 }
 
 bool Portfolio::SuitsBeamSearch(const Problem& problem) {
@@ -47,6 +47,10 @@ bool Portfolio::SuitsBeamSearch(const Problem& problem) {
 }
 
 std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
+  if (SuitsValleySearch(problem) && !problem.plain) {  // with given addresses
+    return {Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleFirstFit, Kind::kValleyRelaxed,
+            Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleBestFit,  Kind::kValleyRelaxed};
+  }
   if (SuitsValleySearch(problem)) {
     // Searches at the bound end it at once when they are lucky; those above it see to it that the
     // record is good when they are not. A beam search takes as long as a dozen of them.
