@@ -88,9 +88,14 @@ void AppendEvent(Recording& recording, const Event& event) {
 }
 
 absl::StatusOr<Recording> LoadRecording(const std::string& path) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return file.status();
   Recording recording;
+  if (DetectFormat(*file, path) == Format::kCompact) {
+    recording.allocations.reserve(CountAllocations(*file));
+  }
   bool too_many = false;
-  const absl::Status status = ReadTrace(path, recording, [&](const Event& event) {
+  const absl::Status status = ReadTrace(*file, path, recording, [&](const Event& event) {
     too_many |= event.block >= kNone;
     AppendEvent(recording, event);
   });
