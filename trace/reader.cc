@@ -63,7 +63,7 @@ void AppendEvent(Recording& recording, const Event& event) {
   const auto block = static_cast<uint32_t>(event.block);
   switch (event.kind) {
     case EventKind::kAllocate: {
-      Allocation allocation;
+      Allocation& allocation = recording.allocations.emplace_back();
       allocation.birth = event.index;
       allocation.size = event.size;
       allocation.site = event.site;
@@ -71,7 +71,6 @@ void AppendEvent(Recording& recording, const Event& event) {
       if (event.previous < block) allocation.previous = static_cast<uint32_t>(event.previous);
       allocation.kind = event.allocation_kind;
       allocation.log2_alignment = event.log2_alignment & 63;
-      recording.allocations.push_back(allocation);
       return;
     }
     case EventKind::kFree:
