@@ -26,6 +26,7 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 // Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
 // time left they would only delay the end.
 constexpr double kTableSeconds = 1e-7;
+constexpr uint32_t kMostWhenLate = 3'000'000;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
@@ -169,13 +170,17 @@ void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& wor
 }
 
 void Portfolio::TryPeakSweeps(int from, int to) {
-  if (!peak_tables_ && search_.SecondsLeft() < kTableSeconds * search_.problem.size()) return;
+  const bool late = search_.SecondsLeft() < kTableSeconds * search_.problem.size();
+  // A first plan is worth a tenth of a second per million buffers, but not seconds.
+  const bool needed =
+      search_.record.makespan() == INT64_MAX && search_.problem.size() <= kMostWhenLate;
+  if (!peak_tables_ && late && !needed) return;
   if (!peak_tables_) peak_tables_ = std::make_unique<PeakTables>(search_.problem);
   const int64_t first_rank = next_rank_;
   next_rank_ += to - from;
   ParallelFor(search_.threads, to - from, [&](int64_t i, int w) {
     const int64_t rank = first_rank + i;
-    if (search_.Stop(rank)) return false;
+    if (search_.Stop(rank) && !(needed && i == 0)) return false;
     Sweep(SweepOf(workers_[w]).Standard(from + static_cast<int>(i)), rank, workers_[w]);
     return true;
   });
