@@ -116,9 +116,10 @@ double BudgetAfter(absl::Time start, double budget) {
 
 absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::string& output) {
   const absl::Time start = absl::Now();
-  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(options.input);
+  absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(options.input);
   if (!csv.ok()) return csv.status();
   planner::Instance instance = ToInstance(*csv, /*keep_offsets=*/true);
+  std::vector<trace::CsvBuffer>().swap(csv->buffers);  // from here on only the rows are needed
   instance.capacity = options.capacity;
   instance.start_address = options.start_address.value_or(0);
   planner::Options solve = options.solve;

@@ -13,8 +13,8 @@ constexpr uint32_t kLarge = 200'000;
 // Above this it is out of the question.
 constexpr uint32_t kHuge = 3'000'000;
 
-// Standard peak sweeps that come before everything else.
-constexpr int kQuickSweeps = 15;
+// Standard peak sweeps that come before everything else where orders are cheap, too.
+constexpr int kQuickSweeps = 10;
 
 }  // namespace
 
@@ -22,16 +22,9 @@ void RunAuto(Search& search, const std::string&) {
   const Problem& problem = search.problem;
   Portfolio portfolio(search);
   if (problem.size() == 0) return RunBump(search, "bump");
-  if (problem.fixed.empty()) {
-    RunSweepBestFit(search, "sweep_best_fit");
-    if (search.Done()) return;
-    portfolio.TryPeakSweeps(0, problem.size() > kLarge ? kQuickSweeps : 2 * PeakSweep::kStacks);
-  } else {
-    RunFirstFitInOrder(search, "first_fit_by_max_load");
-    if (search.Done()) return;
-  }
   if (problem.fixed.empty() && problem.size() > kLarge) {
-    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
+    portfolio.TryPeakSweeps(0, PeakSweep::kRecipes);
+    if (search.record.makespan() == INT64_MAX) return;  // no time for them
     // Orders cost ten times the time and memory of a sweep: only where sweeps are of no use.
     const int64_t fragmentation = search.record.makespan() - problem.max_load;
     if (fragmentation > problem.max_load / 20 && problem.size() <= kHuge) {
@@ -40,6 +33,14 @@ void RunAuto(Search& search, const std::string&) {
     portfolio.Improve({Kind::kPeakSweep});
     return;
   }
+  if (problem.fixed.empty()) {
+    RunSweepBestFit(search, "sweep_best_fit");
+    if (search.Done()) return;
+    portfolio.TryPeakSweeps(0, kQuickSweeps);
+  } else {
+    RunFirstFitInOrder(search, "first_fit_by_max_load");
+  }
+  if (search.Done()) return;
   portfolio.TryOrders({{Fit::kFirst, "max_load"},
                        {Fit::kFirst, "size"},
                        {Fit::kFirst, "area"},

@@ -7,7 +7,6 @@
 namespace reprise::planner {
 namespace {
 
-constexpr int64_t kSky = INT64_MAX / 2;
 constexpr uint32_t kNever = UINT32_MAX;
 constexpr size_t kChildren = 12;  // of one state, at most
 constexpr uint32_t kValleys = 3;  // where its next job may go
@@ -64,16 +63,6 @@ void BeamSearch::Start(int64_t capacity, Random& random) {
   history_.assign(1, {0, 0, 0});
 }
 
-BeamSearch::Valley BeamSearch::LowestValley(const int64_t* height) const {
-  int64_t floor = kSky;
-  for (uint32_t s = 1; s <= sections_; ++s) floor = std::min(floor, height[s]);
-  uint32_t lower = 1;
-  while (height[lower] != floor) ++lower;
-  uint32_t upper = lower + 1;
-  while (height[upper] == floor) ++upper;
-  return {lower - 1, upper - 1, floor, height[lower - 1], height[upper]};
-}
-
 bool BeamSearch::Fill(uint32_t lower, uint32_t upper, int64_t floor, int64_t level, int64_t* height,
                       int64_t* slack, double& waste) const {
   const int64_t amount = level - floor;
@@ -117,7 +106,7 @@ void BeamSearch::Expand(uint32_t parent, Random& random) {
   double base = state.waste;
   uint32_t choices = 0;
   for (uint32_t raises = 0; choices < kValleys; ++raises) {
-    const Valley valley = LowestValley(height_.data());
+    const Valley valley = LowestValley(height_.data(), sections_);
     if (valley.floor >= capacity_) break;
     FindEnds(valley, placed);
     if (ends_[valley.lower] <= valley.upper) ++choices;
@@ -157,8 +146,8 @@ void BeamSearch::Expand(uint32_t parent, Random& random) {
       gap += weight_[s];
       if (least == 0) break;
     }
-    if (!Fill(valley.lower, valley.upper, valley.floor, std::min(valley.left, valley.right),
-              height_.data(), slack_.data(), base)) {
+    if (!Fill(valley.lower, valley.upper, valley.floor, valley.rim(), height_.data(), slack_.data(),
+              base)) {
       break;
     }
   }
@@ -182,11 +171,10 @@ void BeamSearch::Apply(const Candidate& candidate) {
   int64_t* slack = &next_.slacks[index * sections_];
   uint64_t* placed = &next_.placed[index * words_];
   State state = parent;
-  Valley valley = LowestValley(height);
+  Valley valley = LowestValley(height, sections_);
   for (uint32_t i = 0; i < candidate.raises; ++i) {
-    Fill(valley.lower, valley.upper, valley.floor, std::min(valley.left, valley.right), height,
-         slack, state.waste);
-    valley = LowestValley(height);
+    Fill(valley.lower, valley.upper, valley.floor, valley.rim(), height, slack, state.waste);
+    valley = LowestValley(height, sections_);
   }
   const Job& job = jobs_[candidate.job];
   const int64_t top = valley.floor + job.size;

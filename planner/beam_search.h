@@ -8,6 +8,7 @@
 
 #include "planner/problem.h"
 #include "planner/random.h"
+#include "planner/skyline.h"
 #include "planner/sweep.h"
 
 namespace reprise::planner {
@@ -50,13 +51,6 @@ class BeamSearch {
     uint32_t job;
     uint32_t raises;  // valleys given up before
   };
-  struct Valley {
-    uint32_t lower;
-    uint32_t upper;
-    int64_t floor;
-    int64_t left;  // the heights of its neighbours
-    int64_t right;
-  };
   struct Move {
     uint32_t before;  // index of the move before it; 0: none
     uint32_t job;
@@ -67,7 +61,6 @@ class BeamSearch {
     return a.score != b.score ? a.score < b.score : a.hash < b.hash;
   }
   void Start(int64_t capacity, Random& random);
-  Valley LowestValley(const int64_t* height) const;
   // Wastes sections [lower, upper) from `floor` up to `level`. False, and nothing is done: that is
   // more than can be afforded.
   bool Fill(uint32_t lower, uint32_t upper, int64_t floor, int64_t level, int64_t* height,

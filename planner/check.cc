@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -77,40 +78,68 @@ class RankSet {
   std::vector<std::vector<uint64_t>> levels_;
 };
 
-// The order of `extents` by `key`: byte by byte from the last to the first that differs anywhere.
-template <typename Key>
-std::vector<uint32_t> OrderBy(const std::vector<Extent>& extents, Key key) {
-  std::vector<uint32_t> order(extents.size());
-  bool sorted = true;
-  uint64_t differs = 0;
-  const auto bits = [&](uint32_t i) {
-    return static_cast<uint64_t>(key(extents[i])) ^ (uint64_t{1} << 63);
+// Sorts (key, index) pairs by key, eleven bits at a time; keys are below 2^bits.
+template <typename Word>
+std::vector<uint32_t> RadixOrder(uint32_t n, int bits, const auto& key) {
+  constexpr int kDigit = 11;
+  struct Item {
+    Word key;
+    uint32_t index;
   };
-  for (uint32_t i = 0; i < extents.size(); ++i) {
-    order[i] = i;
-    sorted = sorted && (i == 0 || bits(i - 1) <= bits(i));
-    differs |= bits(i) ^ bits(0);
-  }
-  if (sorted) return order;
-  if (extents.size() < 4096) {
-    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return bits(a) != bits(b) ? bits(a) < bits(b) : a < b;
-    });
-    return order;
-  }
-  std::vector<std::pair<uint64_t, uint32_t>> from(extents.size());
-  std::vector<std::pair<uint64_t, uint32_t>> to(extents.size());
-  for (uint32_t i = 0; i < extents.size(); ++i) from[i] = {bits(i), i};
-  for (int shift = 0; shift < 64; shift += 8) {
-    if (((differs >> shift) & 255) == 0) continue;
-    std::array<uint32_t, 257> start{};
-    for (const auto& item : from) ++start[((item.first >> shift) & 255) + 1];
-    for (int byte = 0; byte < 256; ++byte) start[byte + 1] += start[byte];
-    for (const auto& item : from) to[start[(item.first >> shift) & 255]++] = item;
+  std::vector<Item> from(n);
+  for (uint32_t i = 0; i < n; ++i) from[i] = {static_cast<Word>(key(i)), i};
+  std::vector<Item> to(n);
+  for (int shift = 0; shift < bits; shift += kDigit) {
+    const auto digit = [&](const Item& item) { return item.key >> shift & ((1 << kDigit) - 1); };
+    std::array<uint32_t, (1 << kDigit) + 1> start{};
+    for (const Item& item : from) ++start[digit(item) + 1];
+    for (int d = 0; d < 1 << kDigit; ++d) start[d + 1] += start[d];
+    for (const Item& item : from) to[start[digit(item)]++] = item;
     from.swap(to);
   }
-  for (size_t i = 0; i < from.size(); ++i) order[i] = from[i].second;
+  std::vector<uint32_t> order(n);
+  for (uint32_t i = 0; i < n; ++i) order[i] = from[i].index;
   return order;
+}
+
+// The indices 0..n-1 by `key`; equal keys by index.
+std::vector<uint32_t> OrderBy(uint32_t n, const auto& key) {
+  const auto first = static_cast<uint64_t>(key(0));
+  int64_t least = key(0);
+  int64_t most = least;
+  uint64_t differs = 0;
+  bool sorted = true;
+  for (uint32_t i = 1; i < n; ++i) {
+    sorted = sorted && key(i - 1) <= key(i);
+    least = std::min(least, key(i));
+    most = std::max(most, key(i));
+    differs |= static_cast<uint64_t>(key(i)) - first;
+  }
+  std::vector<uint32_t> order(n);
+  if (sorted || n < 4096) {
+    for (uint32_t i = 0; i < n; ++i) order[i] = i;
+    if (sorted) return order;
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+    return order;
+  }
+  // Keys are multiples of something, and perhaps dense.
+  const int shift = std::countr_zero(differs);
+  const auto above = [&](uint32_t i) {
+    return (static_cast<uint64_t>(key(i)) - static_cast<uint64_t>(least)) >> shift;
+  };
+  const uint64_t range = (static_cast<uint64_t>(most) - static_cast<uint64_t>(least)) >> shift;
+  if (range < 4 * uint64_t{n}) {
+    std::vector<uint32_t> place(range + 1);
+    for (uint32_t i = 0; i < n; ++i) ++place[above(i)];
+    uint32_t before = 0;
+    for (uint32_t& p : place) before += std::exchange(p, before);
+    for (uint32_t i = 0; i < n; ++i) order[place[above(i)]++] = i;
+    return order;
+  }
+  std::vector<uint32_t>().swap(order);
+  const int bits = std::bit_width(range);
+  return bits <= 32 ? RadixOrder<uint32_t>(n, bits, above) : RadixOrder<uint64_t>(n, bits, above);
 }
 
 std::vector<Extent> Extents(const Instance& instance, const std::vector<int64_t>& offsets) {
@@ -137,32 +166,52 @@ std::vector<Extent> Extents(const Instance& instance, const std::vector<int64_t>
   return extents;
 }
 
+// The extents of an instance without gaps: its buffers, not copied.
+class Buffers {
+ public:
+  Buffers(const Instance& instance, const std::vector<int64_t>& offsets)
+      : instance_(instance), offsets_(offsets) {}
+
+  size_t size() const { return offsets_.size(); }
+  Extent operator[](uint32_t i) const {
+    const Buffer& buffer = instance_.buffers[i];
+    return {i, buffer.lower, buffer.upper, offsets_[i],
+            offsets_[i] + RoundUp(buffer.size, instance_.alignment)};
+  }
+
+ private:
+  const Instance& instance_;
+  const std::vector<int64_t>& offsets_;
+};
+
 // Sweeps over time; the live extents are kept by address, so that a newcomer that overlaps anything
 // overlaps one of its two neighbours.
-void Sweep(const std::vector<Extent>& extents, int most, CheckResult& result) {
-  if (extents.empty()) return;
-  const auto births = OrderBy(extents, [](const Extent& e) { return e.birth; });
-  const auto deaths = OrderBy(extents, [](const Extent& e) { return e.death; });
-  const auto by_address = OrderBy(extents, [](const Extent& e) { return e.address; });
-  std::vector<uint32_t> rank(extents.size());
-  for (uint32_t r = 0; r < by_address.size(); ++r) rank[by_address[r]] = r;
+void Sweep(const auto& extents, int most, CheckResult& result) {
+  const auto n = static_cast<uint32_t>(extents.size());
+  if (n == 0) return;
+  const auto births = OrderBy(n, [&](uint32_t i) { return extents[i].birth; });
+  const auto deaths = OrderBy(n, [&](uint32_t i) { return extents[i].death; });
+  const auto by_address = OrderBy(n, [&](uint32_t i) { return extents[i].address; });
+  std::vector<uint32_t> rank(n);
+  for (uint32_t r = 0; r < n; ++r) rank[by_address[r]] = r;
 
-  RankSet live(extents.size());
+  RankSet live(n);
   int64_t load = 0;
   size_t dead = 0;
   for (const uint32_t e : births) {
-    const Extent& extent = extents[e];
-    while (extents[deaths[dead]].death <= extent.birth) {
-      const Extent& gone = extents[deaths[dead]];
+    const Extent extent = extents[e];
+    for (; dead < n; ++dead) {
+      const Extent gone = extents[deaths[dead]];
+      if (gone.death > extent.birth) break;
       load -= gone.end - gone.address;
-      live.Erase(rank[deaths[dead++]]);
+      live.Erase(rank[deaths[dead]]);
     }
     load += extent.end - extent.address;
     result.max_load = std::max(result.max_load, load);
     bool clashes = false;
     const auto compare = [&](uint32_t r) {
       if (r == RankSet::kNone) return;
-      const Extent& other = extents[by_address[r]];
+      const Extent other = extents[by_address[r]];
       if (other.address >= extent.end || extent.address >= other.end) return;
       clashes = true;
       if (static_cast<int>(result.violations.size()) < most) {
@@ -220,7 +269,8 @@ CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets,
       report(Violation::Kind::kMoved, i);
     }
   }
-  if (sweepable) Sweep(Extents(instance, offsets), most, result);
+  if (sweepable && instance.gaps.empty()) Sweep(Buffers(instance, offsets), most, result);
+  if (sweepable && !instance.gaps.empty()) Sweep(Extents(instance, offsets), most, result);
   return result;
 }
 

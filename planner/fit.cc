@@ -17,7 +17,7 @@ void Run(Search& search, const std::string& name, Fit fit) {
   const std::vector<uint32_t> order = OrderByName(search.problem, OrderOf(name));
   Occupancy occupancy(search.problem);
   Addresses addresses = PlaceInOrder(search.problem, occupancy, order, fit, INT64_MAX,
-                                     [&] { return search.Cancelled(); });
+                                     [&] { return search.TooLate(); });
   if (addresses.empty()) return;
   const int64_t makespan = Makespan(search.problem, addresses);
   search.record.Offer(std::move(addresses), makespan, name, 0);

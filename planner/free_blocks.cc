@@ -137,6 +137,18 @@ uint32_t FreeBlocks::Take(int64_t size) {
   return Append(room_below_top ? blocks_[last_].address : top_, size);
 }
 
+uint32_t FreeBlocks::TakeAt(int64_t address, int64_t size) {
+  for (int bin = NextBin(BinOf(size)); bin >= 0; bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
+    for (uint32_t b = bins_[bin]; b != kNone; b = blocks_[b].bin_after) {
+      const Block& block = blocks_[b];
+      if (block.address <= address && address + size <= block.address + block.size) {
+        return Carve(b, address, size);
+      }
+    }
+  }
+  return Append(address, size);
+}
+
 void FreeBlocks::Free(uint32_t handle) {
   const auto absorb = [&](uint32_t low, uint32_t high) {
     Block& block = blocks_[low];

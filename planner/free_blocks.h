@@ -25,6 +25,10 @@ class FreeBlocks {
   template <typename Place>
   uint32_t TakeWhere(int64_t size, Place place);
 
+  // Takes [address, address + size), which must be free. Quick for the largest blocks only: every
+  // free one that could hold it is looked at.
+  uint32_t TakeAt(int64_t address, int64_t size);
+
   // Puts a block at `address`, at or above the top, and leaves the room between free.
   uint32_t Append(int64_t address, int64_t size);
 
@@ -37,7 +41,7 @@ class FreeBlocks {
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr int kPerDoubling = 32;
   static constexpr int kBins = 60 * kPerDoubling;
-  static constexpr int kDepth = 24;
+  static constexpr int kDepth = 4;
   static constexpr int kTries = 48;
 
   struct Block {

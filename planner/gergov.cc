@@ -100,7 +100,7 @@ void RunGergov(Search& search, const std::string& name) {
   }
   Occupancy occupancy(problem);
   Addresses addresses = PlaceInOrder(problem, occupancy, order, Fit::kFirst, INT64_MAX,
-                                     [&] { return search.Cancelled(); });
+                                     [&] { return search.TooLate(); });
   if (addresses.empty()) return;
   const int64_t makespan = Makespan(problem, addresses);
   search.record.Offer(std::move(addresses), makespan, name, 0);

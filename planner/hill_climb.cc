@@ -43,7 +43,7 @@ void RunHillClimb(Search& search, const std::string& name) {
   std::vector<uint32_t> order = OrderByName(problem, "size");
   const auto place = [&] {
     return PlaceInOrder(problem, occupancy, order, Fit::kFirst, INT64_MAX,
-                        [&] { return search.Cancelled(); });
+                        [&] { return search.TooLate(); });
   };
   Addresses current = place();
   if (current.empty()) return;

@@ -144,7 +144,7 @@ void RunMincostFlow(Search& search, const std::string& name) {
   const Problem& problem = search.problem;
   const uint32_t n = problem.size();
   Flow flow(problem);
-  if (!flow.Solve([&] { return search.Cancelled(); })) return;
+  if (!flow.Solve([&] { return search.TooLate(); })) return;
   std::vector<uint32_t> object(n);
   std::vector<int64_t> size;
   for (const uint32_t j : flow.by_birth()) {
@@ -164,7 +164,7 @@ void RunMincostFlow(Search& search, const std::string& name) {
   });
   Occupancy occupancy(problem);
   Addresses addresses = PlaceInOrder(problem, occupancy, order, Fit::kFirst, INT64_MAX,
-                                     [&] { return search.Cancelled(); });
+                                     [&] { return search.TooLate(); });
   if (addresses.empty() && n > 0) return;
   const int64_t makespan = Makespan(problem, addresses);
   search.record.Offer(std::move(addresses), makespan, name, 0);

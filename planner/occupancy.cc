@@ -22,7 +22,7 @@ struct IntervalList {
 template <typename Coordinate>
 class BasicOccupancy {
  public:
-  explicit BasicOccupancy(const Problem& problem);
+  BasicOccupancy(const Problem& problem, std::vector<uint32_t> cuts);
   void Clear();
   int64_t FirstFit(uint32_t job, int64_t from, int64_t limit);
   bool Look(uint32_t job);
@@ -40,6 +40,7 @@ class BasicOccupancy {
     uint32_t at;
   };
 
+  uint32_t Stretch(uint32_t section) const;
   void Collect(uint32_t lower, uint32_t upper, int64_t window_lower, int64_t window_upper);
   void CollectAll(uint32_t job);
   int64_t Advance(uint32_t job, int64_t address, int64_t limit);
@@ -49,6 +50,7 @@ class BasicOccupancy {
   Interval<Coordinate>* Allocate(uint32_t capacity_log2);
 
   const Problem& problem_;
+  const std::vector<uint32_t> cuts_;  // empty: every section by itself
   uint32_t leaves_ = 1;
   // Per node an index into lists_; 0, the empty list, until something is stored there.
   std::vector<uint32_t> cover_;
@@ -91,13 +93,23 @@ uint32_t Seek(const IntervalList<Coordinate>& list, uint32_t from, int64_t addre
 }  // namespace
 
 template <typename Coordinate>
-BasicOccupancy<Coordinate>::BasicOccupancy(const Problem& problem)
+BasicOccupancy<Coordinate>::BasicOccupancy(const Problem& problem, std::vector<uint32_t> cuts)
     : problem_(problem),
-      leaves_(std::bit_ceil(std::max(problem.sections, 1u))),
+      cuts_(std::move(cuts)),
+      leaves_(std::bit_ceil(cuts_.empty() ? std::max(problem.sections, 1u)
+                                          : static_cast<uint32_t>(cuts_.size()) + 1)),
       cover_(2 * size_t{leaves_}),
       touch_(leaves_),
       lists_(1),
       free_(33) {}
+
+// The leaf that a section belongs to.
+template <typename Coordinate>
+uint32_t BasicOccupancy<Coordinate>::Stretch(uint32_t section) const {
+  if (cuts_.empty()) return section;
+  return static_cast<uint32_t>(std::upper_bound(cuts_.begin(), cuts_.end(), section) -
+                               cuts_.begin());
+}
 
 template <typename Coordinate>
 void BasicOccupancy<Coordinate>::Clear() {
@@ -163,8 +175,8 @@ void BasicOccupancy<Coordinate>::Add(uint32_t& node, int64_t lower, int64_t uppe
 template <typename Coordinate>
 void BasicOccupancy<Coordinate>::Take(uint32_t lower, uint32_t upper, int64_t from, int64_t to) {
   if (from == to) return;
-  uint32_t l = lower + leaves_;
-  uint32_t r = upper + leaves_;
+  uint32_t l = Stretch(lower) + leaves_;
+  uint32_t r = Stretch(upper - 1) + 1 + leaves_;
   // Nodes whose subtree was stored into, on the left and on the right border, climb along.
   uint32_t left = 0;
   uint32_t right = 0;
@@ -210,8 +222,8 @@ void BasicOccupancy<Coordinate>::Collect(uint32_t lower, uint32_t upper, int64_t
     const IntervalList<Coordinate>& list = lists_[node];
     if (list.size != 0) cursors_.push_back({&list, window_lower, window_upper, 0});
   };
-  uint32_t l = lower + leaves_;
-  uint32_t r = upper + leaves_;
+  uint32_t l = Stretch(lower) + leaves_;
+  uint32_t r = Stretch(upper - 1) + 1 + leaves_;
   uint32_t left = 0;
   uint32_t right = 0;
   const auto climb = [&] {
@@ -338,11 +350,13 @@ int64_t BasicOccupancy<Coordinate>::BestFitWithin(uint32_t job, int64_t from, in
   }
 }
 
-Occupancy::Occupancy(const Problem& problem) {
+Occupancy::Occupancy(const Problem& problem) : Occupancy(problem, {}) {}
+
+Occupancy::Occupancy(const Problem& problem, std::vector<uint32_t> cuts) {
   if (problem.end_bound < int64_t{1} << 32) {
-    narrow_ = std::make_unique<BasicOccupancy<uint32_t>>(problem);
+    narrow_ = std::make_unique<BasicOccupancy<uint32_t>>(problem, std::move(cuts));
   } else {
-    wide_ = std::make_unique<BasicOccupancy<int64_t>>(problem);
+    wide_ = std::make_unique<BasicOccupancy<int64_t>>(problem, std::move(cuts));
   }
 }
 

@@ -22,6 +22,10 @@ class BasicOccupancy;
 class Occupancy {
  public:
   explicit Occupancy(const Problem& problem);
+
+  // The same for a few jobs, in little memory: time is cut at `cuts` only, sections in rising
+  // order. What is placed must begin and end at cuts; any job may be looked up.
+  Occupancy(const Problem& problem, std::vector<uint32_t> cuts);
   ~Occupancy();
 
   // Forgets every job; keeps the memory.

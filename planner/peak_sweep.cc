@@ -120,17 +120,33 @@ PeakSweep::PeakSweep(const PeakTables& tables)
       problem_(tables.problem),
       aligned_(!problem_.instance->alignments.empty()),
       least_alignment_(problem_.instance->alignment / problem_.unit),
+      is_rock_(problem_.size()),
+      solid_(problem_.pieces.empty()),
       handles_(problem_.size()) {}
 
 PeakSweep::Recipe PeakSweep::Standard(int number) const {
-  // The second group is the hills; where there are none, some rocks.
-  constexpr std::array<size_t, kRecipes / kStacks> kRocks = {0, 16, 64, 512, 4096};
-  const int group = number / kStacks;
-  const bool by_hills = group == 1 && !tables_.hills.empty();
-  const size_t rocks = by_hills ? 0 : std::min(kRocks[group], tables_.largest.size());
-  return {{tables_.largest.begin(), tables_.largest.begin() + rocks},
-          static_cast<Stack>(number % kStacks),
-          by_hills};
+  // Without rocks or with those above a fraction of the max load: what a block too many costs.
+  struct Group {
+    int64_t fraction;
+    size_t least;
+    size_t most;
+  };
+  constexpr std::array<Group, kRecipes / kStacks> kGroups = {
+      {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
+  int group = number % static_cast<int>(kGroups.size());
+  // Where single blocks can cost percents, rocks come first.
+  const bool large =
+      !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
+  if (large && group < 2) group = 1 - group;
+  const auto stack = static_cast<Stack>(number / static_cast<int>(kGroups.size()));
+  if (group + 1 == kGroups.size() && !tables_.hills.empty()) return {{}, stack, true};
+  const auto& [fraction, least, most] = kGroups[group];
+  const auto& largest = tables_.largest;
+  const auto end = std::partition_point(largest.begin(), largest.end(), [&](uint32_t j) {
+    return problem_.jobs[j].size >= problem_.max_load / fraction;
+  });
+  const size_t rocks = std::clamp<size_t>(end - largest.begin(), least, most);
+  return {{largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
@@ -159,35 +175,57 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
 
 bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
                            const std::function<bool()>& stop) {
-  rocky_ = !rocks.empty() || !problem_.fixed.empty();
-  if (!rocky_) return true;
-  if (occupancy_) {
-    occupancy_->Clear();
-  } else {
-    occupancy_ = std::make_unique<Occupancy>(problem_);
+  for (const uint32_t rock : rocks_) is_rock_[rock] = false;
+  rocks_.clear();
+  forwards_.clear();
+  backwards_.clear();
+  std::vector<uint32_t> cuts;
+  for (const std::vector<uint32_t>* jobs : {&problem_.fixed, &rocks}) {
+    for (const uint32_t rock : *jobs) {
+      if (is_rock_[rock]) continue;
+      is_rock_[rock] = true;
+      rocks_.push_back(rock);
+      const Job& job = problem_.jobs[rock];
+      forwards_.push_back({job.lower, rock});
+      backwards_.push_back({job.upper, rock});
+      cuts.push_back(job.lower);
+      cuts.push_back(job.upper);
+      if (solid_) continue;
+      for (uint32_t p = problem_.first_piece[rock]; p < problem_.first_piece[rock + 1]; ++p) {
+        cuts.push_back(problem_.pieces[p].lower);
+        cuts.push_back(problem_.pieces[p].upper);
+      }
+    }
   }
-  for (const uint32_t job : problem_.fixed) {
-    handles_[job] = kRock;
-    addresses_[job] = problem_.fixed_address(job);
-    occupancy_->Place(job, addresses_[job]);
-  }
-  uint32_t placed = 0;
-  for (const uint32_t rock : rocks) {
-    if (IsRock(rock)) continue;
-    if ((++placed & 255) == 0 && stop()) return false;
-    handles_[rock] = kRock;
-    const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
-    const int64_t address = occupancy_->FirstFit(rock, 0, highest);
-    if (address > highest) return false;
-    addresses_[rock] = address;
-    occupancy_->Place(rock, address);
+  if (rocks_.empty()) return true;
+  std::sort(forwards_.begin(), forwards_.end(), [](const Arrival& a, const Arrival& b) {
+    return a.section != b.section ? a.section < b.section : a.rock < b.rock;
+  });
+  std::sort(backwards_.begin(), backwards_.end(), [](const Arrival& a, const Arrival& b) {
+    return a.section != b.section ? a.section > b.section : a.rock < b.rock;
+  });
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  occupancy_.emplace(problem_, std::move(cuts));
+  for (size_t i = 0; i < rocks_.size(); ++i) {
+    const uint32_t rock = rocks_[i];
+    if (i < problem_.fixed.size()) {
+      addresses_[rock] = problem_.fixed_address(rock);
+    } else {
+      if (i % 256 == 255 && stop()) return false;
+      const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
+      addresses_[rock] = occupancy_->FirstFit(rock, 0, highest);
+      if (addresses_[rock] > highest) return false;
+    }
+    occupancy_->Place(rock, addresses_[rock]);
   }
   return true;
 }
 
-void PeakSweep::Put(uint32_t job, FreeBlocks& space) {
+// `look`: it may meet rocks that are not in the space.
+void PeakSweep::Put(uint32_t job, bool look, FreeBlocks& space) {
   const int64_t size = problem_.jobs[job].size;
-  if (rocky_ && occupancy_->Look(job)) {
+  if (look && occupancy_->Look(job)) {
     handles_[job] = space.TakeWhere(size, [&](int64_t lower, int64_t upper) {
       return occupancy_->FirstFitAgain(job, lower, upper - size);
     });
@@ -203,20 +241,26 @@ void PeakSweep::Put(uint32_t job, FreeBlocks& space) {
 void PeakSweep::StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space) {
   std::vector<KeyedId> order;
   for (const uint32_t j : hill.at_peak) {
-    const Job& job = problem_.jobs[j];
-    if (IsRock(j)) continue;
-    order.push_back({StackKey(job, stack), j});
+    if (!is_rock_[j]) order.push_back({StackKey(problem_.jobs[j], stack), j});
   }
   std::vector<KeyedId> scratch;
   SortByKey(order, scratch);
-  for (const KeyedId& item : order) Put(item.id, space);
+  for (const KeyedId& item : order) Put(item.id, !rocks_.empty(), space);
 }
 
-// The same blocks at the same addresses in a space of their own.
-void PeakSweep::RestorePeak(const Hill& hill, FreeBlocks& space) {
+// What is live at the peak and has an address already, in a new space.
+void PeakSweep::RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space) {
   std::vector<KeyedId> order;
+  if (solid_) {
+    for (const uint32_t rock : rocks_) {
+      const Job& job = problem_.jobs[rock];
+      if (job.lower <= hill.peak && hill.peak < job.upper) {
+        order.push_back({Ascending(addresses_[rock]), rock});
+      }
+    }
+  }
   for (const uint32_t j : hill.at_peak) {
-    if (!IsRock(j)) order.push_back({Ascending(addresses_[j]), j});
+    if (!rocks_only && !is_rock_[j]) order.push_back({Ascending(addresses_[j]), j});
   }
   std::vector<KeyedId> scratch;
   SortByKey(order, scratch);
@@ -231,15 +275,28 @@ bool PeakSweep::Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_
   const Groups& arrivals = forwards ? tables_.births : tables_.deaths;
   const Groups& departures = forwards ? tables_.deaths : tables_.births;
   const uint32_t steps = forwards ? hill.upper - 1 - hill.peak : hill.peak - hill.lower;
+  const std::vector<Arrival>& rocks = forwards ? forwards_ : backwards_;
+  // The rocks that the sweep has not met yet; none of them is live at the peak.
+  auto next = std::find_if(rocks.begin(), rocks.end(), [&](const Arrival& rock) {
+    return forwards ? rock.section > hill.peak : rock.section <= hill.peak;
+  });
   for (uint32_t step = 1; step <= steps; ++step) {
     const uint32_t group = forwards ? hill.peak + step : hill.peak - step + 1;
     for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
       const uint32_t job = departures.ids[i];
-      if (!IsRock(job)) space.Free(handles_[job]);
+      if (solid_ || !is_rock_[job]) space.Free(handles_[job]);
+    }
+    for (; next != rocks.end() && next->section == group; ++next) {
+      const uint32_t rock = next->rock;
+      if (solid_) handles_[rock] = space.TakeAt(addresses_[rock], problem_.jobs[rock].size);
     }
     for (uint32_t i = arrivals.first[group]; i < arrivals.first[group + 1]; ++i) {
       const uint32_t job = arrivals.ids[i];
-      if (!IsRock(job)) Put(job, space);
+      if (is_rock_[job]) continue;
+      const bool meets =
+          next != rocks.end() && (forwards ? next->section < problem_.jobs[job].upper
+                                           : next->section > problem_.jobs[job].lower);
+      Put(job, meets || (!solid_ && !rocks.empty()), space);
     }
     if (space.top() >= limit || ((step & 4095) == 0 && stop())) return false;
   }
@@ -250,11 +307,12 @@ bool PeakSweep::SweepHill(const Hill& hill, Stack stack, int64_t limit,
                           const std::function<bool()>& stop) {
   {
     FreeBlocks space;
+    RestorePeak(hill, /*rocks_only=*/true, space);
     StackAtPeak(hill, stack, space);
     if (space.top() >= limit || !Sweep(hill, true, space, limit, stop)) return false;
   }
   FreeBlocks space;
-  RestorePeak(hill, space);
+  RestorePeak(hill, /*rocks_only=*/false, space);
   return Sweep(hill, false, space, limit, stop);
 }
 
@@ -264,7 +322,6 @@ Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::functio
   if (!problem_.plain) {  // those that are one gap throughout are met by no sweep
     for (uint32_t j = 0; j < problem_.size(); ++j) addresses_[j] = problem_.AlignUp(j, 0);
   }
-  std::fill(handles_.begin(), handles_.end(), 0);
   std::vector<uint32_t> rocks = recipe.rocks;
   if (recipe.by_hills) {
     rocks.insert(rocks.end(), tables_.across.begin(), tables_.across.end());

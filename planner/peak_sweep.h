@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/free_blocks.h"
@@ -47,12 +47,12 @@ struct PeakTables {
 class PeakSweep {
  public:
   // How what lives at the peak is stacked, from below.
-  enum class Stack { kSoonestDead, kLatestBorn, kLatestDead, kEarliestBorn, kLargest };
+  enum class Stack { kLatestDead, kSoonestDead, kLatestBorn, kEarliestBorn, kLargest };
   static constexpr int kStacks = 5;
 
   struct Recipe {
     std::vector<uint32_t> rocks;  // in the order of their placement
-    Stack stack = Stack::kSoonestDead;
+    Stack stack = Stack::kLatestDead;
     bool by_hills = false;
   };
 
@@ -69,24 +69,34 @@ class PeakSweep {
   Addresses Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop);
 
  private:
-  bool IsRock(uint32_t job) const { return handles_[job] == kRock; }
+  // The rocks in the order in which a sweep meets them, and the section in which it does: forwards
+  // that of their birth, backwards the one after their last.
+  struct Arrival {
+    uint32_t section;
+    uint32_t rock;
+  };
+
   bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
                   const std::function<bool()>& stop);
   bool SweepHill(const Hill& hill, Stack stack, int64_t limit, const std::function<bool()>& stop);
   void StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space);
-  void RestorePeak(const Hill& hill, FreeBlocks& space);
+  void RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space);
   bool Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_t limit,
              const std::function<bool()>& stop);
-  void Put(uint32_t job, FreeBlocks& space);
-
-  static constexpr uint32_t kRock = ~uint32_t{0};
+  void Put(uint32_t job, bool look, FreeBlocks& space);
 
   const PeakTables& tables_;
   const Problem& problem_;
   bool aligned_ = false;  // some jobs more strictly than all must be
   int64_t least_alignment_ = 1;
-  bool rocky_ = false;  // occupancy_ holds the rocks, and there are some
-  std::unique_ptr<Occupancy> occupancy_;
+  std::optional<Occupancy> occupancy_;  // of the rocks
+  std::vector<uint32_t> rocks_;
+  std::vector<bool> is_rock_;
+  // Rocks are blocks of the space while they live, so that jobs need to look out only for those
+  // that they meet later. Not so with gaps: then rocks may share addresses.
+  bool solid_ = true;
+  std::vector<Arrival> forwards_;
+  std::vector<Arrival> backwards_;
   std::vector<uint32_t> handles_;
   Addresses addresses_;
 };

@@ -26,6 +26,7 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 // Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
 // time left they would only delay the end.
 constexpr double kTableSeconds = 1e-7;
+constexpr uint32_t kMostWhenLate = 3'000'000;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
@@ -39,7 +40,7 @@ int64_t Luby(int64_t n) {
 Portfolio::Portfolio(Search& search) : search_(search), workers_(search.threads) {}
 
 bool Portfolio::SuitsValleySearch(const Problem& problem) {
-  return problem.plain && problem.size() <= 20'000 && problem.sections <= 4'000;
+  return problem.solid && problem.size() <= 20'000 && problem.sections <= 4'000;
 }
 
 bool Portfolio::SuitsBeamSearch(const Problem& problem) {
@@ -47,24 +48,44 @@ bool Portfolio::SuitsBeamSearch(const Problem& problem) {
 }
 
 std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
+  if (SuitsValleySearch(problem) && !problem.plain) {  // with given addresses
+    return {Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleFirstFit, Kind::kValleyRelaxed,
+            Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleBestFit,  Kind::kValleyRelaxed};
+  }
   if (SuitsValleySearch(problem)) {
     // Searches at the bound end it at once when they are lucky; those above it see to it that the
-    // record is good when they are not.
+    // record is good when they are not. A beam search takes as long as a dozen of them.
+    constexpr Kind kBound = Kind::kValley;
+    constexpr Kind kAbove = Kind::kValleyRelaxed;
     const Kind beam = SuitsBeamSearch(problem) ? Kind::kBeam : Kind::kSampleFirstFit;
-    return {Kind::kValley,
-            Kind::kValleyRelaxed,
-            beam,
+    return {kBound,
+            kAbove,
             Kind::kKernel,
-            Kind::kValleyRelaxed,
-            Kind::kValley,
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
             Kind::kSampleFirstFit,
+            kBound,
+            kAbove,
             beam,
-            Kind::kValleyRelaxed,
-            Kind::kValley,
-            beam,
-            Kind::kValleyRelaxed,
+            kAbove,
+            kBound,
+            kAbove,
             Kind::kKernel,
-            Kind::kSampleBestFit};
+            kAbove,
+            kBound,
+            kAbove,
+            kBound,
+            kAbove,
+            Kind::kSampleBestFit,
+            kBound,
+            kAbove};
   }
   if (problem.plain) {
     return {Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,
@@ -138,8 +159,10 @@ PeakSweep& Portfolio::SweepOf(Worker& worker) {
 void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker) {
   // A sweep makes no use of gaps: with them it is a mere order.
   const bool gaps = !search_.problem.pieces.empty();
-  Addresses addresses = SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank),
-                                            [&] { return search_.Stop(rank); });
+  // What would come in place of the first packing, were it cut short, would take as long.
+  const auto stop = [&] { return rank == 1 ? search_.Cancelled() : search_.Stop(rank); };
+  Addresses addresses =
+      SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank), stop);
   if (addresses.empty()) return;
   if (gaps) return SqueezeAs(addresses, "peak_sweep", rank, worker);
   const int64_t makespan = Makespan(search_.problem, addresses);
@@ -147,13 +170,17 @@ void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& wor
 }
 
 void Portfolio::TryPeakSweeps(int from, int to) {
-  if (!peak_tables_ && search_.SecondsLeft() < kTableSeconds * search_.problem.size()) return;
+  const bool late = search_.SecondsLeft() < kTableSeconds * search_.problem.size();
+  // A first plan is worth a tenth of a second per million buffers, but not seconds.
+  const bool needed =
+      search_.record.makespan() == INT64_MAX && search_.problem.size() <= kMostWhenLate;
+  if (!peak_tables_ && late && !needed) return;
   if (!peak_tables_) peak_tables_ = std::make_unique<PeakTables>(search_.problem);
   const int64_t first_rank = next_rank_;
   next_rank_ += to - from;
   ParallelFor(search_.threads, to - from, [&](int64_t i, int w) {
     const int64_t rank = first_rank + i;
-    if (search_.Stop(rank)) return false;
+    if (search_.Stop(rank) && !(needed && i == 0)) return false;
     Sweep(SweepOf(workers_[w]).Standard(from + static_cast<int>(i)), rank, workers_[w]);
     return true;
   });

@@ -107,10 +107,11 @@ Problem MakeProblem(const Instance& instance) {
   for (uint32_t i = 0; i < instance.fixed_offsets.size(); ++i) {
     if (instance.fixed_offsets[i] != Instance::kFree) problem.fixed.push_back(i);
   }
-  problem.plain = problem.fixed.empty() && instance.gaps.empty();
+  problem.solid = instance.gaps.empty();
   for (const int64_t alignment : instance.alignments) {
-    problem.plain = problem.plain && alignment <= instance.alignment;
+    problem.solid = problem.solid && alignment <= instance.alignment;
   }
+  problem.plain = problem.solid && problem.fixed.empty();
   problem.unit = CommonUnit(problem, instance);
   for (Job& job : problem.jobs) job.size /= problem.unit;
 

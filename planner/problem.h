@@ -44,6 +44,7 @@ struct Problem {
 
   // Plain: no gaps, no fixed offsets and no stricter alignments. The fast strategies need that.
   bool plain = true;
+  bool solid = true;                  // no gaps and no stricter alignments
   std::vector<uint32_t> fixed;        // the jobs whose address is given
   std::vector<uint32_t> first_piece;  // per job and one more; empty when there are no gaps
   std::vector<Piece> pieces;

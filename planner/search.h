@@ -73,6 +73,8 @@ struct Search {
   double SecondsLeft() const;
   // None of them is left.
   bool OutOfTime() const;
+  // For the only plan so far: out of time, and a sweep would be quicker.
+  bool TooLate() const { return problem.fixed.empty() ? OutOfTime() : Cancelled(); }
   // For attempts: out of time, or of no use any more.
   bool Stop(int64_t rank) const;
   // The record needs no improvement.

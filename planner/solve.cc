@@ -87,7 +87,7 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
   if (strategy->plain_only && !problem.plain) strategy = Find("best_fit_by_birth");
   strategy->run(search, std::string(strategy->info.name));
   if (record.makespan() == INT64_MAX) {
-    // Cancelled before there was anything: what is quickest.
+    // Out of time or cancelled before there was anything: what is quickest.
     if (problem.fixed.empty()) {
       RunSweepBestFit(search, "sweep_best_fit");
     } else {

@@ -48,7 +48,7 @@ void RunManyObjects(Search& search, const std::string& name, Fit fit) {
   uint32_t steps = 0;
   for (const uint32_t job : OrderByName(problem, "size")) {
     if (addresses[job] >= 0) continue;
-    if ((++steps & 255) == 0 && search.Cancelled()) return;
+    if ((++steps & 255) == 0 && search.TooLate()) return;
     const int64_t size = problem.jobs[job].size;
     int64_t address = occupancy.FirstFit(job);
     // A place that reaches over the end of its object is none: on to the next object.

@@ -48,16 +48,28 @@ inline uint64_t Ascending(int64_t value) {
 }
 inline uint64_t Descending(int64_t value) { return ~Ascending(value); }
 
-// The ids 0..n-1 by time(id), ascending; ties by id.
+// The ids 0..n-1 by time(id), ascending; ties by id. Times are counted where they are dense.
 template <typename Time>
 std::vector<uint32_t> OrderByTime(uint32_t n, Time time) {
   std::vector<uint32_t> order(n);
   bool sorted = true;
+  int64_t least = INT64_MAX;
+  int64_t most = INT64_MIN;
   for (uint32_t i = 0; i < n; ++i) {
     order[i] = i;
     sorted = sorted && (i == 0 || time(i - 1) <= time(i));
+    least = std::min<int64_t>(least, time(i));
+    most = std::max<int64_t>(most, time(i));
   }
   if (sorted) return order;
+  const uint64_t range = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+  if (range < 4 * uint64_t{n}) {
+    std::vector<uint32_t> next(range + 2);
+    for (uint32_t i = 0; i < n; ++i) ++next[time(i) - least + 1];
+    for (uint64_t t = 0; t <= range; ++t) next[t + 1] += next[t];
+    for (uint32_t i = 0; i < n; ++i) order[next[time(i) - least]++] = i;
+    return order;
+  }
   std::vector<KeyedId> keyed(n);
   for (uint32_t i = 0; i < n; ++i) keyed[i] = {Ascending(time(i)), i};
   std::vector<KeyedId> scratch;

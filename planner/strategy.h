@@ -9,9 +9,10 @@
 
 namespace reprise::planner {
 
-// A strategy offers packings to search.record. Constructive ones offer one and ignore the budget;
-// improving ones go on until Done(), OutOfTime() or the iterations are spent. All return soon after
-// Cancelled(), then perhaps without having offered anything.
+// A strategy offers packings to search.record. Constructive ones offer one; improving ones go on
+// until Done(), OutOfTime() or the iterations are spent. All return soon after Cancelled(), and
+// soon after OutOfTime() where a sweep can take their place, then perhaps without having offered
+// anything.
 struct Strategy {
   StrategyInfo info;
   void (*run)(Search& search, const std::string& name);

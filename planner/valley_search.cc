@@ -6,10 +6,6 @@
 #include "planner/sweep.h"
 
 namespace reprise::planner {
-namespace {
-constexpr int64_t kSky = INT64_MAX / 2;
-}  // namespace
-
 ValleySearch::ValleySearch(const Problem& problem)
     : sections_(problem.sections),
       count_(problem.size()),
@@ -18,7 +14,11 @@ ValleySearch::ValleySearch(const Problem& problem)
       slack_(problem.sections),
       closed_(problem.sections),
       placed_(problem.size()),
-      addresses_(problem.size()) {}
+      addresses_(problem.size()) {
+  if (problem.fixed.empty()) return;
+  given_.assign(count_, -1);
+  for (const uint32_t j : problem.fixed) given_[j] = problem.fixed_address(j);
+}
 
 void ValleySearch::Start(int64_t capacity, Random& random) {
   // Half of the searches run backwards in time.
@@ -58,21 +58,52 @@ void ValleySearch::Start(int64_t capacity, Random& random) {
   std::fill(placed_.begin(), placed_.end(), 0);
   left_ = count_;
   steps_.clear();
-}
-
-ValleySearch::Valley ValleySearch::LowestValley() const {
-  const int64_t* height = height_.data();
-  int64_t floor = kSky;
-  for (uint32_t s = 1; s <= sections_; ++s) floor = std::min(floor, height[s]);
-  uint32_t lower = 1;
-  while (height[lower] != floor) ++lower;
-  uint32_t upper = lower + 1;
-  while (height[upper] == floor) ++upper;
-  return {lower - 1, upper - 1, floor, std::min(height[lower - 1], height[upper])};
+  if (given_.empty()) return;
+  given_in_.assign(sections_, {});
+  given_placed_.assign(sections_, 0);
+  for (const uint32_t j : problem_.fixed) {
+    for (uint32_t s = jobs_[j].lower; s < jobs_[j].upper; ++s) given_in_[s].push_back(given_[j]);
+  }
+  for (std::vector<int64_t>& given : given_in_) std::sort(given.begin(), given.end());
 }
 
 void ValleySearch::SetHeight(uint32_t lower, uint32_t upper, int64_t height) {
   std::fill(height_.begin() + lower + 1, height_.begin() + upper + 1, height);
+}
+
+// The lowest given address in sections [lower, upper) whose job is not placed yet.
+int64_t ValleySearch::Ceiling(uint32_t lower, uint32_t upper) const {
+  int64_t ceiling = kSky;
+  if (given_.empty()) return ceiling;
+  for (uint32_t s = lower; s < upper; ++s) {
+    if (given_placed_[s] < given_in_[s].size()) {
+      ceiling = std::min(ceiling, given_in_[s][given_placed_[s]]);
+    }
+  }
+  return ceiling;
+}
+
+bool ValleySearch::Fits(uint32_t job, int64_t floor) const {
+  if (given_.empty()) return true;
+  if (given_[job] >= 0) return given_[job] == floor;
+  return floor + jobs_[job].size <= Ceiling(jobs_[job].lower, jobs_[job].upper);
+}
+
+void ValleySearch::Place(uint32_t job, int64_t address) {
+  placed_[job] = 1;
+  addresses_[job] = address;
+  --left_;
+  SetHeight(jobs_[job].lower, jobs_[job].upper, address + jobs_[job].size);
+  if (given_.empty() || given_[job] < 0) return;
+  for (uint32_t s = jobs_[job].lower; s < jobs_[job].upper; ++s) ++given_placed_[s];
+}
+
+void ValleySearch::Remove(uint32_t job, int64_t floor) {
+  placed_[job] = 0;
+  ++left_;
+  SetHeight(jobs_[job].lower, jobs_[job].upper, floor);
+  if (given_.empty() || given_[job] < 0) return;
+  for (uint32_t s = jobs_[job].lower; s < jobs_[job].upper; ++s) --given_placed_[s];
 }
 
 // Takes the next option at `section`: a job from `choice` on, or none. False: there is no option.
@@ -80,23 +111,21 @@ bool ValleySearch::TryFrom(uint32_t section, uint32_t upper, uint32_t choice, in
                            Range blame) {
   for (; choice < first_start_[section + 1]; ++choice) {
     const uint32_t j = by_start_[choice];
-    if (placed_[j] || jobs_[j].upper > upper) continue;
+    if (placed_[j] || jobs_[j].upper > upper || !Fits(j, floor)) continue;
     // A twin was tried in this place already.
     bool twin = false;
     for (uint32_t c = first_start_[section]; c < choice && !twin; ++c) {
       const uint32_t other = by_start_[c];
       twin = !placed_[other] && jobs_[other].upper == jobs_[j].upper &&
-             jobs_[other].size == jobs_[j].size;
+             jobs_[other].size == jobs_[j].size &&
+             (given_.empty() || (given_[other] < 0 && given_[j] < 0));
     }
     if (twin) continue;
-    placed_[j] = 1;
-    addresses_[j] = floor;
-    --left_;
-    SetHeight(section, jobs_[j].upper, floor + jobs_[j].size);
+    Place(j, floor);
     steps_.push_back({Step::Kind::kJob, section, upper, choice, floor, blame});
     return true;
   }
-  if (slack_[section] == 0) {
+  if (slack_[section] == 0 || Ceiling(section, section + 1) == floor) {
     conflict_ = blame;
     return false;
   }
@@ -107,15 +136,17 @@ bool ValleySearch::TryFrom(uint32_t section, uint32_t upper, uint32_t choice, in
 
 // One step further. False: a dead end.
 bool ValleySearch::Advance() {
-  const Valley valley = LowestValley();
+  const Valley valley = LowestValley(height_.data(), sections_);
   uint32_t section = valley.lower;
   while (section < valley.upper && closed_[section]) ++section;
   if (section < valley.upper) {
     return TryFrom(section, valley.upper, first_start_[section], valley.floor,
                    Around(valley.lower, valley.upper));
   }
-  // Nothing more rests on this floor: what is left of it is wasted, up to the rim.
-  const int64_t waste = valley.rim - valley.floor;
+  // Nothing more rests on this floor: what is left of it is wasted, up to the rim or to what has to
+  // be somewhere above it.
+  const int64_t level = std::min(valley.rim(), Ceiling(valley.lower, valley.upper));
+  const int64_t waste = level - valley.floor;
   for (uint32_t s = valley.lower; s < valley.upper; ++s) {
     if (slack_[s] >= waste) continue;
     conflict_ = Around(valley.lower, valley.upper);
@@ -125,7 +156,7 @@ bool ValleySearch::Advance() {
     slack_[s] -= waste;
     closed_[s] = 0;
   }
-  SetHeight(valley.lower, valley.upper, valley.rim);
+  SetHeight(valley.lower, valley.upper, level);
   steps_.push_back({Step::Kind::kRaise, valley.lower, valley.upper, 0, valley.floor, {}});
   return true;
 }
@@ -147,9 +178,7 @@ bool ValleySearch::Backtrack() {
     switch (step.kind) {
       case Step::Kind::kJob: {
         const uint32_t j = by_start_[step.choice];
-        placed_[j] = 0;
-        ++left_;
-        SetHeight(step.lower, jobs_[j].upper, step.floor);
+        Remove(j, step.floor);
         if (jobs_[j].upper <= conflict_.lower || conflict_.upper <= step.lower) break;
         if (TryFrom(step.lower, step.upper, step.choice + 1, step.floor,
                     hull(conflict_, step.blame))) {

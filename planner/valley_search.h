@@ -8,6 +8,7 @@
 
 #include "planner/problem.h"
 #include "planner/random.h"
+#include "planner/skyline.h"
 
 namespace reprise::planner {
 
@@ -17,13 +18,14 @@ namespace reprise::planner {
 // or none. Where none is put, space is wasted, and every section can waste no more than the
 // capacity exceeds its load by. That prunes hard where the load is near the capacity. A dead end is
 // blamed on a range of sections, and decisions that did not touch it are undone without trying
-// their other options (conflict-directed backjumping). Complete: when the search ends without a
-// packing there is none.
+// their other options (conflict-directed backjumping). A job whose address is given is put there
+// when the floor has risen to it, and until then nothing may reach above that address. Complete:
+// when the search ends without a packing there is none.
 class ValleySearch {
  public:
   enum class Outcome { kFound, kImpossible, kGaveUp };
 
-  // Plain problems only.
+  // Solid problems only.
   explicit ValleySearch(const Problem& problem);
 
   // Searches for a packing that ends at or below `capacity`, in units, at least the max load.
@@ -35,12 +37,6 @@ class ValleySearch {
   const std::vector<int64_t>& addresses() const { return addresses_; }
 
  private:
-  struct Valley {
-    uint32_t lower;
-    uint32_t upper;
-    int64_t floor;
-    int64_t rim;  // the lower of its neighbours
-  };
   // Sections [lower, upper).
   struct Range {
     uint32_t lower;
@@ -56,9 +52,12 @@ class ValleySearch {
   };
 
   void Start(int64_t capacity, Random& random);
-  Valley LowestValley() const;
   bool Advance();
   bool Backtrack();
+  bool Fits(uint32_t job, int64_t floor) const;
+  int64_t Ceiling(uint32_t lower, uint32_t upper) const;
+  void Place(uint32_t job, int64_t address);
+  void Remove(uint32_t job, int64_t floor);
   bool TryFrom(uint32_t section, uint32_t upper, uint32_t choice, int64_t floor, Range blame);
   Range Around(uint32_t lower, uint32_t upper) const;
   void SetHeight(uint32_t lower, uint32_t upper, int64_t height);
@@ -72,6 +71,11 @@ class ValleySearch {
   std::vector<uint8_t> closed_;
   std::vector<uint8_t> placed_;
   uint32_t left_ = 0;  // jobs to place
+  // Where addresses are given: that of each job, or -1; per section those given there, ascending,
+  // and how many of them are placed. Else empty.
+  std::vector<int64_t> given_;
+  std::vector<std::vector<int64_t>> given_in_;
+  std::vector<uint32_t> given_placed_;
   std::vector<uint32_t> first_start_;
   std::vector<uint32_t> by_start_;  // jobs by first section, in the order to try
   std::vector<Step> steps_;

@@ -28,16 +28,24 @@ constexpr double kMostOfBudget = 0.1;
 
 // Seconds per buffer that putting the lanes together, encoding and writing take: of the budget,
 // too.
-constexpr double kFinishSeconds = 2.5e-7;
+constexpr double kFinishSeconds = 1.5e-7;
+
+// The allocations of a lane.
+struct Members {
+  size_t count = 0;
+  std::vector<uint32_t> some;  // empty: all of the recording
+  uint32_t operator[](size_t k) const { return some.empty() ? static_cast<uint32_t>(k) : some[k]; }
+};
 
 // The part of a recording that one lane holds, as a planning problem of its own.
-Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& block_bytes,
-                      const std::vector<uint32_t>& members) {
+Instance LaneInstance(const Recording& recording, const BlockBytes& block_bytes,
+                      const Members& members) {
   Instance instance;
   instance.alignment = kGranule;
-  instance.buffers.reserve(members.size());
+  instance.buffers.reserve(members.count);
   bool aligned = false;
-  for (const uint32_t member : members) {
+  for (size_t k = 0; k < members.count; ++k) {
+    const uint32_t member = members[k];
     const Allocation& allocation = recording.allocations[member];
     const uint64_t upper = allocation.death == trace::kNever ? recording.events : allocation.death;
     instance.buffers.push_back({static_cast<int64_t>(allocation.birth), static_cast<int64_t>(upper),
@@ -45,8 +53,8 @@ Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& b
     aligned = aligned || allocation.log2_alignment > 4;
   }
   if (aligned) {
-    for (const uint32_t member : members) {
-      const int log2 = std::max<int>(4, recording.allocations[member].log2_alignment);
+    for (size_t k = 0; k < members.count; ++k) {
+      const int log2 = std::max<int>(4, recording.allocations[members[k]].log2_alignment);
       instance.alignments.push_back(int64_t{1} << log2);
     }
   }
@@ -54,7 +62,7 @@ Instance LaneInstance(const Recording& recording, const std::vector<uint64_t>& b
 }
 
 struct LaneWork {
-  std::vector<uint32_t> members;  // allocations
+  Members members;
   planner::Plan plan;
   int64_t alignment = kBoxAlignment;
   Buffer box;  // when the lane holds memory, and how much
@@ -62,10 +70,16 @@ struct LaneWork {
 
 // Splits the recording into lanes. Without lanes there is one that holds everything.
 std::vector<LaneWork> Split(const Recording& recording, LaneMode mode) {
-  std::vector<LaneWork> lanes(mode == LaneMode::kNone ? 1 : recording.threads.size());
+  if (mode == LaneMode::kNone || recording.threads.size() == 1) {
+    std::vector<LaneWork> whole(1);
+    whole[0].members.count = recording.allocations.size();
+    return whole;
+  }
+  std::vector<LaneWork> lanes(recording.threads.size());
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-    const uint32_t lane = mode == LaneMode::kNone ? 0 : recording.allocations[i].thread;
-    lanes[lane].members.push_back(i);
+    Members& members = lanes[recording.allocations[i].thread].members;
+    members.some.push_back(i);
+    ++members.count;
   }
   return lanes;
 }
@@ -73,15 +87,13 @@ std::vector<LaneWork> Split(const Recording& recording, LaneMode mode) {
 }  // namespace
 
 Instance WholeInstance(const Recording& recording) {
-  std::vector<uint32_t> all(recording.allocations.size());
-  for (uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-  return LaneInstance(recording, BlockBytes(recording), all);
+  return LaneInstance(recording, BlockBytes(recording), {recording.allocations.size(), {}});
 }
 
 absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::Options& options,
                                     LaneMode mode) {
   const absl::Time start = absl::Now();
-  const std::vector<uint64_t> block_bytes = BlockBytes(recording);
+  const BlockBytes block_bytes(recording);
   std::vector<LaneWork> lanes = Split(recording, mode);
   BuiltPlan built;
   size_t largest = 0;
@@ -90,16 +102,16 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
       std::max(0.0, options.budget_seconds - kFinishSeconds * static_cast<double>(members_left));
   for (size_t i = 0; i < lanes.size(); ++i) {
     LaneWork& lane = lanes[i];
-    if (lane.members.empty()) continue;
-    if (lane.members.size() > lanes[largest].members.size()) largest = i;
+    if (lane.members.count == 0) continue;
+    if (lane.members.count > lanes[largest].members.count) largest = i;
     const Instance instance = LaneInstance(recording, block_bytes, lane.members);
     planner::Options lane_options = options;
-    const auto members = static_cast<double>(lane.members.size());
+    const auto members = static_cast<double>(lane.members.count);
     lane_options.budget_seconds =
         std::max({kLeastBudget,
                   std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * options.budget_seconds),
                   budget_left * members / static_cast<double>(members_left)});
-    members_left -= lane.members.size();
+    members_left -= lane.members.count;
     const absl::Time lane_start = absl::Now();
     absl::StatusOr<planner::Plan> plan = planner::Solve(instance, lane_options);
     if (!plan.ok()) return plan.status();
@@ -123,7 +135,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   boxes.alignment = kBoxAlignment;
   std::vector<size_t> box_lane;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i].members.empty()) continue;
+    if (lanes[i].members.count == 0) continue;
     boxes.buffers.push_back(lanes[i].box);
     boxes.alignments.push_back(lanes[i].alignment);
     box_lane.push_back(i);
@@ -139,13 +151,18 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     box_plan = *std::move(plan);
   }
 
-  built.offsets.resize(recording.allocations.size());
+  built.offsets.resize(box_lane.size() == 1 ? 0 : recording.allocations.size());
   std::vector<EncodedLane> encoded;
   for (size_t box = 0; box < box_lane.size(); ++box) {
-    const LaneWork& lane = lanes[box_lane[box]];
+    LaneWork& lane = lanes[box_lane[box]];
     const int64_t base = box_plan.offsets[box];
-    for (size_t k = 0; k < lane.members.size(); ++k) {
-      built.offsets[lane.members[k]] = base + lane.plan.offsets[k];
+    if (box_lane.size() == 1) {  // it holds everything
+      built.offsets = std::move(lane.plan.offsets);
+      for (int64_t& offset : built.offsets) offset += base;
+    } else {
+      for (size_t k = 0; k < lane.members.count; ++k) {
+        built.offsets[lane.members[k]] = base + lane.plan.offsets[k];
+      }
     }
     built.makespan = std::max(built.makespan, base + lane.plan.makespan);
     built.arena_bytes = std::max(built.arena_bytes, base + boxes.buffers[box].size);

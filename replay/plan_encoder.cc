@@ -31,23 +31,28 @@ struct Keys {
 // Codes of all ones say "far", whatever their width, so these indices name no key.
 bool IsReserved(uint64_t index) { return index != 0 && (index & (index + 1)) == 0; }
 
-Keys FindKeys(const Recording& recording, const std::vector<uint64_t>& block_bytes) {
-  std::vector<uint64_t> usable = block_bytes;
+Keys FindKeys(const Recording& recording, const BlockBytes& block_bytes) {
+  absl::flat_hash_map<uint32_t, uint64_t> answers;
   for (const auto& [allocation, answer] : recording.usable_answers) {
-    usable[allocation] = std::max<uint64_t>(answer, recording.allocations[allocation].size);
+    answers[allocation] = std::max<uint64_t>(answer, recording.allocations[allocation].size);
   }
+  const auto usable = [&](uint32_t allocation) {
+    const auto found = answers.find(allocation);
+    return found == answers.end() ? block_bytes[allocation] : found->second;
+  };
   absl::flat_hash_map<std::tuple<uint64_t, uint32_t, uint64_t>, uint32_t> index;
   std::vector<PlanKey> found;
   std::vector<uint64_t> count;
   Keys result;
   result.of.reserve(recording.allocations.size());
-  for (size_t i = 0; i < recording.allocations.size(); ++i) {
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     const Allocation& allocation = recording.allocations[i];
     const uint64_t shape = Shape(allocation.size, allocation.log2_alignment);
-    const auto [entry, fresh] = index.try_emplace(
-        std::make_tuple(shape, allocation.site, usable[i]), static_cast<uint32_t>(found.size()));
+    const uint64_t told = usable(i);
+    const auto [entry, fresh] = index.try_emplace(std::make_tuple(shape, allocation.site, told),
+                                                  static_cast<uint32_t>(found.size()));
     if (fresh) {
-      PlanKey key{shape, 0, kNoModule, 0, usable[i]};
+      PlanKey key{shape, 0, kNoModule, 0, told};
       if (allocation.site != kNone) {
         const trace::Site& site = recording.sites[allocation.site];
         key.site_offset = site.offset;
@@ -178,13 +183,16 @@ class LaneEncoder {
     }
   }
 
-  void End() {
+  // At the end; what is taken is no longer held here.
+  std::vector<uint32_t> TakeWords() {
     words_.push_back(kEnd);
+    return std::move(words_);
+  }
+  std::vector<PlanBlock> TakePlacements() {
     SortByOffset(placements_);
+    return std::move(placements_);
   }
 
-  const std::vector<uint32_t>& words() const { return words_; }
-  const std::vector<PlanBlock>& placements() const { return placements_; }
   int offset_bits() const { return offset_bits_; }
 
  private:
@@ -215,6 +223,9 @@ class LaneEncoder {
 class File {
  public:
   File() : bytes_(sizeof(PlanHeader), '\0') {}
+
+  // Makes room for so many bytes more.
+  void Reserve(size_t bytes) { bytes_.reserve(bytes_.size() + bytes); }
 
   template <typename T>
   PlanTable Add(const std::vector<T>& entries) {
@@ -262,22 +273,22 @@ class File {
 
 }  // namespace
 
-std::vector<uint64_t> BlockBytes(const Recording& recording) {
-  std::vector<uint64_t> bytes;
-  bytes.reserve(recording.allocations.size());
-  const auto round = [](uint64_t size) {
-    return std::max(kGranule, (size + kGranule - 1) & ~(kGranule - 1));
-  };
-  for (const Allocation& allocation : recording.allocations) {
-    bytes.push_back(round(allocation.size));
-  }
-  for (const auto& [allocation, answer] : recording.usable_answers) {
-    bytes[allocation] = std::max(bytes[allocation], round(answer));
-  }
-  return bytes;
+uint64_t BlockBytes::Round(uint64_t size) {
+  return std::max(kGranule, (size + kGranule - 1) & ~(kGranule - 1));
 }
 
-std::string EncodePlan(const Recording& recording, const std::vector<uint64_t>& block_bytes,
+BlockBytes::BlockBytes(const Recording& recording) : recording_(recording) {
+  if (recording.usable_answers.empty()) return;
+  bytes_.reserve(recording.allocations.size());
+  for (const Allocation& allocation : recording.allocations) {
+    bytes_.push_back(Round(allocation.size));
+  }
+  for (const auto& [allocation, answer] : recording.usable_answers) {
+    bytes_[allocation] = std::max(bytes_[allocation], Round(answer));
+  }
+}
+
+std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes,
                        const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
                        uint64_t arena_bytes, uint64_t max_load) {
   const Keys keys = FindKeys(recording, block_bytes);
@@ -325,22 +336,25 @@ std::string EncodePlan(const Recording& recording, const std::vector<uint64_t>& 
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
   std::vector<PlanLane> entries;
+  // About what follows: growing would hold all of it twice.
+  file.Reserve(recording.allocations.size() * (2 * sizeof(uint32_t) + sizeof(PlanBlock)));
   for (size_t i = 0; i < lanes.size(); ++i) {
-    encoders[i].End();
+    const std::vector<uint32_t> words = encoders[i].TakeWords();
     PlanLane entry{};
     entry.path = lanes[i].path;
     entry.box_offset = lanes[i].box_offset;
     entry.box_bytes = lanes[i].box_bytes;
     entry.first_word = header.words.count;
-    entry.words = encoders[i].words().size();
+    entry.words = words.size();
     entry.offset_bits = static_cast<uint32_t>(encoders[i].offset_bits());
-    file.Extend(header.words, encoders[i].words());
+    file.Extend(header.words, words);
     entries.push_back(entry);
   }
   for (size_t i = 0; i < lanes.size(); ++i) {
     entries[i].first_placement = header.placements.count;
-    entries[i].placements = encoders[i].placements().size();
-    file.Extend(header.placements, encoders[i].placements());
+    const std::vector<PlanBlock> placements = encoders[i].TakePlacements();
+    entries[i].placements = placements.size();
+    file.Extend(header.placements, placements);
   }
   header.lanes = file.Add(entries);
   return file.Finish(header);

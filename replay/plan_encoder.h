@@ -2,6 +2,7 @@
 #ifndef REPRISE_REPLAY_PLAN_ENCODER_H_
 #define REPRISE_REPLAY_PLAN_ENCODER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,12 +19,24 @@ struct EncodedLane {
 };
 
 // The bytes that each allocation's block takes in a plan: a multiple of 16, at least what was
-// requested and what the program was told by malloc_usable_size.
-std::vector<uint64_t> BlockBytes(const trace::Recording& recording);
+// requested and what the program was told by malloc_usable_size. The recording must outlive it.
+class BlockBytes {
+ public:
+  explicit BlockBytes(const trace::Recording& recording);
+  uint64_t operator[](size_t allocation) const {
+    return bytes_.empty() ? Round(recording_.allocations[allocation].size) : bytes_[allocation];
+  }
+
+ private:
+  static uint64_t Round(uint64_t size);
+
+  const trace::Recording& recording_;
+  std::vector<uint64_t> bytes_;  // empty when the program never asked
+};
 
 // The plan file. `offsets` has one entry per allocation, from the arena's start; every allocation
 // lies in the box of its lane.
-std::string EncodePlan(const trace::Recording& recording, const std::vector<uint64_t>& block_bytes,
+std::string EncodePlan(const trace::Recording& recording, const BlockBytes& block_bytes,
                        const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
                        uint64_t arena_bytes, uint64_t max_load);
 

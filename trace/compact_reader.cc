@@ -358,6 +358,26 @@ absl::Status ReadCompact(const MappedFile& file, const std::string& path, Record
   return absl::OkStatus();
 }
 
+uint64_t CountAllocations(const MappedFile& file) {
+  const auto bytes = file.bytes();
+  uint64_t raw_bytes = 0;
+  for (uint64_t at = sizeof(FileHeader); at + sizeof(ChunkHeader) <= bytes.size();) {
+    ChunkHeader header;
+    std::memcpy(&header, bytes.data() + at, sizeof(header));
+    if (header.sync != kChunkSync) return 0;
+    if (header.type == static_cast<uint32_t>(ChunkType::kEnd)) {
+      std::vector<Damage> damage;
+      Chunk chunk;
+      if (!ChunkScanner(bytes, at, damage).Next(chunk) || chunk.offset != at) return 0;
+      const uint64_t count = Number(ReadFields(chunk.raw), EndTag::kAllocations);
+      return count <= raw_bytes / 2 ? count : 0;  // one takes two bytes at least
+    }
+    raw_bytes += header.raw_bytes;
+    at += sizeof(header) + header.payload_bytes;
+  }
+  return 0;
+}
+
 absl::StatusOr<Process> ReadCompactProcess(const MappedFile& file, const std::string& path) {
   std::vector<Damage> damage;
   absl::Status header = CheckHeader(file, path, damage);

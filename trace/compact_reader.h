@@ -18,6 +18,10 @@ namespace reprise::trace {
 absl::Status ReadCompact(const MappedFile& file, const std::string& path, Recording& recording,
                          absl::FunctionRef<void(const Event&)> on_event);
 
+// How many allocations the file's end mark tells of, for making room; 0 when that is not to be had
+// or not to be believed.
+uint64_t CountAllocations(const MappedFile& file);
+
 // Reads no further than the chunk that describes the process.
 absl::StatusOr<Process> ReadCompactProcess(const MappedFile& file, const std::string& path);
 

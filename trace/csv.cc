@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "trace/mapped_file.h"
@@ -30,49 +31,82 @@ constexpr Alias kAliases[] = {{"id", kId},         {"buffer", kId},           {"
                               {"upper", kUpper},   {"end", kUpper},           {"size", kSize},
                               {"offset", kOffset}, {"alignment", kAlignment}, {"gaps", kGaps}};
 
-// The fields, without the quotes and the space around them. False: a quote is not closed.
-bool SplitFields(const std::string& line, std::vector<std::string>& fields) {
-  fields.assign(1, "");
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"') {
-      if (quoted && i + 1 < line.size() && line[i + 1] == '"')
-        fields.back() += line[i++];
-      else
-        quoted = !quoted;
-    } else if (line[i] == ',' && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += line[i];
+// The fields of a line, without the quotes and the space around them.
+class Fields {
+ public:
+  // False: a quote is not closed.
+  bool Split(absl::string_view line) {
+    fields_.clear();
+    if (line.find('"') == absl::string_view::npos) {
+      for (size_t begin = 0; begin <= line.size();) {
+        const size_t end = std::min(line.find(',', begin), line.size());
+        fields_.push_back(absl::StripAsciiWhitespace(line.substr(begin, end - begin)));
+        begin = end + 1;
+      }
+      return true;
     }
+    unquoted_.clear();
+    unquoted_.reserve(line.size());  // or the fields would move
+    bool quoted = false;
+    size_t begin = 0;
+    const auto end_field = [&] {
+      const absl::string_view field = absl::string_view(unquoted_).substr(begin);
+      fields_.push_back(absl::StripAsciiWhitespace(field));
+      begin = unquoted_.size();
+    };
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '"') {
+        if (quoted && i + 1 < line.size() && line[i + 1] == '"')
+          unquoted_ += line[i++];
+        else
+          quoted = !quoted;
+      } else if (line[i] == ',' && !quoted) {
+        end_field();
+      } else {
+        unquoted_ += line[i];
+      }
+    }
+    end_field();
+    return !quoted;
   }
-  for (std::string& field : fields) absl::StripAsciiWhitespace(&field);
-  return !quoted;
-}
 
-bool ParseNumber(const std::string& text, int64_t& value) {
+  size_t size() const { return fields_.size(); }
+  absl::string_view operator[](size_t field) const { return fields_[field]; }
+  void DropLast() { fields_.pop_back(); }
+
+ private:
+  std::vector<absl::string_view> fields_;  // of the line, or of unquoted_
+  std::string unquoted_;
+};
+
+bool ParseNumber(absl::string_view text, int64_t& value) {
   if (text.empty() || !absl::ascii_isdigit(text[0])) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-std::string Quote(const std::string& text) {
+std::string Quote(absl::string_view text) {
   constexpr size_t kLongest = 60;
   return absl::StrCat("'", text.substr(0, kLongest), text.size() > kLongest ? "..." : "", "'");
 }
 
 class Parser {
  public:
-  explicit Parser(const std::string& name) : name_(name) { columns_.fill(-1); }
+  // Of a text with about so many lines and bytes.
+  Parser(const std::string& name, size_t lines, size_t bytes) : name_(name) {
+    columns_.fill(-1);
+    instance_.buffers.reserve(lines);
+    instance_.rows.reserve(bytes);
+  }
 
-  absl::Status Line(std::string line) {
+  absl::Status Line(absl::string_view line) {
     ++line_;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line_ == 1 && line.rfind("\xef\xbb\xbf", 0) == 0) line.erase(0, 3);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line_ == 1 && absl::StartsWith(line, "\xef\xbb\xbf")) line.remove_prefix(3);
     const size_t first = line.find_first_not_of(" \t");
-    if (first == std::string::npos || line[first] == '#') return absl::OkStatus();
-    if (!have_header_) return Header(std::move(line));
-    return Row(std::move(line));
+    if (first == absl::string_view::npos || line[first] == '#') return absl::OkStatus();
+    if (!have_header_) return Header(line);
+    return Row(line);
   }
 
   absl::StatusOr<CsvInstance> Finish() {
@@ -89,9 +123,9 @@ class Parser {
         absl::StrCat(name_, ":", line_, ": expected ", expected, ", found ", found));
   }
 
-  absl::Status Header(std::string line) {
-    std::vector<std::string> fields;
-    if (!SplitFields(line, fields)) return Expected("closed quotes", Quote(line));
+  absl::Status Header(absl::string_view line) {
+    Fields fields;
+    if (!fields.Split(line)) return Expected("closed quotes", Quote(line));
     field_count_ = fields.size();
     for (size_t i = 0; i < fields.size(); ++i) {
       const std::string name = absl::AsciiStrToLower(fields[i]);
@@ -116,36 +150,32 @@ class Parser {
     instance_.has_offsets = columns_[kOffset] >= 0;
     instance_.has_gaps = columns_[kGaps] >= 0;
     instance_.offset_column = columns_[kOffset];
-    instance_.header = std::move(line);
+    instance_.header = std::string(line);
     return absl::OkStatus();
   }
 
-  absl::Status Row(std::string line) {
-    std::vector<std::string> fields;
-    if (!SplitFields(line, fields)) return Expected("closed quotes", Quote(line));
+  absl::Status Row(absl::string_view line) {
+    Fields& fields = fields_;
+    if (!fields.Split(line)) return Expected("closed quotes", Quote(line));
     // Commas too many at the end are of no harm, but must not come before an offset.
-    while (fields.size() > field_count_ && fields.back().empty()) {
-      fields.pop_back();
-      line.erase(line.rfind(','));
+    while (fields.size() > field_count_ && fields[fields.size() - 1].empty()) {
+      fields.DropLast();
+      line = line.substr(0, line.rfind(','));
     }
     if (fields.size() != field_count_) {
       return Expected(absl::StrCat(field_count_, " fields"), absl::StrCat(fields.size()));
     }
     CsvBuffer buffer;
     buffer.line = line_;
-    buffer.id = fields[columns_[kId]];
+    buffer.id = std::string(fields[columns_[kId]]);
     if (buffer.id.empty()) return Expected("an id", "an empty field");
-    const auto [earlier, added] = lines_of_ids_.emplace(buffer.id, line_);
-    if (!added) {
-      return Expected("an id of its own",
-                      absl::StrCat(Quote(buffer.id), " as in line ", earlier->second));
-    }
-    absl::Status status = Number(fields, kLower, buffer.lower);
+    absl::Status status = NoteId(buffer);
+    if (status.ok()) status = Number(fields, kLower, buffer.lower);
     if (status.ok()) status = Number(fields, kUpper, buffer.upper);
     if (status.ok()) status = Number(fields, kSize, buffer.size);
     if (!status.ok()) return status;
     if (buffer.upper > INT64_MAX - last_instant_) {
-      return Expected("an end below 2^63 - 1", fields[columns_[kUpper]]);
+      return Expected("an end below 2^63 - 1", std::string(fields[columns_[kUpper]]));
     }
     buffer.upper += last_instant_;
     if (buffer.lower >= buffer.upper) {
@@ -160,18 +190,40 @@ class Parser {
     status = Options(fields, buffer);
     if (!status.ok()) return status;
     instance_.buffers.push_back(std::move(buffer));
-    instance_.rows.push_back(std::move(line));
+    instance_.rows.append(line.data(), line.size());
+    instance_.rows += '\n';
     return absl::OkStatus();
   }
 
-  absl::Status Number(const std::vector<std::string>& fields, Column column, int64_t& value) const {
-    const std::string& text = fields[columns_[column]];
+  // Ids are unique. Numbers that rise are without being looked up.
+  absl::Status NoteId(const CsvBuffer& buffer) {
+    int64_t number = 0;
+    const bool plain = ParseNumber(buffer.id, number) && (buffer.id[0] != '0' || number == 0) &&
+                       buffer.id.size() < 20;
+    if (ids_rise_ && plain && number > last_id_) {
+      last_id_ = number;
+      return absl::OkStatus();
+    }
+    if (ids_rise_) {
+      for (const CsvBuffer& earlier : instance_.buffers) {
+        lines_of_ids_.emplace(earlier.id, earlier.line);
+      }
+      ids_rise_ = false;
+    }
+    const auto [earlier, added] = lines_of_ids_.emplace(buffer.id, line_);
+    if (added) return absl::OkStatus();
+    return Expected("an id of its own",
+                    absl::StrCat(Quote(buffer.id), " as in line ", earlier->second));
+  }
+
+  absl::Status Number(const Fields& fields, Column column, int64_t& value) const {
+    const absl::string_view text = fields[columns_[column]];
     if (ParseNumber(text, value)) return absl::OkStatus();
     return Expected(absl::StrCat("a whole number from 0 to 2^63 - 1 for ", kColumnNames[column]),
                     text.empty() ? "an empty field" : Quote(text));
   }
 
-  absl::Status Options(const std::vector<std::string>& fields, CsvBuffer& buffer) const {
+  absl::Status Options(const Fields& fields, CsvBuffer& buffer) const {
     if (instance_.has_alignments && !fields[columns_[kAlignment]].empty()) {
       absl::Status status = Number(fields, kAlignment, buffer.alignment);
       if (!status.ok()) return status;
@@ -225,7 +277,10 @@ class Parser {
   const std::string& name_;
   CsvInstance instance_;
   std::array<int, kColumns> columns_;  // which field; -1: none
-  absl::flat_hash_map<std::string, int64_t> lines_of_ids_;
+  Fields fields_;
+  bool ids_rise_ = true;  // all of them are numbers, each above the one before
+  int64_t last_id_ = -1;
+  absl::flat_hash_map<std::string, int64_t> lines_of_ids_;  // once they do not
   size_t field_count_ = 0;
   int64_t last_instant_ = 0;  // 1: the upper column is inclusive
   int64_t line_ = 0;
@@ -234,26 +289,25 @@ class Parser {
 };
 
 // A line with the text of one field replaced, whatever its quotes.
-std::string ReplaceField(const std::string& line, int field, const std::string& text) {
+std::string ReplaceField(absl::string_view line, int field, absl::string_view text) {
   bool quoted = false;
   int at = 0;
   size_t begin = 0;
   for (size_t i = 0; i <= line.size(); ++i) {
     if (i < line.size() && line[i] == '"') quoted = !quoted;
     if (i < line.size() && (line[i] != ',' || quoted)) continue;
-    if (at++ == field) return line.substr(0, begin) + text + line.substr(i);
+    if (at++ == field) return absl::StrCat(line.substr(0, begin), text, line.substr(i));
     begin = i + 1;
   }
-  return line;
+  return std::string(line);
 }
 
 }  // namespace
 
-absl::StatusOr<CsvInstance> ParseCsv(const std::string& text, const std::string& name) {
-  Parser parser(name);
+absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name) {
+  Parser parser(name, std::count(text.begin(), text.end(), '\n'), text.size());
   for (size_t begin = 0; begin < text.size();) {
-    size_t end = text.find('\n', begin);
-    if (end == std::string::npos) end = text.size();
+    const size_t end = std::min(text.find('\n', begin), text.size());
     absl::Status status = parser.Line(text.substr(begin, end - begin));
     if (!status.ok()) return status;
     begin = end + 1;
@@ -265,19 +319,26 @@ absl::StatusOr<CsvInstance> ReadCsv(const std::string& path) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
   const auto bytes = file->bytes();
-  return ParseCsv(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), path);
+  return ParseCsv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 
 std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& offsets) {
   std::string text;
+  constexpr size_t kOffsetBytes = 10;  // most are shorter
+  text.reserve(instance.header.size() + instance.rows.size() + kOffsetBytes * offsets.size());
   const bool append = instance.offset_column < 0;
   absl::StrAppend(&text, instance.header, append ? ",offset" : "", "\n");
-  for (size_t i = 0; i < instance.rows.size(); ++i) {
-    const std::string offset = absl::StrCat(offsets[i]);
-    if (append)
-      absl::StrAppend(&text, instance.rows[i], ",", offset, "\n");
-    else
-      absl::StrAppend(&text, ReplaceField(instance.rows[i], instance.offset_column, offset), "\n");
+  size_t begin = 0;
+  for (const int64_t offset : offsets) {
+    const size_t end = instance.rows.find('\n', begin);
+    const auto row = absl::string_view(instance.rows).substr(begin, end - begin);
+    if (append) {
+      absl::StrAppend(&text, row, ",", offset, "\n");
+    } else {
+      const std::string given = absl::StrCat(offset);
+      absl::StrAppend(&text, ReplaceField(row, instance.offset_column, given), "\n");
+    }
+    begin = end + 1;
   }
   return text;
 }

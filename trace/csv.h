@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "trace/recording.h"
 
 namespace reprise::trace {
@@ -39,9 +40,9 @@ struct CsvInstance {
   bool has_alignments = false;     // there is such a column
   bool has_offsets = false;
   bool has_gaps = false;
-  std::string header;             // the line of the column names
-  std::vector<std::string> rows;  // the line of each buffer
-  int offset_column = -1;         // -1: none
+  std::string header;      // the line of the column names
+  std::string rows;        // the line of each buffer, ended by a newline
+  int offset_column = -1;  // -1: none
 };
 
 // Reads columns by name, in any order and case: id (or buffer, buffer_id), lower (start, begin),
@@ -53,7 +54,7 @@ struct CsvInstance {
 // sum of all sizes.
 // Errors: InvalidArgument "FILE:LINE: expected ..., found ..."; opening as MappedFile::Open.
 absl::StatusOr<CsvInstance> ReadCsv(const std::string& path);
-absl::StatusOr<CsvInstance> ParseCsv(const std::string& text, const std::string& name);
+absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name);
 
 // The rows of `instance` as they were read with one `offset` per buffer, in instance order: in a
 // last column, or in the place of the offsets that were given. The text of a whole file.

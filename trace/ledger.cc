@@ -23,15 +23,22 @@ void Ledger::Emit(Event& event) {
   on_event_(event);
 }
 
-void Ledger::Allocate(uint64_t key, Event event) {
-  if (const auto found = live_.find(key); found != live_.end()) {
+void Ledger::Allocate(uint64_t key, Event& event) {
+  auto [live, added] = live_.try_emplace(key);
+  if (!added) {
     Free(key, event.thread, EventKind::kImpliedFree);
+    live = live_.try_emplace(key).first;
   }
   event.kind = EventKind::kAllocate;
   event.block = allocations_++;
   event.birth = recording_.events;
-  live_.emplace(key, Block{event.block, event.size, event.birth, event.site, event.allocation_kind,
-                           event.log2_alignment});
+  Block& block = live->second;
+  block.ordinal = event.block;
+  block.size = event.size;
+  block.birth = event.birth;
+  block.site = event.site;
+  block.kind = event.allocation_kind;
+  block.log2_alignment = event.log2_alignment;
   Emit(event);
 }
 

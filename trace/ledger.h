@@ -21,8 +21,9 @@ class Ledger {
       : recording_(recording), on_event_(on_event) {}
 
   // Of `block`, the reader fills thread, site, allocation_kind, log2_alignment, size and previous.
-  // A key that lives already has been freed without a record: an implied free goes first.
-  void Allocate(uint64_t key, Event block);
+  // A key that lives already has been freed without a record: an implied free goes first. The rest
+  // of `block` is filled here.
+  void Allocate(uint64_t key, Event& block);
 
   // Returns the ordinal of the freed block; kNever when the free matches nothing.
   uint64_t Free(uint64_t key, uint32_t thread, EventKind kind = EventKind::kFree);

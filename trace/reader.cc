@@ -63,15 +63,14 @@ void AppendEvent(Recording& recording, const Event& event) {
   const auto block = static_cast<uint32_t>(event.block);
   switch (event.kind) {
     case EventKind::kAllocate: {
-      Allocation allocation;
+      Allocation& allocation = recording.allocations.emplace_back();
       allocation.birth = event.index;
       allocation.size = event.size;
       allocation.site = event.site;
       allocation.thread = event.thread;
       if (event.previous < block) allocation.previous = static_cast<uint32_t>(event.previous);
       allocation.kind = event.allocation_kind;
-      allocation.log2_alignment = event.log2_alignment;
-      recording.allocations.push_back(allocation);
+      allocation.log2_alignment = event.log2_alignment & 63;
       return;
     }
     case EventKind::kFree:
@@ -88,9 +87,14 @@ void AppendEvent(Recording& recording, const Event& event) {
 }
 
 absl::StatusOr<Recording> LoadRecording(const std::string& path) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return file.status();
   Recording recording;
+  if (DetectFormat(*file, path) == Format::kCompact) {
+    recording.allocations.reserve(CountAllocations(*file));
+  }
   bool too_many = false;
-  const absl::Status status = ReadTrace(path, recording, [&](const Event& event) {
+  const absl::Status status = ReadTrace(*file, path, recording, [&](const Event& event) {
     too_many |= event.block >= kNone;
     AppendEvent(recording, event);
   });

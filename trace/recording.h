@@ -42,18 +42,20 @@ enum class AllocationKind : uint8_t { kMalloc, kCalloc, kAligned, kRealloc };
 
 // One successful allocation.
 struct Allocation {
-  uint64_t birth = 0;            // event index
-  uint64_t death = kNever;       // event index of its free; kNever: still live at the end
-  uint64_t size = 0;             // bytes requested; 0 is possible
-  uint32_t site = kNone;         // index into Recording::sites
-  uint32_t thread = 0;           // allocating thread
-  uint32_t free_thread = kNone;  // thread that freed it; kNone when death is kNever
+  // Packed, because a recording may have millions of these.
+  uint64_t birth : 56 = 0;  // event index
+  AllocationKind kind : 2 = AllocationKind::kMalloc;
+  uint8_t log2_alignment : 6 = 0;  // of aligned requests; 0: the allocator's usual 16 bytes
+  uint64_t death = kNever;         // event index of its free; kNever: still live at the end
+  uint64_t size = 0;               // bytes requested; 0 is possible
+  uint32_t site = kNone;           // index into Recording::sites
+  uint32_t thread = 0;             // allocating thread
+  uint32_t free_thread = kNone;    // thread that freed it; kNone when death is kNever
   // kRealloc: the allocation it replaced, which died at an earlier event of the same thread (the
   // one before, unless another thread or a signal handler came between); kNone when not known.
   uint32_t previous = kNone;
-  AllocationKind kind = AllocationKind::kMalloc;
-  uint8_t log2_alignment = 0;  // of aligned requests; 0: the allocator's usual 16 bytes
 };
+static_assert(sizeof(Allocation) == 40);
 
 // What is known of the process image that was recorded.
 struct Process {

@@ -84,6 +84,31 @@ TEST(OccupancyTest, FindsTheLowestAddressAndTheTightestGap) {
   }
 }
 
+TEST(OccupancyTest, CutsHoldAFewJobsAsExactlyAsSectionsDo) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 60;
+    shape.horizon = 5 + static_cast<int>(seed % 80);
+    const Instance instance = RandomInstance(seed, shape);
+    const Problem problem = MakeProblem(instance);
+    std::set<uint32_t> cuts;
+    for (uint32_t job = 0; job < problem.size(); job += 7) {
+      cuts.insert({problem.jobs[job].lower, problem.jobs[job].upper});
+    }
+    Occupancy sections(problem);
+    Occupancy stretches(problem, {cuts.begin(), cuts.end()});
+    for (uint32_t job = 0; job < problem.size(); ++job) {
+      EXPECT_EQ(stretches.Look(job), sections.Look(job));
+      const int64_t address = sections.FirstFit(job);
+      EXPECT_EQ(stretches.FirstFit(job), address);
+      if (job % 7 != 0) continue;
+      sections.Place(job, address);
+      stretches.Place(job, address);
+    }
+  }
+}
+
 TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
   std::mt19937_64 random(7);
   FreeBlocks space;
@@ -95,7 +120,16 @@ TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
   for (int step = 0; step < 20'000; ++step) {
     if (live.size() < 10 || random() % 2 == 0) {
       const int64_t size = 1 + static_cast<int64_t>(random() % (random() % 8 == 0 ? 5000 : 60));
-      if (random() % 3 == 0) {
+      if (random() % 8 == 0) {
+        // At an address of our choice: somewhere in what was taken and freed, or above the top.
+        const uint32_t taken = space.Take(size + 7);
+        const int64_t address = space.address(taken) + 3;
+        space.Free(taken);
+        const int64_t above = space.top() + 5;
+        live.push_back({space.TakeAt(random() % 4 == 0 ? above : address, size), size});
+        const int64_t got = space.address(live.back().handle);
+        EXPECT_TRUE(got == above || got == address);
+      } else if (random() % 3 == 0) {
         // Only even addresses will do.
         const uint32_t handle = space.TakeWhere(
             size, [](int64_t lower, int64_t) { return lower + (lower % 2 == 0 ? 0 : 1); });

@@ -109,7 +109,7 @@ inline int64_t MaxLoadByBrute(const Instance& instance) {
   return most;
 }
 
-// The least makespan of an instance without gaps and fixed offsets: some order of placing each
+// The least makespan of an instance without gaps: some order of placing each
 // buffer as low as it goes is optimal, so all orders are tried.
 class OptimumByBrute {
  public:
@@ -117,7 +117,13 @@ class OptimumByBrute {
     offsets_.assign(instance.buffers.size(), -1);
     best_ = INT64_MAX;
     least_ = MaxLoadByBrute(instance);
-    Descend(0);
+    int64_t fixed_end = 0;
+    for (uint32_t i = 0; i < instance.fixed_offsets.size(); ++i) {
+      if (instance.fixed_offsets[i] == Instance::kFree) continue;
+      offsets_[i] = instance.fixed_offsets[i];
+      fixed_end = std::max(fixed_end, offsets_[i] + Size(i));
+    }
+    Descend(fixed_end);
   }
   int64_t makespan() const { return best_; }
 

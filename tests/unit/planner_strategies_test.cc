@@ -303,6 +303,48 @@ TEST_P(StrategyTest, CancelledWhileItSearches) {
   }
 }
 
+// However long its order would take to place: a sweep takes its place in time.
+TEST_P(StrategyTest, NoBudget) {
+  Shape shape;
+  shape.buffers = 3000;
+  shape.horizon = 50;
+  const Instance instance = RandomInstance(4, shape);
+  Options none = options();
+  none.iterations = 0;
+  none.budget_seconds = 0;
+  const auto plan = Solve(instance, none);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(Check(instance, plan->offsets).valid);
+}
+
+// Given addresses float: nothing need be below them, and much can be around them.
+TEST(SolveTest, GivenOffsetsAgainstBruteForce) {
+  int solved = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 6;
+    Instance instance = RandomInstance(seed, shape);
+    std::mt19937_64 random(seed);
+    instance.fixed_offsets.assign(shape.buffers, Instance::kFree);
+    for (int i = 0; i < 2; ++i) {
+      instance.fixed_offsets[random() % shape.buffers] = static_cast<int64_t>(random() % 12);
+    }
+    Options options;
+    options.iterations = 100;
+    options.budget_seconds = 60;
+    const auto plan = Solve(instance, options);
+    if (!plan.ok()) continue;  // they contradict each other
+    ++solved;
+    const int64_t optimum = OptimumByBrute(instance).makespan();
+    EXPECT_EQ(plan->makespan, optimum);
+    EXPECT_LE(plan->lower_bound, optimum);
+    options.threads = 3;
+    EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
+  }
+  EXPECT_GT(solved, 100);
+}
+
 TEST(SolveTest, ImprovementsAreReportedInOrder) {
   Shape shape;
   shape.buffers = 200;

@@ -449,9 +449,9 @@ TEST(ArenaTest, ALaneWhosePlaceIsTakenRunsElsewhere) {
   recording.modules.push_back({"/made/up", "", kModuleBase});
   recording.sites.push_back({0, 16, 1});
   recording.threads = {{1, trace::kNone, 0, 2}, {2, 0, 2, 4}};
-  trace::Allocation first{0, 1, 5000, 0};
+  trace::Allocation first{.birth = 0, .death = 1, .size = 5000, .site = 0};
   first.free_thread = 0;
-  trace::Allocation second{2, 3, 5000, 0};
+  trace::Allocation second{.birth = 2, .death = 3, .size = 5000, .site = 0};
   second.thread = second.free_thread = 1;
   recording.allocations = {first, second};
   recording.events = 4;

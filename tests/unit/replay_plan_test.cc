@@ -126,9 +126,9 @@ TEST_F(PlanFileTest, ANewerVersionIsNamed) {
 TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistShareMemory) {
   trace::Recording recording;
   recording.threads = {{1, trace::kNone, 0, 2}, {2, 0, 2, 4}};
-  trace::Allocation first{0, 1, 100000};
+  trace::Allocation first{.birth = 0, .death = 1, .size = 100000};
   first.free_thread = 0;
-  trace::Allocation second{2, 3, 100000};
+  trace::Allocation second{.birth = 2, .death = 3, .size = 100000};
   second.thread = second.free_thread = 1;
   recording.allocations = {first, second};
   recording.events = 4;

@@ -29,9 +29,11 @@ TEST(TraceStatistics, SmallExample) {
   recording.sites[1].offset = 8;
   recording.events = 5;
   recording.allocations.resize(3);
-  recording.allocations[0] = {.birth = 0, .death = 2, .size = 100, .site = 0, .free_thread = 0};
-  recording.allocations[1] = {.birth = 1, .death = 4, .size = 0, .site = 1, .free_thread = 0};
-  recording.allocations[2] = {.birth = 3, .size = 50, .site = 0};
+  recording.allocations[0] =
+      Allocation{.birth = 0, .death = 2, .size = 100, .site = 0, .free_thread = 0};
+  recording.allocations[1] =
+      Allocation{.birth = 1, .death = 4, .size = 0, .site = 1, .free_thread = 0};
+  recording.allocations[2] = Allocation{.birth = 3, .size = 50, .site = 0};
   const Statistics statistics = ComputeStatistics(recording, 10);
   EXPECT_EQ(statistics.buffers, 3);
   EXPECT_EQ(statistics.frees, 2);
