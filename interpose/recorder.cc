@@ -416,6 +416,13 @@ __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint6
     LeaveAlone();
     spool.lock.Unlock();
   }
+  uint64_t flags = large ? kSlotLarge : 0;
+  if (Words == 2 && (word0 & 15) == trace::kSpoolUsable) {
+    // redis asks after each allocation and before each free: the answer is the same.
+    const uint64_t known = SlotFlags(word0);
+    if ((known & kSlotAsked) != 0) return;
+    flags = known | kSlotAsked;
+  }
   for (;;) {
     uint64_t turn = self.turn;
     const uint64_t newest = __atomic_load_n(&spool.header->turns, __ATOMIC_RELAXED);
@@ -437,7 +444,7 @@ __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint6
       Waste(at, at + Words * 8);
       continue;
     }
-    NoteTurn(turn, word0, large);
+    NoteTurn(turn, word0, flags);
     StoreEvent<Words>(at, word0, word1, word2);
     return;
   }

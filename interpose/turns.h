@@ -25,10 +25,11 @@ inline constexpr uint64_t kTurnBytes = 1024;  // of events, about 64
 inline constexpr uint64_t kMostBehind = 4;    // turns
 inline constexpr uint64_t kLargeBlock = 4096;
 
-// A slot: the block's address as in word 0 of an event, whether it is large, the turn's low bits.
+// A slot: the block's address as in word 0 of an event, flags, the turn's low bits.
 inline constexpr uint64_t kSlotAddress = ~uint64_t{0} << 20;
-inline constexpr uint64_t kSlotLarge = 1 << 19;
-inline constexpr uint64_t kSlotTurn = kSlotLarge - 1;
+inline constexpr uint64_t kSlotLarge = 1 << 19;  // the block is large
+inline constexpr uint64_t kSlotAsked = 1 << 18;  // its usable size is recorded
+inline constexpr uint64_t kSlotTurn = kSlotAsked - 1;
 inline constexpr uint64_t kTurnSlots = 1 << 16;
 
 // Room that is never touched while the process has one thread.
@@ -51,9 +52,14 @@ inline bool MayStay(uint64_t turn, uint64_t newest, uint64_t word0, bool large) 
   return ((turn - seen) & kSlotTurn) <= kSlotTurn / 2;
 }
 
-inline void NoteTurn(uint64_t turn, uint64_t word0, bool large) {
-  __atomic_store_n(TurnSlot(word0),
-                   (word0 & kSlotAddress) | (large ? kSlotLarge : 0) | (turn & kSlotTurn),
+// What is known of the block that `word0` names: flags of its slot.
+inline uint64_t SlotFlags(uint64_t word0) {
+  const uint64_t seen = __atomic_load_n(TurnSlot(word0), __ATOMIC_RELAXED);
+  return ((seen ^ word0) & kSlotAddress) == 0 ? seen & (kSlotLarge | kSlotAsked) : 0;
+}
+
+inline void NoteTurn(uint64_t turn, uint64_t word0, uint64_t flags) {
+  __atomic_store_n(TurnSlot(word0), (word0 & kSlotAddress) | flags | (turn & kSlotTurn),
                    __ATOMIC_RELAXED);
 }
 

@@ -214,6 +214,21 @@ void* AllocateOnce(void*) {
   return nullptr;
 }
 
+// What a program with threads asks again of the same block is not written again; a block that takes
+// its place is another one.
+TEST_F(RecorderTest, WithThreadsAUsableSizeIsRecordedOncePerBlock) {
+  pthread_t thread;
+  ASSERT_EQ(CreateThread(&thread, nullptr, AllocateOnce, nullptr), 0);
+  pthread_join(thread, nullptr);
+  const size_t before = Read().usable_answers.size();
+  for (int block = 0; block < 3; ++block) {
+    void* pointer = HookMalloc(40, kSite);
+    for (int i = 0; i < 4; ++i) EXPECT_GE(HookUsableSize(pointer), 40u);
+    HookFree(pointer);
+  }
+  EXPECT_EQ(Read().usable_answers.size(), before + 3);
+}
+
 TEST_F(RecorderTest, ThreadsOneAfterAnotherShareAChunk) {
   const auto chunks = [] {
     uint64_t bytes = 0;
