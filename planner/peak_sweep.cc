@@ -141,9 +141,10 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
   const auto stack = static_cast<Stack>(number / static_cast<int>(kGroups.size()));
   if (group + 1 == kGroups.size() && !tables_.hills.empty()) return {{}, stack, true};
   const auto& [fraction, least, most] = kGroups[group];
+  const auto smallest = problem_.max_load / fraction;
   const auto& largest = tables_.largest;
   const auto end = std::partition_point(largest.begin(), largest.end(), [&](uint32_t j) {
-    return problem_.jobs[j].size >= problem_.max_load / fraction;
+    return problem_.jobs[j].size >= smallest;
   });
   const size_t rocks = std::clamp<size_t>(end - largest.begin(), least, most);
   return {{largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false};
