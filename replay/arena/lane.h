@@ -164,7 +164,7 @@ class Lane {
   static constexpr uint32_t kRemembered = 15;  // places in each
   static constexpr uint32_t kProbes = 64;      // planned places tried per request
   static constexpr int32_t kEffort = 32;       // places and gaps to look at, earned per request
-  static constexpr int32_t kMostEffort = 1 << 16;
+  static constexpr int32_t kMostEffort = 1 << 20;
   // A lane gives up when so many requests of a window found their budget spent.
   static constexpr uint32_t kWindow = 1 << 15;
   static constexpr uint32_t kMostSpent = kWindow / 8;
