@@ -375,7 +375,6 @@ void WriteText(uint64_t kind, const char* path) {
 }  // namespace
 
 uint32_t module_generation = 1;
-uint64_t turn_slots[kTurnSlots];
 
 // Whether the spool knows the module that holds `address`. The thread's next event comes after it.
 bool KnowsModule(uint64_t address, uint32_t count) {
@@ -465,6 +464,7 @@ template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, bool, Room, char*)
 
 void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
+  ForgetTurns();
   memset(self.known_pages, 0, sizeof(self.known_pages));
   self.alone = 0;
   self.has_written = 0;

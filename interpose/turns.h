@@ -35,6 +35,9 @@ inline constexpr uint64_t kTurnSlots = 1 << 16;
 // Room that is never touched while the process has one thread.
 extern uint64_t turn_slots[kTurnSlots];
 
+// In a forked child: what its parent knew of blocks is not true of those that take their places.
+void ForgetTurns();
+
 // Blocks that lie together have slots that lie together, and heaps with the same low bits of their
 // addresses have different ones.
 inline uint64_t* TurnSlot(uint64_t word0) {

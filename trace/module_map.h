@@ -18,7 +18,7 @@ namespace reprise::trace {
 struct LoadedModule {
   Module module;
   uint64_t begin = 0, end = 0;  // half-open range of its addresses
-  uint64_t turn = 0;           // from when on
+  uint64_t turn = 0;            // from when on
 };
 
 // Adds modules (one per path and build id) and sites to `recording`, which must outlive it.

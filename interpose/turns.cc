@@ -1,0 +1,18 @@
+#include "interpose/turns.h"
+
+#include <string.h>
+
+#include "interpose/system_call.h"
+
+namespace reprise::interpose {
+
+// Pages of its own, so that they can be dropped.
+alignas(4096) uint64_t turn_slots[kTurnSlots];
+
+void ForgetTurns() {
+  if (Advise(turn_slots, sizeof(turn_slots), MADV_DONTNEED) != 0) {
+    memset(turn_slots, 0, sizeof(turn_slots));
+  }
+}
+
+}  // namespace reprise::interpose
