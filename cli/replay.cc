@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "cli/recordings.h"
 #include "replay/arena/counters.h"
 #include "replay/plan_file.h"
+#include "replay/served.h"
 
 namespace reprise::cli {
 namespace {
@@ -34,11 +34,7 @@ struct ReplayOptions {
   bool keep_aslr = false;
 };
 
-// What the launcher knows of the plans it offers.
-struct Offer {
-  std::vector<interpose::PlanEntry> entries;       // sorted by place, then by name
-  std::map<uint64_t, replay::PlanHeader> headers;  // by place: for the sizes in the statistics
-};
+using Offer = std::vector<interpose::PlanEntry>;  // sorted by place, then by name
 
 absl::StatusOr<Offer> ReadPlans(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
@@ -64,10 +60,9 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
     entry.place = header.place;
     entry.root = static_cast<uint32_t>(header.root);
     std::strncpy(entry.path, absolute.c_str(), sizeof(entry.path) - 1);
-    offer.entries.push_back(entry);
-    offer.headers.emplace(header.place, header);
+    offer.push_back(entry);
   }
-  std::stable_sort(offer.entries.begin(), offer.entries.end(),
+  std::stable_sort(offer.begin(), offer.end(),
                    [](const auto& a, const auto& b) { return a.place < b.place; });
   return offer;
 }
@@ -117,51 +112,68 @@ struct Totals {
   }
 };
 
-Totals TotalsOf(const ImageEntry& image, const std::string& counters,
-                const replay::PlanHeader* plan) {
-  Totals totals;
-  for (size_t at = 0; at + sizeof(LaneCounters) <= counters.size(); at += sizeof(LaneCounters)) {
-    LaneCounters lane;
-    std::memcpy(&lane, counters.data() + at, sizeof(lane));
-    totals.served += lane.served;
-    totals.improvised += lane.improvised;
-    totals.arena_bytes += lane.annex_bytes;
-    totals.fallback += lane.fallback;
-    totals.blocked += lane.blocked;
-    totals.unmatched += lane.unmatched;
-    totals.invalid_frees += lane.invalid_frees;
-    totals.moved += lane.moved;
-    totals.address_hash = totals.address_hash * 31 + lane.address_hash;
-    totals.fallback_hash = totals.fallback_hash * 31 + lane.fallback_hash;
+// One image: what its counters say, together with the plan that it ran by.
+class ImageStatistics {
+ public:
+  // Without a plan (its file is gone) what followed it is not known.
+  ImageStatistics(const ImageEntry& image, const std::string& counters,
+                  const replay::PlanFile* plan)
+      : lanes_(counters.size() / sizeof(LaneCounters)) {
+    std::memcpy(lanes_.data(), counters.data(), lanes_.size() * sizeof(LaneCounters));
+    const uint64_t planned = plan != nullptr ? plan->header().lanes.count : 0;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      const LaneCounters& lane = lanes_[i];
+      replay::Served served{lane.apart - lane.skipped, lane.apart_hash - lane.skipped_hash};
+      if (i < planned) {
+        const auto& entry = plan->table<replay::PlanLane>(plan->header().lanes)[i];
+        const auto* words = plan->table<uint32_t>(plan->header().words);
+        served = replay::ServedBy(entry, words + entry.first_word, lane);
+      }
+      served_.push_back(served.allocations);
+      totals_.served += served.allocations;
+      totals_.improvised += lane.improvised;
+      totals_.arena_bytes += lane.annex_bytes;
+      totals_.fallback += lane.fallback;
+      totals_.blocked += lane.blocked;
+      totals_.unmatched += lane.unmatched;
+      totals_.invalid_frees += lane.invalid_frees;
+      totals_.moved += lane.moved;
+      totals_.address_hash = totals_.address_hash * 31 + served.address_hash;
+      totals_.fallback_hash = totals_.fallback_hash * 31 + lane.fallback_hash;
+    }
+    totals_.peak_rss = image.peak_rss;
+    if (plan != nullptr) {
+      totals_.arena_bytes += plan->header().arena_bytes;
+      totals_.table_bytes = plan->header().file_bytes;
+    }
   }
-  totals.peak_rss = image.peak_rss;
-  if (plan != nullptr) {
-    totals.arena_bytes += plan->arena_bytes;
-    totals.table_bytes = plan->file_bytes;
-  }
-  return totals;
-}
 
-// What became of each lane, for those who want to know which thread went astray, and where.
-ordered_json LaneDetails(const std::string& counters) {
-  constexpr size_t kMostLanes = 256;
-  ordered_json lanes = ordered_json::array();
-  const size_t count = std::min(kMostLanes, counters.size() / sizeof(LaneCounters));
-  for (size_t i = 0; i < count; ++i) {
-    LaneCounters lane;
-    std::memcpy(&lane, counters.data() + i * sizeof(lane), sizeof(lane));
-    lanes.push_back({{"served", lane.served},
-                     {"improvised", lane.improvised},
-                     {"annex_bytes", lane.annex_bytes},
-                     {"fallback", lane.fallback},
-                     {"blocked", lane.blocked},
-                     {"unmatched", lane.unmatched},
-                     {"diverged_at", lane.diverged_at},
-                     {"expected", {{"shape", lane.expected_shape}, {"site", lane.expected_site}}},
-                     {"seen", {{"shape", lane.seen_shape}, {"site", lane.seen_site}}}});
+  const Totals& totals() const { return totals_; }
+
+  // What became of each lane, for those who want to know which thread went astray, and where.
+  ordered_json LaneDetails() const {
+    constexpr size_t kMostLanes = 256;
+    ordered_json lanes = ordered_json::array();
+    for (size_t i = 0; i < std::min(kMostLanes, lanes_.size()); ++i) {
+      const LaneCounters& lane = lanes_[i];
+      lanes.push_back({{"served", served_[i]},
+                       {"improvised", lane.improvised},
+                       {"annex_bytes", lane.annex_bytes},
+                       {"fallback", lane.fallback},
+                       {"blocked", lane.blocked},
+                       {"unmatched", lane.unmatched},
+                       {"diverged_at", lane.diverged_at},
+                       {"expected", {{"shape", lane.expected_shape}, {"site", lane.expected_site}}},
+                       {"seen", {{"shape", lane.seen_shape}, {"site", lane.seen_site}}}});
+    }
+    return lanes;
   }
-  return lanes;
-}
+
+ private:
+  std::vector<LaneCounters> lanes_;
+  std::vector<uint64_t> served_;  // by each
+  Totals totals_;
+};
 
 // The process images that ran without a plan, forked children aside: they never have one.
 size_t CountWithoutPlan(const LaunchResult& result) {
@@ -196,7 +208,7 @@ int RunReplay(const ReplayOptions& options) {
   LaunchRequest request;
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
-  request.plans = offer->entries;
+  request.plans = *offer;
   request.keep_aslr = options.keep_aslr;
   if (!options.record.empty()) {
     const absl::StatusOr<std::string> directory = PrepareOutput(options.record);
@@ -226,17 +238,14 @@ int RunReplay(const ReplayOptions& options) {
   for (size_t i = 0; i < result->images.size(); ++i) {
     const ImageEntry& image = result->images[i];
     if (image.state != interpose::kImageReplayed) continue;
-    auto plan = offer->headers.find(image.place);
-    if (plan == offer->headers.end()) {
-      plan = std::find_if(offer->headers.begin(), offer->headers.end(),
-                          [](const auto& entry) { return entry.second.root != 0; });
-    }
-    const Totals totals = TotalsOf(image, result->counters[i],
-                                   plan != offer->headers.end() ? &plan->second : nullptr);
-    sums.Add(totals);
+    const absl::StatusOr<replay::PlanFile> plan =
+        replay::PlanFile::Read((*offer)[std::min<size_t>(image.plan, offer->size() - 1)].path);
+    if (!plan.ok()) Fail(plan.status());
+    const ImageStatistics statistics(image, result->counters[i], plan.ok() ? &*plan : nullptr);
+    sums.Add(statistics.totals());
     ordered_json entry = {{"executable", image.executable}};
-    entry.update(totals.Json());
-    entry["lanes"] = LaneDetails(result->counters[i]);
+    entry.update(statistics.totals().Json());
+    entry["lanes"] = statistics.LaneDetails();
     images.push_back(std::move(entry));
   }
   Warn(*result, sums);

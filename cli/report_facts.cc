@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/raster.h"
+#include "replay/plan_format.h"
 #include "trace/symbols.h"
 
 namespace reprise::cli {
@@ -216,7 +217,7 @@ std::string Difference(const ordered_json& lane) {
     const ordered_json shape =
         lane.value(side, ordered_json::object()).value("shape", ordered_json());
     if (!shape.is_number_unsigned()) return uint64_t{0};
-    return (shape.get<uint64_t>() & ((uint64_t{1} << 56) - 1)) * 8;
+    return replay::ShapeUnits(shape.get<uint64_t>()) * 8;
   };
   const uint64_t expected = bytes("expected"), seen = bytes("seen");
   if (expected == 0 || seen == 0) return "";

@@ -28,7 +28,6 @@ inline constexpr Range kFallback = {kReserved.begin + 1024 * kGiB, 256 * kGiB};
 inline constexpr Range kSideHeap = {kReserved.begin + 1536 * kGiB, 64 * kGiB};
 
 // Parts of kControl.
-inline constexpr Range kProcessPage = {kControl.begin, 4096};  // wiped in a forked child
 inline constexpr Range kSessionMap = {kControl.begin + kGiB / 2, kGiB / 2};
 inline constexpr Range kRegistryMap = {kControl.begin + 1 * kGiB, 1 * kGiB};
 inline constexpr Range kCountersMap = {kControl.begin + 2 * kGiB, 1 * kGiB};

@@ -46,7 +46,7 @@ int Preloadable(const char* path) {
 void Count(int preloadable) {
   if (preloadable != 0) return;
   __atomic_fetch_add(&process.image->unpreloadable, 1, __ATOMIC_RELAXED);
-  if (*process.pulse != 0) CountUnpreloadable();
+  if (!Forked()) CountUnpreloadable();
 }
 
 bool IsOwnImage() {

@@ -77,14 +77,12 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
   return pointer;
 }
 
-inline bool PulseIs(uint64_t pulse, Mode mode) {
-  return __builtin_expect(pulse == static_cast<uint64_t>(mode), 1);
-}
+}  // namespace
 
-__attribute__((noinline)) void* RecordedMalloc(size_t size, uint64_t site) {
+__attribute__((noinline)) void* RecordedMalloc(size_t size, Caller caller) {
   void* pointer = real.malloc(size);
   if (__builtin_expect(pointer != nullptr, 1)) {
-    RecordAllocation(trace::kSpoolMalloc, pointer, size, site);
+    RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
   }
   return pointer;
 }
@@ -99,7 +97,7 @@ __attribute__((noinline)) void RecordedFree(void* pointer) {
 __attribute__((noinline, cold)) void* MallocInOtherModes(size_t size, Caller caller) {
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting) return StartingAllocate(size);
-  void* pointer = Serves(mode) ? ReplayMalloc(size, SiteWord(caller)) : real.malloc(size);
+  void* pointer = Serves(mode) ? ReplayMalloc(size, caller) : real.malloc(size);
   if (Records(mode) && pointer != nullptr) {
     RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
   }
@@ -117,16 +115,6 @@ __attribute__((noinline, cold)) void FreeInOtherModes(void* pointer) {
   } else {
     real.free(pointer);
   }
-}
-
-}  // namespace
-
-// Nothing is saved on the stack on the usual ways, which end in a jump.
-void* HookMalloc(size_t size, Caller caller) {
-  const uint64_t pulse = *process.pulse;
-  if (PulseIs(pulse, Mode::kReplay)) return ReplayMalloc(size, SiteWord(caller));
-  if (PulseIs(pulse, Mode::kRecord)) return RecordedMalloc(size, SiteWord(caller));
-  return MallocInOtherModes(size, caller);
 }
 
 void* HookCalloc(size_t count, size_t size, Caller caller) {
@@ -159,8 +147,7 @@ void* HookRealloc(void* pointer, size_t size, Caller caller) {
   }
   if (pointer == nullptr) return HookMalloc(size, caller);
   if (Records(mode)) RecordFree(trace::kSpoolReallocFree, pointer);
-  void* fresh =
-      Serves(mode) ? ReplayRealloc(pointer, size, SiteWord(caller)) : real.realloc(pointer, size);
+  void* fresh = Serves(mode) ? ReplayRealloc(pointer, size, caller) : real.realloc(pointer, size);
   if (!Records(mode)) return fresh;
   if (fresh != nullptr) {
     RecordAllocation(trace::kSpoolReallocAlloc, fresh, size, SiteWord(caller));
@@ -215,13 +202,6 @@ void* HookPvalloc(size_t size, Caller caller) {
   return Aligned(kPage, rounded, caller, [=] { return real.pvalloc(size); });
 }
 
-void HookFree(void* pointer) {
-  const uint64_t pulse = *process.pulse;
-  if (PulseIs(pulse, Mode::kReplay)) return ReplayFree(pointer);
-  if (PulseIs(pulse, Mode::kRecord)) return RecordedFree(pointer);
-  FreeInOtherModes(pointer);
-}
-
 size_t HookUsableSize(void* pointer) {
   const Mode mode = CurrentMode();
   if (pointer == nullptr) return 0;
@@ -256,7 +236,8 @@ __attribute__((noinline, cold)) void ThrowBadAlloc() {
 
 }  // namespace
 
-void* HookNew(size_t size, size_t alignment, bool may_throw, Caller caller) {
+__attribute__((noinline, cold)) void* NewAgain(size_t size, size_t alignment, bool may_throw,
+                                               Caller caller) {
   if (size == 0) size = 1;
   for (;;) {
     void* pointer =

@@ -7,11 +7,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/process.h"
+#include "interpose/replayer.h"
 #include "interpose/thread_state.h"
 
 namespace reprise::interpose {
 
-void* HookMalloc(size_t size, Caller caller);
+void* RecordedMalloc(size_t size, Caller caller);
+void RecordedFree(void* pointer);
+void* MallocInOtherModes(size_t size, Caller caller);
+void FreeInOtherModes(void* pointer);
+void* NewAgain(size_t size, size_t alignment, bool may_throw, Caller caller);
+
+// Inlined where libc is overridden: there return address and frame are at hand. Nothing is saved on
+// the stack on the usual ways, which end in a jump.
+inline void* HookMalloc(size_t size, Caller caller) {
+  const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
+  if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
+    void* pointer = ReplayExpectedMalloc(size, QuickSiteWord(caller));
+    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+    return ReplayMallocSlowly(size, caller);
+  }
+  if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedMalloc(size, caller);
+  return MallocInOtherModes(size, caller);
+}
+
+inline void HookFree(void* pointer) {
+  const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
+  if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
+    return ReplayFree(pointer);
+  }
+  if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedFree(pointer);
+  FreeInOtherModes(pointer);
+}
+
 void* HookCalloc(size_t count, size_t size, Caller caller);
 void* HookRealloc(void* pointer, size_t size, Caller caller);
 void* HookReallocArray(void* pointer, size_t count, size_t size, Caller caller);
@@ -20,12 +49,17 @@ void* HookAlignedAlloc(size_t alignment, size_t size, Caller caller);
 int HookPosixMemalign(void** out, size_t alignment, size_t size, Caller caller);
 void* HookValloc(size_t size, Caller caller);
 void* HookPvalloc(size_t size, Caller caller);
-void HookFree(void* pointer);
 size_t HookUsableSize(void* pointer);
 
 // operator new: null is returned only when no new handler is left that could free memory and
 // std::bad_alloc cannot be thrown.
-void* HookNew(size_t size, size_t alignment, bool may_throw, Caller caller);
+inline void* HookNew(size_t size, size_t alignment, bool may_throw, Caller caller) {
+  if (__builtin_expect(alignment <= 16 && size != 0, 1)) {
+    void* pointer = HookMalloc(size, caller);
+    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+  }
+  return NewAgain(size, alignment, may_throw, caller);
+}
 
 }  // namespace reprise::interpose
 

@@ -18,11 +18,8 @@ extern "C" void* __libc_stack_end;
 
 namespace reprise::interpose {
 
-namespace {
-constexpr volatile uint64_t kNoPulse = 0;
-}
+constinit Pulse pulse = {0, {}};
 constinit Process process = {.mode = Mode::kUnstarted,
-                             .pulse = &kNoPulse,
                              .reserved = false,
                              .session = nullptr,
                              .registry = nullptr,
@@ -147,25 +144,9 @@ bool Reserve() {
   return false;
 }
 
-bool MapProcessPage() {
-  const long result =
-      SystemCall(SYS_mmap, process.reserved ? static_cast<long>(kProcessPage.begin) : 0,
-                 kProcessPage.bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | (process.reserved ? MAP_FIXED : 0), -1, 0);
-  if (Failed(result)) return false;
-  auto* page = reinterpret_cast<volatile uint64_t*>(result);
-  if (Advise(reinterpret_cast<void*>(result), kProcessPage.bytes, MADV_WIPEONFORK) != 0) {
-    return false;
-  }
-  *page = static_cast<uint64_t>(Mode::kStarting);
-  process.pulse = page;
-  return true;
-}
-
 void SetMode(Mode mode) {
   __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
-  if (mode > Mode::kPlain)
-    *const_cast<volatile uint64_t*>(process.pulse) = static_cast<uint64_t>(mode);
+  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELAXED);
 }
 
 // Before libc's own initialiser has run (preinit_array) the environment is known only by where the
@@ -192,7 +173,8 @@ Mode ChooseMode() {
   if (process.session->magic != kSessionMagic) return Mode::kPlain;
   if (!MapShared(path, "/registry", kRegistryMap, kRegistryBytes, &mapped)) return Mode::kPlain;
   process.registry = static_cast<Registry*>(mapped);
-  if (process.registry->magic != kSessionMagic || !Register() || !MapProcessPage()) {
+  if (process.registry->magic != kSessionMagic || !Register() ||
+      Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
     return Mode::kPlain;
   }
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
@@ -205,9 +187,7 @@ Mode ChooseMode() {
 }  // namespace
 
 void Start() {
-  static const volatile uint64_t starting = static_cast<uint64_t>(Mode::kStarting);
-  process.mode = Mode::kStarting;
-  process.pulse = &starting;
+  SetMode(Mode::kStarting);
   FindReal();
   StartMainThread();
   SetMode(ChooseMode());
@@ -216,7 +196,7 @@ void Start() {
 void AfterFork() {
   const SignalBlock block;
   if (!Forked()) return;
-  *const_cast<volatile uint64_t*>(process.pulse) = static_cast<uint64_t>(Mode::kStarting);
+  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(Mode::kStarting), __ATOMIC_RELAXED);
   const ImageEntry* parent = process.image;
   const uint32_t fork_number = __atomic_fetch_add(&process.image->forks, 1, __ATOMIC_RELAXED);
   ImageEntry* entry = ClaimImage();

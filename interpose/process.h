@@ -19,11 +19,15 @@ enum class Mode : int {
   kReplayChild,    // forked from a replayed process: everything new comes from the fallback
 };
 
+// The mode as a number, once it is decided; 0 before, and in a forked child, where the kernel wipes
+// the page. What hooks look at first, and usually all they look at.
+struct alignas(4096) Pulse {
+  uint64_t mode;  // atomic
+  char rest_of_the_page[4096 - sizeof(uint64_t)];
+};
+
 struct Process {
   Mode mode;
-  // Points to the mode, once it is decided, as a number; to 0 in a forked child, where the page is
-  // wiped, and before. What hooks look at first, and usually all they look at.
-  const volatile uint64_t* pulse;
   bool reserved;         // kReserved is ours
   SessionFile* session;  // null in kPlain without a session
   Registry* registry;
@@ -32,14 +36,18 @@ struct Process {
   char executable[kPathBytes];
 };
 
-extern Process process;
+// Hidden, so that no table of addresses is read to find them.
+extern __attribute__((visibility("hidden"))) Pulse pulse;
+extern __attribute__((visibility("hidden"))) Process process;
 
 // Finds the session and decides the mode. Called by the first hook of an image; other threads and
 // signal handlers that come in meanwhile see kStarting.
 void Start();
 
 // Whether this is a forked child whose state has not been renewed yet.
-inline bool Forked() { return __builtin_expect(*process.pulse == 0, 0); }
+inline bool Forked() {
+  return __builtin_expect(__atomic_load_n(&pulse.mode, __ATOMIC_RELAXED) == 0, 0);
+}
 
 // Renews the state in a forked child: recording goes on in a file of its own, replay ends.
 void AfterFork();

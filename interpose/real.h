@@ -23,7 +23,7 @@ struct Real {
   int (*pthread_create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 };
 
-extern Real real;
+extern __attribute__((visibility("hidden"))) Real real;
 
 // Looks all of them up. The look-up itself may allocate: it must run while hooks are served from
 // the side heap.

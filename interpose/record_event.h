@@ -73,7 +73,7 @@ void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, bool large, 
 void LearnModule(uint64_t address);
 
 // ForgetModules() makes all that threads know of modules obsolete.
-extern uint32_t module_generation;
+extern __attribute__((visibility("hidden"))) uint32_t module_generation;
 
 // Writes one event. `large`: it is the allocation of a large block (turns.h).
 template <int Words>

@@ -243,7 +243,7 @@ LaneCounters* CountersOf(Lane* lane) {
 
 void CountFallback(void* pointer) {
   LaneCounters* counters = CountersOf(self.lane);
-  if (self.lane != nullptr && self.busy == 0) {
+  if (self.lane != nullptr && !IsBusy()) {
     const uint64_t ordinal = counters->fallback++;
     counters->fallback_hash += MixAddress(ordinal, reinterpret_cast<uint64_t>(pointer));
     return;
@@ -259,6 +259,7 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_state.arena.Take(self.path, first_shape, first_site);
+  self.ready = self.lane;
 }
 
 // What does not come from the lane. The caller is not interrupting a hook, and is busy. A thread's
@@ -272,7 +273,7 @@ void* AllocateAside(size_t size, size_t alignment, bool zero) {
 
 __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment, bool zero) {
   void* pointer;
-  if (self.busy != 0) {
+  if (IsBusy()) {
     pointer = SideAllocate(size, alignment);
     if (pointer == nullptr) errno = ENOMEM;
   } else {
@@ -287,11 +288,11 @@ __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment,
 inline void* AllocatePlanned(size_t size, unsigned log2_alignment, uint64_t site) {
   if (__builtin_expect(size > kArena.bytes, 0)) return nullptr;  // would not fit a shape
   if (__builtin_expect(self.lane == nullptr, 0)) {
-    if (self.busy != 0) return nullptr;
+    if (IsBusy()) return nullptr;
     TakeLane(Shape(size, log2_alignment), site);
     if (self.lane == nullptr) return nullptr;
   }
-  if (__builtin_expect(self.busy != 0, 0)) return nullptr;
+  if (__builtin_expect(IsBusy(), 0)) return nullptr;
   const Busy busy;
   return self.lane->Allocate(Shape(size, log2_alignment), site);
 }
@@ -317,7 +318,7 @@ __attribute__((noinline)) void FreeElsewhere(void* pointer) {
     // In a forked child the arena is the past.
     if (process.mode == Mode::kReplayChild) return;
     Lane* lane = replay_state.arena.LaneOf(pointer);
-    if (lane != nullptr && lane == self.lane && self.busy == 0) {
+    if (lane != nullptr && lane == self.lane && !IsBusy()) {
       const Busy busy;
       lane->Free(pointer);
     } else if (lane != nullptr) {
@@ -326,7 +327,7 @@ __attribute__((noinline)) void FreeElsewhere(void* pointer) {
       __atomic_fetch_add(&replay_state.arena.other_counters()->invalid_frees, 1, __ATOMIC_RELAXED);
     }
   } else if (IsFallback(pointer)) {
-    if (self.busy != 0) return FallbackFreeLater(pointer);
+    if (IsBusy()) return FallbackFreeLater(pointer);
     const Busy busy;
     FallbackFree(pointer);
   } else if (IsSide(pointer)) {
@@ -341,7 +342,7 @@ size_t UsableAnywhere(void* pointer) {
     const Lane* lane = replay_state.arena.LaneOf(pointer);
     if (lane == nullptr) return 0;
     if (lane != self.lane) return lane->UsableRemotely(pointer);
-    if (self.busy != 0) return lane->Usable(pointer);
+    if (IsBusy()) return lane->Usable(pointer);
     const Busy busy;
     return lane->Usable(pointer);
   }
@@ -398,12 +399,14 @@ bool StartReplay() {
     return false;
   }
   process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);
+  process.image->plan =
+      static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
   WarnOfAnotherBuild();
   return true;
 }
 
 void StopReplayAfterFork() {
-  self.lane = nullptr;
+  self.lane = self.ready = nullptr;
   self.lane_tried = 1;
   self.busy = 0;
   replay_state.learn_lock.Reset();
@@ -418,15 +421,15 @@ void EndReplayThread() {
   const SignalBlock block;
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
-    self.lane = nullptr;
+    self.lane = self.ready = nullptr;
     replay_state.arena.Leave(lane);
   }
   self.lane_tried = 1;
   FallbackLeave();
 }
 
-void* ReplayMallocSlowly(size_t size, uint64_t site) {
-  void* pointer = AllocatePlanned(size, 4, site);
+void* ReplayMallocSlowly(size_t size, Caller caller) {
+  void* pointer = AllocatePlanned(size, 4, SiteWord(caller));
   if (__builtin_expect(pointer != nullptr, 1)) return pointer;
   return AllocateElsewhere(size, 16, /*zero=*/false);
 }
@@ -444,7 +447,7 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
 }
 
 void ReplayFreeSlowly(void* pointer) {
-  if (self.lane != nullptr && self.busy == 0 && self.lane->Contains(pointer)) {
+  if (self.lane != nullptr && !IsBusy() && self.lane->Contains(pointer)) {
     const Busy busy;
     self.lane->Free(pointer);
   } else if (pointer != nullptr) {
@@ -452,21 +455,21 @@ void ReplayFreeSlowly(void* pointer) {
   }
 }
 
-void* ReplayRealloc(void* pointer, size_t size, uint64_t site) {
+void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   if (size == 0) {
     ReplayFree(pointer);
     return nullptr;
   }
-  if (self.lane != nullptr && self.busy == 0 && replay_state.arena.LaneOf(pointer) == self.lane) {
-    return ReallocateInLane(pointer, size, site);
+  if (self.lane != nullptr && !IsBusy() && replay_state.arena.LaneOf(pointer) == self.lane) {
+    return ReallocateInLane(pointer, size, SiteWord(caller));
   }
   const size_t before = UsableAnywhere(pointer);
   if (before == 0) {
     // Not a live block. glibc would abort; the program gets a fresh one and the free is counted.
     ReplayFree(pointer);
-    return ReplayMalloc(size, site);
+    return ReplayMalloc(size, caller);
   }
-  void* fresh = ReplayMalloc(size, site);
+  void* fresh = ReplayMalloc(size, caller);
   if (fresh == nullptr) return nullptr;
   memcpy(fresh, pointer, before < size ? before : size);
   FreeElsewhere(pointer);

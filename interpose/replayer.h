@@ -21,46 +21,63 @@ void StopReplayAfterFork();
 // The calling thread ends: it leaves its lane, which it took with its first allocation.
 void EndReplayThread();
 
-// Keeps a signal handler that allocates out of the thread's lane and heap while they change.
+// Whether a hook is changing this thread's state: then this is a signal handler, which must keep
+// out of the thread's lane and heap.
+inline bool IsBusy() { return self.busy != 0 || self.ready != self.lane; }
+
+// Keeps signal handlers out.
 class Busy {
  public:
   Busy() {
     self.busy = 1;
+    self.ready = nullptr;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
   }
   ~Busy() {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self.ready = self.lane;
     self.busy = 0;
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
 };
 
-void* ReplayMallocSlowly(size_t size, uint64_t site);
+void* ReplayMallocSlowly(size_t size, Caller caller);
 void ReplayFreeSlowly(void* pointer);
 
 // A run that follows its plan goes no further than this. It calls nothing, so that nothing need be
-// saved on the stack.
-inline void* ReplayMalloc(size_t size, uint64_t site) {
-  constexpr size_t kMostBytes = size_t{1} << 38;  // fits a shape; none of the plan is as large
-  if (__builtin_expect(self.lane != nullptr && self.busy == 0 && size <= kMostBytes, 1)) {
-    const Busy busy;
-    void* pointer = self.lane->AllocateExpected(replay::Shape(size, 4), site);
-    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
-  }
-  return ReplayMallocSlowly(size, site);
+// saved on the stack, and one pointer tells both that there is a lane and that no hook is active.
+// Null: nothing has happened.
+inline void* ReplayExpectedMalloc(size_t size, uint64_t site) {
+  replay::Lane* lane = self.ready;
+  if (__builtin_expect(lane == nullptr, 0)) return nullptr;
+  self.ready = nullptr;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  void* pointer = lane->AllocateExpected(size, site);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  self.ready = lane;
+  return pointer;
+}
+inline void* ReplayMalloc(size_t size, Caller caller) {
+  void* pointer = ReplayExpectedMalloc(size, QuickSiteWord(caller));
+  return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocSlowly(size, caller);
 }
 inline void ReplayFree(void* pointer) {
-  if (__builtin_expect(self.lane != nullptr && self.busy == 0, 1)) {
-    const Busy busy;
-    if (__builtin_expect(self.lane->FreeExpected(pointer), 1)) return;
+  replay::Lane* lane = self.ready;
+  if (__builtin_expect(lane != nullptr, 1)) {
+    self.ready = nullptr;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    const bool expected = lane->FreeExpected(pointer);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self.ready = lane;
+    if (__builtin_expect(expected, 1)) return;
   }
   ReplayFreeSlowly(pointer);
 }
 
 void* ReplayCalloc(size_t bytes, uint64_t site);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
-void* ReplayRealloc(void* pointer, size_t size, uint64_t site);
+void* ReplayRealloc(void* pointer, size_t size, Caller caller);
 size_t ReplayUsable(void* pointer);
 
 }  // namespace reprise::interpose

@@ -30,6 +30,7 @@ struct alignas(64) ThreadState {
   uint32_t has_written;  // has had a chunk before
 
   // Replay.
+  replay::Lane* ready;  // `lane`; null while a hook is changing it
   replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
   mi_heap_s* heap;      // the thread's fallback heap; null until needed
   uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
@@ -64,6 +65,11 @@ inline uint64_t SiteWord(Caller caller) {
   const uint64_t below = self.stack_base - caller.frame;
   const uint64_t depth = __builtin_expect(below < self.stack_bytes, 1) ? below >> 4 : 0;
   return (caller.return_address & ((uint64_t{1} << kSiteBits) - 1)) | depth << kSiteBits;
+}
+
+// The same for a frame on the thread's own stack; for others it is some other number.
+inline uint64_t QuickSiteWord(Caller caller) {
+  return caller.return_address + ((self.stack_base - caller.frame) << 43);
 }
 
 }  // namespace reprise::interpose

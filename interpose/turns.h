@@ -33,7 +33,7 @@ inline constexpr uint64_t kSlotTurn = kSlotAsked - 1;
 inline constexpr uint64_t kTurnSlots = 1 << 16;
 
 // Room that is never touched while the process has one thread.
-extern uint64_t turn_slots[kTurnSlots];
+extern __attribute__((visibility("hidden"))) uint64_t turn_slots[kTurnSlots];
 
 // In a forked child: what its parent knew of blocks is not true of those that take their places.
 void ForgetTurns();

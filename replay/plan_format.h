@@ -22,7 +22,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 1;
+inline constexpr uint32_t kPlanVersion = 2;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -37,17 +37,27 @@ inline constexpr uint32_t kNeverDies = UINT32_MAX;
 inline constexpr uint32_t kNoModule = UINT32_MAX;
 
 // What identifies an allocation within its lane: its shape and its call site.
-// Shape: the size in units of 8 bytes, rounded up, in bits 0..55 (at least 1), log2 of the
-// alignment in bits 56..63 (4 or more). Units of 8, because allocators' usable sizes are multiples
-// of 8: what one request of a shape was told to be usable is enough for every other of that shape.
+// Shape: the size in units of 8 bytes, rounded up, in bits 0..55, at least 1; for alignments above
+// 16 also bit 63, and log2 of the alignment in bits 56..62. So the shape of a plain malloc is a
+// number of units, and no size, however large, looks like a shape with an alignment. Units of 8,
+// because allocators' usable sizes are multiples of 8: what one request of a shape was told to be
+// usable is enough for every other of that shape.
+constexpr uint64_t PlainShape(uint64_t size) { return (size + 7) >> 3; }  // of sizes above 0
 constexpr uint64_t Shape(uint64_t size, unsigned log2_alignment) {
-  const uint64_t units = size > 0 ? (size + 7) >> 3 : 1;
-  return units | static_cast<uint64_t>(log2_alignment < 4 ? 4 : log2_alignment) << 56;
+  const uint64_t units = size > 0 ? PlainShape(size) : 1;
+  if (log2_alignment <= 4) return units;
+  return units | static_cast<uint64_t>(log2_alignment) << 56 | uint64_t{1} << 63;
 }
 
-// The granules that a request of this shape needs.
-constexpr uint64_t ShapeGranules(uint64_t shape) {
-  return ((shape & ((uint64_t{1} << 56) - 1)) + 1) / 2;
+constexpr uint64_t ShapeUnits(uint64_t shape) { return shape & ((uint64_t{1} << 56) - 1); }
+constexpr unsigned ShapeLog2Alignment(uint64_t shape) {
+  return shape >> 63 != 0 ? static_cast<unsigned>(shape >> 56 & 127) : 4;
+}
+
+// The granules that a request of this shape needs, and that its place is a multiple of.
+constexpr uint64_t ShapeGranules(uint64_t shape) { return (ShapeUnits(shape) + 1) / 2; }
+constexpr uint64_t ShapeStep(uint64_t shape) {
+  return (uint64_t{1} << ShapeLog2Alignment(shape)) / kGranule;
 }
 
 struct PlanKey {

@@ -7,29 +7,37 @@
 
 namespace reprise::replay {
 
+// A run that follows its plan counts nothing: the stream says what was served (replay_account.h).
 struct alignas(64) LaneCounters {
-  uint64_t served;        // allocations that the arena took
-  uint64_t address_hash;  // of their addresses, in order
-  uint64_t fallback;      // allocations that it did not
+  // Addresses in the process. Of the words from first_word up to `passed` every allocation was
+  // served at its place in the box, but for the skipped ones.
+  uint64_t first_word;
+  uint64_t passed;
+  uint64_t box;
+  uint64_t skipped;
+  uint64_t skipped_hash;
+  uint64_t apart;  // allocations that the arena took without following the stream
+  uint64_t apart_hash;
+  uint64_t improvised;  // of those, the ones that lie where the plan had not foreseen it
+  uint64_t fallback;    // allocations that the arena did not take
   uint64_t fallback_hash;
   uint64_t blocked;        // requests whose planned place was still taken, served or not
   uint64_t unmatched;      // requests that the plan did not expect, served or not
   uint64_t invalid_frees;  // double frees and pointers that are no block's start: ignored
   uint64_t moved;          // 1: the lane ran in a spare range
+  uint64_t annex_bytes;    // of the lane's annex that were used
   // The first divergence: where in the stream, and what was expected and seen.
   uint64_t diverged_at;  // 1 + index of the word; 0: the run followed the plan
   uint64_t expected_shape;
   uint64_t expected_site;
   uint64_t seen_shape;
   uint64_t seen_site;
-  uint64_t improvised;   // the part of `served` that lies where the plan had not foreseen it
-  uint64_t annex_bytes;  // of the lane's annex that were used
-  uint64_t padding[1];
+  uint64_t padding[4];
 };
-static_assert(sizeof(LaneCounters) == 128);
+static_assert(sizeof(LaneCounters) == 192);
 
-// What the `ordinal`-th address adds to a hash of addresses. A sum, because each step of it need
-// not wait for the multiplication of the one before.
+// What an address adds to a hash of addresses; `ordinal` is its word's index in the stream, or
+// tells how many came before it. A sum, so that what follows the stream can be added later.
 inline uint64_t MixAddress(uint64_t ordinal, uint64_t address) {
   return (address + (ordinal << 48 | ordinal)) * 0x9e3779b97f4a7c15;
 }

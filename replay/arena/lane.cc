@@ -37,6 +37,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   annex_granules_ = room.annex_bytes / kGranule;
   box_bytes_ = lane->box_bytes;
   counters_ = counters;
+  counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
+  counters_->box = reinterpret_cast<uint64_t>(box_);
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
   late_count_ = early_count_ = late_changes_ = 0;
@@ -146,6 +148,7 @@ void Lane::Pass(const Word& word) {
   switch (word.kind) {
     case Word::kAllocation:
       AddEarly(word.granule);
+      CountSkipped(cursor_, word.granule);
       break;
     case Word::kFree:
     case Word::kDrained:
@@ -242,20 +245,22 @@ void Lane::NoteDivergence(uint64_t shape, uint64_t site) {
 
 // Places the allocation that the cursor stands at, unless a late block lies there.
 void* Lane::Place(const Word& word) {
+  const uint32_t* at = cursor_;
   cursor_ += word.length;
+  counters_->passed = reinterpret_cast<uint64_t>(cursor_);
   unmatched_ = 0;
   next_look_ = kConfirm;
-  if (late_count_ == 0) return Serve(word.granule);
+  void* planned = box_ + word.granule * kGranule;
+  if (late_count_ == 0) return planned;
   const uint64_t end = word.granule + BlockGranules(plan_keys_[word.key]);
-  if (!late_cover_.HasAny(word.granule, end)) return Serve(word.granule);
+  if (!late_cover_.HasAny(word.granule, end)) return planned;
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
   AddEarly(word.granule);
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) {
     Drain();
-    if (!late_cover_.HasAny(word.granule, end) && RemoveEarly(word.granule)) {
-      return Serve(word.granule);
-    }
+    if (!late_cover_.HasAny(word.granule, end) && RemoveEarly(word.granule)) return planned;
   }
+  CountSkipped(at, word.granule);
   ++counters_->blocked;
   return Improvise(keys_[word.key].shape);
 }
@@ -268,13 +273,17 @@ void* Lane::Improvise(uint64_t shape) {
   if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) return nullptr;
   ++counters_->improvised;
   AddLate(slot.granule, slot.granules);
-  return Count(AddressOf(slot.granule));
+  void* pointer = AddressOf(slot.granule);
+  CountApart(pointer);
+  return pointer;
 }
 
-void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
+void* Lane::Allocate(uint64_t shape, uint64_t site) {
   if (running_free_) return AllocateFreely(shape, site);
-  Settle();
   const Request request = {shape, site};
+  const Word expected = Decode(cursor_);
+  if (expected.kind == Word::kAllocation && Matches(expected, request)) return Place(expected);
+  Settle();
   const uint64_t left = end_word_ - cursor_;
   const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < kLookAhead ? left : kLookAhead));
   if (next != nullptr) {
@@ -364,7 +373,9 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   }
   if (!planned) ++counters_->improvised;
   AddLate(slot.granule, slot.granules);
-  return Count(AddressOf(slot.granule));
+  void* pointer = AddressOf(slot.granule);
+  CountApart(pointer);
+  return pointer;
 }
 
 // The next of the plan's places for this kind of request that is free.
@@ -383,7 +394,7 @@ bool Lane::TakeFromRing(SlotRing& ring, Slot* slot) {
 // have been taken since are forgotten.
 bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
+  const uint64_t step = ShapeStep(shape);
   const uint64_t box = box_bytes_ / kGranule;
   FreedPlaces& places = freed_[ListOf(granules)];
   for (uint32_t i = places.count; i-- > 0;) {
@@ -410,7 +421,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
     return false;
   }
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
+  const uint64_t step = ShapeStep(shape);
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t from = gap_search_ < box ? gap_search_ : 0;
   uint64_t found = late_cover_.FindGap(from, box, granules, step, &effort_);
@@ -434,7 +445,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
     return false;
   }
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
+  const uint64_t step = ShapeStep(shape);
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t end = box + annex_granules_;

@@ -83,20 +83,17 @@ class Lane {
   }
 
   // The planned place for a request, or null: the request goes to the fallback.
-  void* Allocate(uint64_t shape, uint64_t site) {
-    void* pointer = AllocateExpected(shape, site);
-    return __builtin_expect(pointer != nullptr, 1) ? pointer : AllocateSlowly(shape, site);
-  }
+  void* Allocate(uint64_t shape, uint64_t site);
 
-  // The same if the request is just the one that the stream expects; else null, and nothing has
-  // happened.
-  void* AllocateExpected(uint64_t shape, uint64_t site) {
+  // The same for a malloc, of any size, if it is just what the stream expects; else null, and
+  // nothing has happened.
+  void* AllocateExpected(uint64_t size, uint64_t site) {
     const uint32_t word = *cursor_;
     if (__builtin_expect(static_cast<int32_t>(word) < 0 || late_count_ != 0, 0)) return nullptr;
     const LiveKey& key = keys_[word >> offset_bits_];
-    if (__builtin_expect(key.shape != shape || key.site != site, 0)) return nullptr;
-    ++cursor_;
-    return Serve(word & offset_mask_);
+    if (__builtin_expect(key.shape != PlainShape(size) || key.site != site, 0)) return nullptr;
+    counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
+    return box_ + (word & offset_mask_) * kGranule;
   }
 
   // Whether an address lies in the lane's box; blocks in the annex are the lane's, too.
@@ -181,13 +178,14 @@ class Lane {
     const uint64_t distance = static_cast<const char*>(pointer) - box_;
     return distance >> 4 | distance << 60;
   }
-  void* Serve(uint64_t granule) { return Count(box_ + granule * kGranule); }
-  void* Count(char* pointer) {
-    const uint64_t ordinal = counters_->served++;
-    counters_->address_hash += MixAddress(ordinal, reinterpret_cast<uint64_t>(pointer));
-    return pointer;
+  void CountApart(const void* pointer) {
+    counters_->apart_hash += MixAddress(++counters_->apart, reinterpret_cast<uint64_t>(pointer));
   }
-  void* AllocateSlowly(uint64_t shape, uint64_t site);
+  void CountSkipped(const uint32_t* word, uint64_t granule) {
+    ++counters_->skipped;
+    counters_->skipped_hash += MixAddress(static_cast<uint64_t>(word - first_word_),
+                                          reinterpret_cast<uint64_t>(box_ + granule * kGranule));
+  }
   void* AllocateFreely(uint64_t shape, uint64_t site);
   bool MissesTooMuch();
   void BuildSlots();
