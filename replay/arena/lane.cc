@@ -41,7 +41,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   counters_->box = reinterpret_cast<uint64_t>(box_);
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
-  late_count_ = early_count_ = late_changes_ = 0;
+  late_count_ = late_in_box_ = early_count_ = late_changes_ = 0;
   plan_ = plan;
   lane_ = lane;
   const uint64_t bytes = GranuleSet::MemoryFor((box_bytes_ + AnnexBytes(*lane)) / kGranule);
@@ -85,6 +85,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
+  if (granule < box_bytes_ / kGranule) ++late_in_box_;
   EndLateChange();
 }
 
@@ -94,6 +95,7 @@ void Lane::RemoveLate(uint64_t granule) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   late_.Remove(granule);
   --late_count_;
+  if (granule < box_bytes_ / kGranule) --late_in_box_;
   EndLateChange();
 }
 
@@ -167,6 +169,7 @@ void Lane::Pass(const Word& word) {
 
 void Lane::PassUntil(const uint32_t* target) {
   while (cursor_ < target) Pass(Decode(cursor_));
+  counters_->passed = reinterpret_cast<uint64_t>(cursor_);
 }
 
 // Passes what the cursor need not wait at: planned frees of blocks that are not live, turns, and
@@ -201,6 +204,31 @@ const uint32_t* Lane::NextAllocation(const uint32_t* from, const uint32_t* limit
 
 bool Lane::Matches(const Word& word, const Request& request) const {
   return keys_[word.key].shape == request.shape && keys_[word.key].site == request.site;
+}
+
+// Behind the next `count` allocations of the stream, if they are what the program asked for the
+// last `count` times but for the lengths; null if they are not.
+const uint32_t* Lane::BehindTheSameSites(uint64_t count) const {
+  const uint64_t left = static_cast<uint64_t>(end_word_ - cursor_);
+  const uint32_t* limit = cursor_ + (left < kLookAhead ? left : kLookAhead);
+  const uint32_t* at = cursor_;
+  for (uint64_t number = 1; number <= count; ++number) {
+    at = NextAllocation(at, limit);
+    if (at == nullptr) return nullptr;
+    const Word word = Decode(at);
+    if (keys_[word.key].site != history_[number % kConfirm].site) return nullptr;
+    at += word.length;
+  }
+  return at;
+}
+
+// The program's unmatched requests took the place of as many planned ones.
+void Lane::Replaced(const uint32_t* behind) {
+  PassUntil(behind);
+  const uint64_t refund = unmatched_ * (kMiss - 1);
+  stretch_misses_ -= stretch_misses_ < refund ? stretch_misses_ : refund;
+  unmatched_ = 0;
+  next_look_ = kConfirm;
 }
 
 // Where the latest requests, which the stream did not expect, stand in a row further on; the last
@@ -251,7 +279,7 @@ void* Lane::Place(const Word& word) {
   unmatched_ = 0;
   next_look_ = kConfirm;
   void* planned = box_ + word.granule * kGranule;
-  if (late_count_ == 0) return planned;
+  if (late_in_box_ == 0) return planned;
   const uint64_t end = word.granule + BlockGranules(plan_keys_[word.key]);
   if (!late_cover_.HasAny(word.granule, end)) return planned;
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
@@ -295,6 +323,15 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
     }
   }
   NoteDivergence(shape, site);
+  // Perhaps the ones before differed in length only.
+  if (unmatched_ > 0 && unmatched_ < kConfirm) {
+    const uint32_t* behind = BehindTheSameSites(unmatched_);
+    const uint32_t* here = behind != nullptr ? NextAllocation(behind, end_word_) : nullptr;
+    if (here != nullptr && Matches(Decode(here), request)) {
+      Replaced(here);
+      return Place(Decode(here));
+    }
+  }
   if (MissesTooMuch()) {
     RunFree();
     return AllocateFreely(shape, site);
@@ -315,7 +352,8 @@ bool Lane::MissesTooMuch() {
     stretch_ = cursor_;
     stretch_misses_ = 0;
   }
-  return ++stretch_misses_ > kMissesPerStretch;
+  stretch_misses_ += kMiss;
+  return stretch_misses_ > kMissesPerStretch * kMiss;
 }
 
 // Leaves the stream for good: what is live becomes late, and the cursor stands at the end.
@@ -503,7 +541,12 @@ void Lane::FreeSlowly(uint64_t granule) {
   if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
     Settle();
     // A late block is looked for first: then what is planned live at its place is early.
-    if (late_count_ != 0 && late_.Has(granule)) return RemoveLate(granule);
+    if (late_in_box_ != 0 && late_.Has(granule)) return RemoveLate(granule);
+    // A free tells better than a length where in the stream the program is.
+    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule)) {
+      const uint32_t* behind = BehindTheSameSites(unmatched_);
+      if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
+    }
   }
   const bool early = early_.Has(granule);
   if (!early && *cursor_ == (granule | kFreeBit)) {

@@ -17,9 +17,10 @@
 // Passing a planned allocation: it becomes early. free(b): when the stream expects just that, pass
 // it; else when b is late it stops being late; else it becomes early.
 //
-// When a request is not the one that the stream expects, it goes to the fallback, and after four
-// such requests the lane looks ahead for four allocations in a row that match them: two or three
-// match by chance too often, and a wrong jump costs more than it gains.
+// When a request is not the one that the stream expects, it gets another place. If the next one is
+// what the stream expects after it, the two differ in their lengths only: the lane goes on there.
+// After four such requests it looks ahead for four allocations in a row that match them: two or
+// three match by chance too often, and a wrong jump costs more than it gains.
 //
 // A lane that keeps missing runs free: its thread does the same kind of work in another order
 // (LevelDB's compactions). From then on every live block counts as late, so the same guard holds,
@@ -89,7 +90,7 @@ class Lane {
   // nothing has happened.
   void* AllocateExpected(uint64_t size, uint64_t site) {
     const uint32_t word = *cursor_;
-    if (__builtin_expect(static_cast<int32_t>(word) < 0 || late_count_ != 0, 0)) return nullptr;
+    if (__builtin_expect(static_cast<int32_t>(word) < 0 || late_in_box_ != 0, 0)) return nullptr;
     const LiveKey& key = keys_[word >> offset_bits_];
     if (__builtin_expect(key.shape != PlainShape(size) || key.site != site, 0)) return nullptr;
     counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
@@ -111,8 +112,9 @@ class Lane {
 
   // The same if the stream expects just that; else false, and nothing has happened.
   bool FreeExpected(void* pointer) {
-    if (__builtin_expect(*cursor_ != (GranuleInBox(pointer) | kFreeBit), 0)) return false;
-    if (__builtin_expect(early_count_ != 0, 0)) return false;
+    const uint64_t granule = GranuleInBox(pointer);
+    if (__builtin_expect(*cursor_ != (granule | kFreeBit), 0)) return false;
+    if (__builtin_expect(early_count_ != 0, 0) && early_.Has(granule)) return false;
     ++cursor_;
     return true;
   }
@@ -155,6 +157,8 @@ class Lane {
   // of misses is better borne than the order lost.
   static constexpr uint64_t kStretchWords = 8192;
   static constexpr uint64_t kMissesPerStretch = 128;
+  static constexpr uint64_t kMiss =
+      8;  // parts: one that differed only in length counts as one part
   static constexpr uint32_t kLookUpsPerDrop = 128;
   static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;      // of freed places, by length
@@ -217,6 +221,8 @@ class Lane {
   void PassUntil(const uint32_t* target);
   void Pass(const Word& word);
   void* Place(const Word& word);
+  const uint32_t* BehindTheSameSites(uint64_t count) const;
+  void Replaced(const uint32_t* behind);
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   const PlanBlock* PlannedAt(uint64_t granule) const;
@@ -237,10 +243,11 @@ class Lane {
   LaneCounters* counters_;
   uint32_t offset_bits_;
   uint32_t offset_mask_;
-  uint32_t late_count_;
+  uint32_t late_in_box_;  // the late blocks that can be in the way of a planned one
   uint32_t early_count_;
 
   // Cold.
+  uint32_t late_count_;
   const PlanHeader* plan_;
   const PlanLane* lane_;
   const uint32_t* first_word_;
