@@ -44,18 +44,17 @@ class GranuleSet {
     return found < end ? found : end;
   }
 
-  // The beginning of the first run of `length` granules in [from, end) that are not in the set, and
-  // a multiple of `step`; `end` when there is none.
-  uint64_t FindGap(uint64_t from, uint64_t end, uint64_t length, uint64_t step,
-                   int32_t* effort) const {
-    uint64_t at = from;
+  // Moves `at` on to the first run of `length` granules in [at, end) that are not in the set and
+  // begin at a multiple of `step`. False: there is none, or the effort, one for each place looked
+  // at, is spent; `at` is where the search stopped.
+  bool FindGap(uint64_t* at, uint64_t end, uint64_t length, uint64_t step, int32_t* effort) const {
     for (;;) {
-      at = (at + step - 1) / step * step;
-      if (at + length > end || *effort <= 0) return end;
+      *at = (*at + step - 1) / step * step;
+      if (*at + length > end || *effort <= 0) return false;
       --*effort;
-      const uint64_t taken = NextIn(at, at + length);
-      if (taken >= at + length) return at;
-      at = NextOut(taken + 1, end);
+      const uint64_t taken = NextIn(*at, *at + length);
+      if (taken >= *at + length) return true;
+      *at = NextOut(taken + 1, end);
     }
   }
 

@@ -57,6 +57,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   stretch_misses_ = 0;
   look_ups_ = 0;
   box_full_ = annex_full_ = 0;
+  gap_search_ = annex_search_ = 0;
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   slot_memory_ = freed_ + kLists;
   unmatched_ = 0;
@@ -372,7 +373,6 @@ void Lane::RunFree() {
   BuildSlots();
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
-  gap_search_ = 0;
   cursor_ = end_word_;
 }
 
@@ -446,10 +446,16 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
     }
     if (fits) {
       *slot = {granule, static_cast<uint32_t>(granules)};
+      if (granule >= box) NoteAnnexUse(granule + granules);
       return true;
     }
   }
   return false;
+}
+
+void Lane::NoteAnnexUse(uint64_t end) {
+  const uint64_t used = end * kGranule - box_bytes_;
+  if (used > counters_->annex_bytes) counters_->annex_bytes = used;
 }
 
 // Any gap of the box that is long enough, from where the last search ended.
@@ -462,21 +468,22 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   const uint64_t step = ShapeStep(shape);
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t from = gap_search_ < box ? gap_search_ : 0;
-  uint64_t found = late_cover_.FindGap(from, box, granules, step, &effort_);
-  if (found == box) {
+  uint64_t at = from;
+  if (!late_cover_.FindGap(&at, box, granules, step, &effort_)) {
+    at = 0;
     const uint64_t end = from + granules < box ? from + granules : box;
-    found = late_cover_.FindGap(0, end, granules, step, &effort_);
-    if (found == end) {
+    if (!late_cover_.FindGap(&at, end, granules, step, &effort_)) {
       box_full_ = kFullFor;
       return false;
     }
   }
-  gap_search_ = found + granules;
-  *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
+  gap_search_ = at + granules;
+  *slot = {static_cast<uint32_t>(at), static_cast<uint32_t>(granules)};
   return true;
 }
 
-// The first gap of the annex that is long enough.
+// A gap of the annex that is long enough: one of the next few, or behind all that was ever used, or
+// any. Looking for the first one each time would mean to look past all that is live.
 bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   if (annex_full_ > 0) {
     --annex_full_;
@@ -487,13 +494,21 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t end = box + annex_granules_;
-  const uint64_t found = late_cover_.FindGap(box, end, granules, step, &effort_);
-  if (found == end) {
-    annex_full_ = kFullFor;
-    return false;
+  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
+  int32_t few = kFewGaps;
+  uint64_t found = annex_search_ >= box ? annex_search_ : box;
+  const bool near = late_cover_.FindGap(&found, used_end, granules, step, &few);
+  effort_ -= kFewGaps - few;
+  annex_search_ = near ? found + granules : few > 0 ? box : found;
+  if (!near) found = (used_end + step - 1) / step * step;
+  if (found + granules > end) {
+    found = box;
+    if (!late_cover_.FindGap(&found, end, granules, step, &effort_)) {
+      annex_full_ = kFullFor;
+      return false;
+    }
   }
-  const uint64_t used = (found + granules - box) * kGranule;
-  if (used > counters_->annex_bytes) counters_->annex_bytes = used;
+  NoteAnnexUse(found + granules);
   *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return true;
 }

@@ -164,6 +164,7 @@ class Lane {
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kRemembered = 15;  // places in each
   static constexpr uint32_t kProbes = 64;      // planned places tried per request
+  static constexpr int32_t kFewGaps = 16;      // of the annex, before what is unused
   static constexpr int32_t kEffort = 32;       // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 20;
   // A lane gives up when so many requests of a window found their budget spent.
@@ -201,6 +202,7 @@ class Lane {
   bool Earn();
   void* Improvise(uint64_t shape);
   bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
+  void NoteAnnexUse(uint64_t end);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
   // Lengths below 32 have a list each, longer ones share one with those up to a sixteenth longer.
   static uint32_t ListOf(uint64_t granules) {
@@ -272,7 +274,8 @@ class Lane {
   char* annex_;
   uint64_t annex_granules_;  // counted on from those of the box
   SlotIndex slots_;          // once running free
-  uint64_t gap_search_;      // where the last search for a gap ended
+  uint64_t gap_search_;      // where the last search for a gap of the box ended
+  uint64_t annex_search_;    // and of the annex
   uint32_t box_full_;        // requests for which a gap need not be looked for again
   uint32_t annex_full_;
   uint64_t next_look_;  // value of unmatched_ at which the next look ahead is due
