@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "replay/plan_format.h"
@@ -114,6 +115,48 @@ void SortByOffset(std::vector<PlanBlock>& placements) {
     placements.swap(sorted);
   }
 }
+
+// Gathers the places of each kind of request. Costs what the lane has, whatever the plan has.
+class SlotGatherer {
+ public:
+  explicit SlotGatherer(size_t keys) : count_(keys, 0), latest_(keys, 0) {}
+
+  // Of a lane's placements, sorted by offset. Slots are numbered from `first_slot` on.
+  void Gather(const std::vector<PlanBlock>& placements, uint64_t first_slot) {
+    rings_.clear();
+    std::vector<uint32_t> keys;
+    uint64_t slots = 0;
+    for (const PlanBlock& block : placements) {
+      if (latest_[block.key] == block.offset + 1) continue;
+      if (count_[block.key]++ == 0) keys.push_back(block.key);
+      latest_[block.key] = block.offset + 1;
+      ++slots;
+    }
+    std::sort(keys.begin(), keys.end());
+    slots_.resize(slots);
+    uint64_t next = 0;
+    for (const uint32_t key : keys) {
+      rings_.push_back({key, count_[key], first_slot + next});
+      latest_[key] = 0;
+      next += std::exchange(count_[key], static_cast<uint32_t>(next));  // now: where they go
+    }
+    for (const PlanBlock& block : placements) {
+      if (latest_[block.key] == block.offset + 1) continue;
+      latest_[block.key] = block.offset + 1;
+      slots_[count_[block.key]++] = block.offset;
+    }
+    for (const uint32_t key : keys) count_[key] = latest_[key] = 0;
+  }
+
+  const std::vector<PlanRing>& rings() const { return rings_; }
+  const std::vector<uint32_t>& slots() const { return slots_; }
+
+ private:
+  std::vector<uint32_t> count_;   // per key
+  std::vector<uint32_t> latest_;  // per key: 1 + the offset that came last
+  std::vector<PlanRing> rings_;
+  std::vector<uint32_t> slots_;
+};
 
 class LaneEncoder {
  public:
@@ -337,7 +380,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.keys = file.Add(keys.keys);
   std::vector<PlanLane> entries;
   // About what follows: growing would hold all of it twice.
-  file.Reserve(recording.allocations.size() * (2 * sizeof(uint32_t) + sizeof(PlanBlock)));
+  file.Reserve(recording.allocations.size() * (3 * sizeof(uint32_t) + sizeof(PlanBlock)));
   for (size_t i = 0; i < lanes.size(); ++i) {
     const std::vector<uint32_t> words = encoders[i].TakeWords();
     PlanLane entry{};
@@ -350,12 +393,22 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     file.Extend(header.words, words);
     entries.push_back(entry);
   }
+  SlotGatherer slots(keys.keys.size());
+  std::vector<PlanRing> rings;
+  std::vector<uint32_t> all_slots;
   for (size_t i = 0; i < lanes.size(); ++i) {
     entries[i].first_placement = header.placements.count;
     const std::vector<PlanBlock> placements = encoders[i].TakePlacements();
     entries[i].placements = placements.size();
     file.Extend(header.placements, placements);
+    slots.Gather(placements, all_slots.size());
+    entries[i].first_ring = rings.size();
+    entries[i].rings = slots.rings().size();
+    rings.insert(rings.end(), slots.rings().begin(), slots.rings().end());
+    all_slots.insert(all_slots.end(), slots.slots().begin(), slots.slots().end());
   }
+  header.rings = file.Add(rings);
+  header.slots = file.Add(all_slots);
   header.lanes = file.Add(entries);
   return file.Finish(header);
 }

@@ -76,6 +76,14 @@ struct PlanBlock {
   uint32_t key;
 };
 
+// The places that a lane has for one kind of request: each offset once, ascending, among the slots
+// of the file.
+struct PlanRing {
+  uint32_t key;
+  uint32_t count;
+  uint64_t first_slot;
+};
+
 struct PlanLane {
   uint64_t path;             // of the thread; 0: the whole recording as one lane, not for replay
   uint64_t box_offset;       // bytes from the arena's start; a multiple of kBoxAlignment or more
@@ -84,6 +92,8 @@ struct PlanLane {
   uint64_t words;            // kEnd included
   uint64_t first_placement;  // index into the placements, sorted by offset, then birth
   uint64_t placements;
+  uint64_t first_ring;  // index into the rings, sorted by key
+  uint64_t rings;
   uint32_t offset_bits;
   uint32_t padding;
 };
@@ -118,6 +128,8 @@ struct PlanHeader {
   PlanTable lanes;  // in the order of their threads
   PlanTable words;
   PlanTable placements;
+  PlanTable rings;
+  PlanTable slots;             // uint32_t: offset / 16, relative to the box of the ring's lane
   PlanTable strings;           // bytes
   uint32_t executable_offset;  // into the strings
   uint32_t executable_bytes;

@@ -28,9 +28,9 @@
 // (slot_index.h), if that place is free, and else any gap that is long enough, of the box or of the
 // annex, a range behind all boxes that makes up for another order packing less tightly. Looking for
 // places has a budget per request, part of which can be saved up. Where that does not do, the
-// request goes to the fallback, and a lane whose budget keeps being spent gives up: from then on
-// everything new does. A plan that fits the run badly then costs what the fallback costs, and
-// little more.
+// request goes to the fallback. A lane whose budget keeps being spent, or that finds no place for
+// most requests, rests: for a while everything new goes there, twice as long each time. A plan that
+// fits the run badly then costs what the fallback costs, and little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -72,10 +72,10 @@ class Lane {
     uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
   };
 
-  // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
+  // Everything must outlive the lane. `state` is StateBytes(*lane) of zeroed memory.
   void Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, const Room& room,
              void* state, LaneCounters* counters);
-  static uint64_t StateBytes(const PlanHeader& plan, const PlanLane& lane);
+  static uint64_t StateBytes(const PlanLane& lane);
 
   // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
   // it is used, and what is used is counted.
@@ -167,9 +167,16 @@ class Lane {
   static constexpr int32_t kFewGaps = 16;      // of the annex, before what is unused
   static constexpr int32_t kEffort = 32;       // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 20;
-  // A lane gives up when so many requests of a window found their budget spent.
-  static constexpr uint32_t kWindow = 1 << 15;
+  // A lane rests when so many requests of a window found their budget spent, or no place.
+  static constexpr uint32_t kWindow = 1 << 13;
   static constexpr uint32_t kMostSpent = kWindow / 8;
+  static constexpr uint32_t kMostFailed = kWindow / 2;
+  static constexpr uint32_t kMostRests = 20;
+
+  struct Slot {
+    uint32_t granule;   // where the block begins, relative to the box, / 16
+    uint32_t granules;  // its length
+  };
 
   // Where blocks of about one length were freed, the latest last. Nothing is written into free
   // blocks: realloc moves bytes out of them, and programs write to them.
@@ -193,12 +200,13 @@ class Lane {
   }
   void* AllocateFreely(uint64_t shape, uint64_t site);
   bool MissesTooMuch();
-  void BuildSlots();
+  void StartSlots();
+  void Judge();
   void RunFree();
   void FreeFreely(uint64_t granule);
   void FreeInAnnex(void* pointer);
   uint64_t GranuleOf(const void* pointer) const;
-  bool TakeFromRing(SlotRing& ring, Slot* slot);
+  bool TakeFromRing(const PlanRing* ring, Slot* slot);
   bool Earn();
   void* Improvise(uint64_t shape);
   bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
@@ -256,6 +264,8 @@ class Lane {
   const uint32_t* end_word_;  // the kEnd
   const PlanBlock* placements_;
   const PlanKey* plan_keys_;
+  const PlanRing* rings_;
+  const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
   GranuleSet early_;           // starts of early blocks
   GranuleSet late_;            // starts of late blocks
@@ -266,10 +276,12 @@ class Lane {
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
   bool running_free_;
-  bool given_up_;    // running free, and nothing is placed any more
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began
   uint32_t spent_;   // of these, how many found no budget
+  uint32_t failed_;  // and how many no place
+  uint32_t rests_;   // so far
+  uint64_t rest_;    // requests for which nothing is looked for
   void* slot_memory_;
   char* annex_;
   uint64_t annex_granules_;  // counted on from those of the box

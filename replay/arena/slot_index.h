@@ -1,5 +1,6 @@
 // The places that a lane's plan has for each kind of request, by address: what a lane goes by once
-// its thread no longer follows the stream (lane.h).
+// its thread no longer follows the stream (lane.h). The places stand in the plan file; this finds
+// them, and remembers which comes next.
 //
 // Hook-safe. Belongs to one thread. Memory is the caller's.
 #ifndef REPRISE_REPLAY_ARENA_SLOT_INDEX_H_
@@ -13,38 +14,26 @@ namespace reprise::replay {
 
 struct LiveKey;
 
-struct Slot {
-  uint32_t granule;   // where the block begins, relative to the box, / 16
-  uint32_t granules;  // its length
-};
-
-// The slots of one shape and call site.
-struct SlotRing {
-  uint64_t shape;
-  uint64_t site;
-  uint32_t first;  // index into the slots
-  uint32_t count;
-  uint32_t next;    // the slot to try first, relative to `first`
-  uint32_t latest;  // while building: 1 + the place that was met last
-};
-
 class SlotIndex {
  public:
-  // Bytes of memory for a lane of so many placements, of a plan of so many keys.
-  static uint64_t MemoryFor(uint64_t placements, uint64_t keys);
+  // Bytes of zeroed memory for so many rings.
+  static uint64_t MemoryFor(uint64_t rings);
 
-  // Builds the index from the lane's blocks. May be called again, when more keys have addresses.
-  void Build(const PlanBlock* blocks, uint64_t count, const PlanKey* plan_keys, uint64_t key_count,
-             const LiveKey* keys, void* memory);
+  // `rings` are the lane's, `keys` the plan's in this process. May be called again, when more keys
+  // have addresses.
+  void Start(const PlanRing* rings, uint64_t count, const LiveKey* keys, void* memory);
 
-  // Null when the plan has no such request.
-  SlotRing* Find(uint64_t shape, uint64_t site) {
-    SlotRing& ring = RingFor(shape, site);
-    return ring.shape != 0 ? &ring : nullptr;
+  // The ring for this kind of request; null when the plan has no such request.
+  const PlanRing* Find(uint64_t shape, uint64_t site) const {
+    const uint32_t found = *EntryFor(shape, site);
+    return found != 0 ? &rings_[found - 1] : nullptr;
   }
 
-  const Slot& At(const SlotRing& ring, uint32_t number) const {
-    return slots_[ring.first + number];
+  // The number of the ring's slot that is to be tried next.
+  uint32_t Next(const PlanRing* ring) {
+    uint32_t& next = next_[ring - rings_];
+    if (next >= ring->count) next = 0;
+    return next++;
   }
 
  private:
@@ -53,11 +42,13 @@ class SlotIndex {
     return mixed >> 32;
   }
 
-  SlotRing& RingFor(uint64_t shape, uint64_t site);
+  uint32_t* EntryFor(uint64_t shape, uint64_t site) const;
 
-  SlotRing* rings_ = nullptr;  // open addressing; shape 0: unused
-  uint64_t ring_mask_ = 0;
-  Slot* slots_ = nullptr;
+  const PlanRing* rings_ = nullptr;
+  const LiveKey* keys_ = nullptr;
+  uint32_t* next_ = nullptr;   // per ring
+  uint32_t* table_ = nullptr;  // open addressing: 1 + ring; 0: unused
+  uint64_t table_mask_ = 0;
 };
 
 }  // namespace reprise::replay

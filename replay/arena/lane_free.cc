@@ -1,0 +1,197 @@
+// The places of a lane that the stream does not tell: for single requests that it does not expect,
+// and for all of them once the lane runs free.
+#include <string.h>
+
+#include "replay/arena/drop_behind.h"
+#include "replay/arena/lane.h"
+
+namespace reprise::replay {
+
+// Places a request that has no place in the stream outside the box, where the plan has nothing.
+void* Lane::Improvise(uint64_t shape) {
+  Slot slot;
+  const uint64_t box = box_bytes_ / kGranule;
+  if (effort_ < kMostEffort) effort_ += kEffort;
+  if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) return nullptr;
+  ++counters_->improvised;
+  AddLate(slot.granule, slot.granules);
+  void* pointer = AddressOf(slot.granule);
+  CountApart(pointer);
+  return pointer;
+}
+
+// Leaves the stream for good: what is live becomes late, and the cursor stands at the end.
+void Lane::RunFree() {
+  Drain();
+  const auto now = static_cast<uint64_t>(cursor_ - first_word_);
+  const DropBehind drop(placements_, lane_->placements * sizeof(PlanBlock));
+  for (uint64_t i = 0; i < lane_->placements; ++i) {
+    const PlanBlock& placement = placements_[i];
+    drop.At(&placement);
+    if (placement.birth >= now || placement.death < now) continue;
+    if (!RemoveEarly(placement.offset)) {
+      AddLate(placement.offset, BlockGranules(plan_keys_[placement.key]));
+    }
+  }
+  StartSlots();
+  DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
+  running_free_ = true;
+  cursor_ = end_word_;
+}
+
+void Lane::StartSlots() { slots_.Start(rings_, lane_->rings, keys_, slot_memory_); }
+
+// A window of requests has passed. A plan that fits the run badly is left alone for a while, twice
+// as long each time.
+void Lane::Judge() {
+  if (spent_ > kMostSpent || failed_ > kMostFailed) {
+    rest_ = uint64_t{kWindow} << rests_;
+    rests_ += rests_ < kMostRests ? 1 : 0;
+  }
+  window_ = spent_ = failed_ = 0;
+}
+
+// Adds a request's share to the budget; false when there is none left.
+bool Lane::Earn() {
+  if (++window_ == kWindow) Judge();
+  effort_ += effort_ < kMostEffort ? kEffort : 0;
+  if (effort_ <= 0) ++spent_;
+  return effort_ > 0;
+}
+
+void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
+  if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
+  if (rest_ > 0 || !Earn()) {
+    rest_ -= rest_ > 0 ? 1 : 0;
+    ++counters_->unmatched;
+    return nullptr;
+  }
+  const PlanRing* ring = slots_.Find(shape, site);
+  if (ring == nullptr && learn_(site)) {
+    StartSlots();
+    ring = slots_.Find(shape, site);
+  }
+  Slot slot;
+  const bool planned = ring != nullptr && TakeFromRing(ring, &slot);
+  if (!planned && !TakeFromList(shape, 0, &slot) && !TakeGap(shape, &slot) &&
+      !TakeFromAnnex(shape, &slot)) {
+    ++failed_;
+    ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
+    return nullptr;
+  }
+  if (!planned) ++counters_->improvised;
+  AddLate(slot.granule, slot.granules);
+  void* pointer = AddressOf(slot.granule);
+  CountApart(pointer);
+  return pointer;
+}
+
+// The next of the plan's places for this kind of request that is free.
+bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
+  slot->granules = static_cast<uint32_t>(BlockGranules(plan_keys_[ring->key]));
+  const uint32_t probes = ring->count < kProbes ? ring->count : kProbes;
+  for (uint32_t probe = 0; probe < probes; ++probe) {
+    slot->granule = all_slots_[ring->first_slot + slots_.Next(ring)];
+    --effort_;
+    if (!late_cover_.HasAny(slot->granule, slot->granule + slot->granules)) return true;
+  }
+  return false;
+}
+
+// Where a block of about the same length was freed, the latest first; from `lowest` on. Places that
+// have been taken since are forgotten.
+bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
+  const uint64_t granules = ShapeGranules(shape);
+  const uint64_t step = ShapeStep(shape);
+  const uint64_t box = box_bytes_ / kGranule;
+  FreedPlaces& places = freed_[ListOf(granules)];
+  for (uint32_t i = places.count; i-- > 0;) {
+    const uint32_t granule = places.granule[i];
+    const bool taken = late_cover_.Has(granule);
+    const uint64_t end = granule < box ? box : box + annex_granules_;
+    const bool fits = !taken && granule >= lowest && granule % step == 0 &&
+                      granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
+    if (taken || fits) {
+      memmove(&places.granule[i], &places.granule[i + 1], (--places.count - i) * sizeof(uint32_t));
+    }
+    if (fits) {
+      *slot = {granule, static_cast<uint32_t>(granules)};
+      if (granule >= box) NoteAnnexUse(granule + granules);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Lane::NoteAnnexUse(uint64_t end) {
+  const uint64_t used = end * kGranule - box_bytes_;
+  if (used > counters_->annex_bytes) counters_->annex_bytes = used;
+}
+
+// Any gap of the box that is long enough, from where the last search ended.
+bool Lane::TakeGap(uint64_t shape, Slot* slot) {
+  if (box_full_ > 0) {
+    --box_full_;
+    return false;
+  }
+  const uint64_t granules = ShapeGranules(shape);
+  const uint64_t step = ShapeStep(shape);
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t from = gap_search_ < box ? gap_search_ : 0;
+  uint64_t at = from;
+  if (!late_cover_.FindGap(&at, box, granules, step, &effort_)) {
+    at = 0;
+    const uint64_t end = from + granules < box ? from + granules : box;
+    if (!late_cover_.FindGap(&at, end, granules, step, &effort_)) {
+      box_full_ = kFullFor;
+      return false;
+    }
+  }
+  gap_search_ = at + granules;
+  *slot = {static_cast<uint32_t>(at), static_cast<uint32_t>(granules)};
+  return true;
+}
+
+// A gap of the annex that is long enough: one of the next few, or behind all that was ever used, or
+// any. Looking for the first one each time would mean to look past all that is live.
+bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
+  if (annex_full_ > 0) {
+    --annex_full_;
+    return false;
+  }
+  const uint64_t granules = ShapeGranules(shape);
+  const uint64_t step = ShapeStep(shape);
+  if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t end = box + annex_granules_;
+  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
+  int32_t few = kFewGaps;
+  uint64_t found = annex_search_ >= box ? annex_search_ : box;
+  const bool near = late_cover_.FindGap(&found, used_end, granules, step, &few);
+  effort_ -= kFewGaps - few;
+  annex_search_ = near ? found + granules : few > 0 ? box : found;
+  if (!near) found = (used_end + step - 1) / step * step;
+  if (found + granules > end) {
+    found = box;
+    if (!late_cover_.FindGap(&found, end, granules, step, &effort_)) {
+      annex_full_ = kFullFor;
+      return false;
+    }
+  }
+  NoteAnnexUse(found + granules);
+  *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
+  return true;
+}
+
+// Frees a block of a lane that runs free, and remembers its place.
+void Lane::FreeFreely(uint64_t granule) {
+  const uint64_t granules = LateGranules(granule);
+  RemoveLate(granule);
+  FreedPlaces& places = freed_[ListOf(granules)];
+  if (places.count == kRemembered) {
+    memmove(&places.granule[0], &places.granule[1], --places.count * sizeof(uint32_t));
+  }
+  places.granule[places.count++] = static_cast<uint32_t>(granule);
+}
+
+}  // namespace reprise::replay
