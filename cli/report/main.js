@@ -54,7 +54,8 @@ function savePicture() {
 
 function start() {
   document.title = `${facts.name}: heap report`;
-  showTables();
+  showHead();
+  showContenders();
   const host = byId('maps');
   if (facts.maps.length === 0) {
     host.append(element('p', {class: 'empty'},
@@ -93,7 +94,6 @@ function start() {
 
   const restyle = () => {
     applyColours(colours.colouring, colours.focus);
-    byId('sites').replaceChildren();
     showSites();
     makeChart();
   };
@@ -122,4 +122,5 @@ async function finish() {
 }
 
 start();
+document.addEventListener('DOMContentLoaded', showTables);
 finish();
