@@ -334,6 +334,11 @@ namespace {
 constexpr uint32_t kGridColumns = 4096, kGridRows = 1024;
 constexpr size_t kBlocksBesideGrid = 400'000;
 
+// Of the preview: about as many cells as a map has pixels on the page.
+constexpr uint32_t kPreviewColumns = 1024, kPreviewRows = 256;
+// Fewer are unpacked as fast as a preview would be.
+constexpr size_t kBlocksWithoutPreview = 50'000;
+
 // The blocks that fill most of the maps, in the order of their birth.
 std::vector<uint32_t> LargestBlocks(const trace::Recording& recording, size_t count) {
   const auto area = [&](uint32_t i) {
@@ -380,6 +385,37 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
                      {"bytes", view.top}};
 }
 
+// The whole map as the page shows it first, of all blocks; the page replaces it as soon as it has
+// unpacked them. A byte for each cell, the uppermost row first: size class, and in the lower half
+// the root of how full it is, 1 to 15 (so that what is hardly covered stays apart); 0 is empty.
+void AddPreview(const Subject& subject, const HeapMap& map, size_t number, double top,
+                std::vector<Column>& columns, ordered_json& fact) {
+  const RasterView view = {
+      .begin = 0,
+      .end = static_cast<double>(std::max<uint64_t>(subject.recording.events, 1)),
+      .bottom = 0,
+      .top = top};
+  const Raster raster = Paint(subject.recording, map, view, kPreviewColumns, kPreviewRows, true);
+  std::string cells(raster.coverage.size(), '\0');
+  for (size_t cell = 0; cell < cells.size(); ++cell) {
+    const float covered = std::min(1.0f, raster.coverage[cell]);
+    if (covered <= 0) continue;
+    const long shade = std::max(1l, std::lround(15 * std::sqrt(covered)));
+    cells[cell] = static_cast<char>(raster.group[cell] << 4 | shade);
+  }
+  columns.push_back(PackBytes(absl::StrCat("preview-", number), cells));
+  fact["preview"] = {{"columns", kPreviewColumns}, {"rows", kPreviewRows},
+                     {"begin", view.begin},        {"end", view.end},
+                     {"bottom", view.bottom},      {"top", view.top}};
+}
+
+// The address at the upper edge of every map: they share their axes.
+double SharedTop(const std::vector<HeapMap>& maps, uint64_t max_load) {
+  int64_t tallest = std::max<int64_t>(1, static_cast<int64_t>(max_load));
+  for (const HeapMap& map : maps) tallest = std::max(tallest, map.height);
+  return static_cast<double>(tallest) * 1.03;  // some air above
+}
+
 }  // namespace
 
 std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites,
@@ -387,10 +423,14 @@ std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites
                                   ordered_json& facts) {
   const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
   std::vector<Column> columns;
+  facts["top"] = SharedTop(maps, facts["max_load"].get<uint64_t>());
   if (maps.empty()) return columns;
   const bool sampled = allocations.size() > most_blocks;
   const std::vector<uint32_t> blocks = LargestBlocks(
       subject.recording, sampled ? std::min(most_blocks, kBlocksBesideGrid) : allocations.size());
+  for (size_t map = 0; map < maps.size() && allocations.size() > kBlocksWithoutPreview; ++map) {
+    AddPreview(subject, maps[map], map, facts["top"], columns, facts["maps"][map]);
+  }
   const auto add = [&](const std::string& name, auto value, bool delta = false) {
     std::vector<int64_t> values;
     values.reserve(blocks.size());

@@ -46,9 +46,11 @@ nlohmann::ordered_json GatherFacts(const Subject& subject, const SiteTable& site
                                    const nlohmann::ordered_json& comparison,
                                    const nlohmann::ordered_json& replay);
 
-// The columns of the blocks and of each map, in the order in which the page needs them. With more
-// than `most_blocks` the maps become grids of densities, of which `facts` learns; the columns then
-// hold only the blocks that fill most of the maps (bytes times lifetime).
+// The columns of the blocks and of each map, in the order in which the page needs them: first,
+// where unpacking takes a while, a preview of each map. With more than `most_blocks` the maps
+// become grids of densities; the columns then hold only the blocks that fill most of the maps
+// (bytes times lifetime). `facts` learns of the previews, of the grids and of the upper edge of the
+// maps.
 std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites,
                                   const std::vector<HeapMap>& maps, size_t most_blocks,
                                   nlohmann::ordered_json& facts);

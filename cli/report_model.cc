@@ -51,17 +51,11 @@ Column PackColumn(const std::string& name, const std::vector<int64_t>& values, b
     highest = std::max(highest, at(i));
     nowhere |= values[i] == HeapMap::kNowhere;
   }
-  if (nowhere) ++highest;  // the type's highest value has a meaning
-  int width = 8;
-  if (highest <= UINT8_MAX) {
-    column.type = "u8", width = 1;
-  } else if (highest <= UINT16_MAX) {
-    column.type = "u16", width = 2;
-  } else if (highest <= int64_t{UINT32_MAX}) {
-    column.type = "u32", width = 4;
-  } else {
-    column.type = "f64";
-  }
+  if (nowhere) ++highest;  // the highest number has a meaning
+  // Every byte less is a plane less that the page has to unpack before it can paint.
+  int& width = column.bytes;
+  while (width < 4 && highest >> (8 * width) != 0) ++width;
+  if (highest > int64_t{UINT32_MAX}) width = 8;
   std::string planes(values.size() * static_cast<size_t>(width), '\0');
   for (size_t i = 0; i < values.size(); ++i) {
     const uint64_t bits = width == 8 ? std::bit_cast<uint64_t>(static_cast<double>(at(i)))
@@ -73,10 +67,7 @@ Column PackColumn(const std::string& name, const std::vector<int64_t>& values, b
 }
 
 Column PackBytes(const std::string& name, const std::string& values) {
-  return {.name = name,
-          .type = "u8",
-          .count = values.size(),
-          .text = absl::Base64Escape(Deflate(values))};
+  return {.name = name, .count = values.size(), .text = absl::Base64Escape(Deflate(values))};
 }
 
 SiteTable TabulateSites(const Recording& recording, uint64_t peak_event, uint64_t alignment) {

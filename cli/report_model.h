@@ -22,19 +22,19 @@ struct HeapMap {
   int64_t height = 0;              // bytes: every block ends at or below it
 };
 
-// Numbers of one kind, packed for the page: type u8, u16, u32 or f64, little-endian, split into
-// byte planes (all lowest bytes first), deflated, base64. `delta`: each is the difference to the
-// one before.
+// Numbers of one kind, packed for the page: whole ones of 1 to 4 bytes, or doubles; little-endian,
+// split into byte planes (all lowest bytes first), deflated, base64. `delta`: each is the
+// difference to the one before.
 struct Column {
   std::string name{};
-  std::string type{};
+  int bytes = 1;  // of a number; 8: doubles
   size_t count = 0;
   bool delta = false;
   std::string text{};
 };
 
-// The smallest type that holds them. Values are not negative but for kNowhere, which becomes the
-// highest value of the type (f64: -1).
+// As few bytes as hold them. Values are not negative but for kNowhere, which becomes the highest
+// number of that many bytes (as a double: -1).
 Column PackColumn(const std::string& name, const std::vector<int64_t>& values, bool delta = false);
 
 // The same of bytes.

@@ -22,22 +22,26 @@ std::string EscapeScript(std::string text) {
   return text;
 }
 
-void WriteData(const Page& page, const std::function<void(std::string_view)>& write) {
+void WriteFacts(const Page& page, const std::function<void(std::string_view)>& write) {
   nlohmann::ordered_json facts = page.facts;
   facts["columns"] = nlohmann::ordered_json::array();
   for (const Column& column : page.columns) {
     facts["columns"].push_back({{"name", column.name},
-                                {"type", column.type},
+                                {"bytes", column.bytes},
                                 {"count", column.count},
                                 {"delta", column.delta}});
   }
   write("<script type=\"application/json\" id=\"facts\">");
   write(EscapeScript(facts.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
   write("</script>\n");
+}
+
+// Each column leaves for the workers as soon as the browser has read it.
+void WriteColumns(const Page& page, const std::function<void(std::string_view)>& write) {
   for (const Column& column : page.columns) {
     write(absl::StrCat("<script type=\"text/plain\" id=\"column-", column.name, "\">"));
     write(column.text);
-    write("</script>\n");
+    write(absl::StrCat("</script>\n<script>takeColumn('", column.name, "')</script>\n"));
   }
 }
 
@@ -59,7 +63,9 @@ void WritePage(const Page& page, const std::function<void(std::string_view)>& wr
       write(assets::kChartStyle);
       write(assets::kStyle);
     }
-    if (name == "data") WriteData(page, write);
+    if (name == "facts") WriteFacts(page, write);
+    if (name == "columns") WriteColumns(page, write);
+    if (name == "early") write(assets::kEarlyScript);
     if (name == "curves") write(page.fallback_curves);
     if (name == "chart") write(assets::kChartScript);
     if (name == "worker") write(assets::kWorker);

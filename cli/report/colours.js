@@ -61,14 +61,16 @@ function palette(colouring) {
   return colours;
 }
 
+const SHADES = 256;
+
 // What the raster looks up: a pixel for each group and share of coverage. What is hardly covered
 // stays visible: a lone block must not vanish.
 function pixelTable(colouring) {
-  const table = new Uint32Array(10 * 256);
+  const table = new Uint32Array(10 * SHADES);
   palette(colouring).forEach(([red, green, blue], group) => {
-    for (let shade = 0; shade < 256; ++shade) {
-      const alpha = Math.round(255 * (0.10 + 0.90 * (shade / 255) ** 0.75));
-      table[group * 256 + shade] = (alpha << 24 | blue << 16 | green << 8 | red) >>> 0;
+    for (let shade = 0; shade < SHADES; ++shade) {
+      const alpha = Math.round(255 * (0.10 + 0.90 * (shade / (SHADES - 1)) ** 0.75));
+      table[group * SHADES + shade] = (alpha << 24 | blue << 16 | green << 8 | red) >>> 0;
     }
   });
   return table;

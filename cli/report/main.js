@@ -54,7 +54,8 @@ function savePicture() {
 
 function start() {
   document.title = `${facts.name}: heap report`;
-  showTables();
+  showHead();
+  showContenders();
   const host = byId('maps');
   if (facts.maps.length === 0) {
     host.append(element('p', {class: 'empty'},
@@ -62,8 +63,6 @@ function start() {
         element('code', {}, '--allocators glibc'), '.'));
     byId('map-tools').hidden = true;
     byId('selection').hidden = true;
-    measured.firstPaint = performance.now();
-    document.documentElement.dataset.ready = 'yes';
   }
   facts.maps.forEach((fact, index) => maps.push(new HeapMap(fact, index, host)));
   document.body.append(tooltip);
@@ -92,11 +91,9 @@ function start() {
         `blocks. Details are there for the ${countText(facts.sampled)} that fill most of them.`));
   }
   applyColours('size', null);
-  startCurves();
 
   const restyle = () => {
     applyColours(colours.colouring, colours.focus);
-    byId('sites').replaceChildren();
     showSites();
     makeChart();
   };
@@ -107,4 +104,23 @@ function start() {
   });
 }
 
+// What no first picture needs waits until the maps have theirs.
+async function finish() {
+  const read = new Promise((done) => document.addEventListener('DOMContentLoaded', done));
+  if (maps.length > 0) await Promise.race(maps.map((map) => map.shown));
+  measured.firstPaint = performance.now();
+  await Promise.all(maps.map((map) => map.shown));
+  measured.allPainted = performance.now();
+  await Promise.all(maps.map((map) => map.painted));
+  measured.exact = performance.now();
+  await read;
+  for (const column of laterColumns) sendToWorkers(column);
+  startCurves();
+  await Promise.all(maps.map((map) => map.complete));
+  measured.complete = performance.now();
+  document.documentElement.dataset.ready = 'yes';
+}
+
 start();
+document.addEventListener('DOMContentLoaded', showTables);
+finish();

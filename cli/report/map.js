@@ -4,16 +4,17 @@
 const GUTTER = 76;       // pixels left of every plot, for the labels of the addresses
 const MARGIN_RIGHT = 12;
 
-const tallest = Math.max(facts.max_load, ...facts.maps.map((map) => map.height), 1);
-const whole = {begin: 0, end: Math.max(facts.events, 1), bottom: 0, top: tallest * 1.03};
+const whole = {begin: 0, end: Math.max(facts.events, 1), bottom: 0, top: facts.top};
 let view = {...whole};
 let colours = {colouring: 'size', focus: null, rank: null, table: pixelTable('size'), version: 0};
 const maps = [];
 const viewListeners = [];
 
-// Figures of this visit, for whoever measures (tests, docs/report.md).
-const measured = {firstPaint: null, allPainted: null, complete: null, paints: 0, frames: 0,
-                  paintMilliseconds: []};
+// Figures of this visit, for whoever measures (tests, docs/report.md). Milliseconds since
+// navigation: until one map, and until every map shows all its blocks; until every map is painted
+// from the blocks themselves; until nothing is left to do.
+const measured = {firstPaint: null, allPainted: null, exact: null, complete: null, paints: 0,
+                  frames: 0, paintMilliseconds: []};
 window.repriseReport = {measured, facts, get view() { return view; }, setView, maps};
 
 function setView(wanted) {
@@ -62,13 +63,20 @@ class HeapMap {
   constructor(fact, index, host) {
     this.fact = fact;
     this.index = index;
-    this.image = document.createElement('canvas');  // what the worker painted last
+    this.image = document.createElement('canvas');  // the preview, or what the worker painted last
     this.imageView = null;
     this.selected = null;
-    this.busy = true;  // until it has loaded
+    this.busy = false;  // true: the worker owes a picture
     this.stale = true;
     this.waiting = new Map();  // ticket → what to do with the picked block
     this.tickets = 0;
+    this.exact = false;  // painted by the worker, from the blocks
+    // Promises: it shows its blocks, as a preview or exactly; exactly; in any colours. All of them
+    // also hold when it failed.
+    this.settle = {};
+    for (const name of ['shown', 'painted', 'complete']) {
+      this[name] = new Promise((done) => { this.settle[name] = done; });
+    }
     this.canvas = element('canvas', {class: 'plot', tabindex: '0', role: 'application',
       'aria-label': `Heap map of ${fact.label}: use arrow keys to move, plus and minus to zoom, ` +
           'Enter to select a block'});
@@ -78,16 +86,8 @@ class HeapMap {
         element('figcaption', {}, element('strong', {}, fact.label), ' ',
                 element('span', {class: 'quiet'}, this.caption()), this.status),
         this.canvas));
-    this.worker = startWorker();
+    this.worker = workers[index];
     this.worker.onmessage = ({data}) => this.receive(data);
-    const columns = {};
-    for (const name of ['birth', 'lifetime', 'size']) columns[name] = columnTexts.get(name);
-    columns.offset = columnTexts.get('offset-' + index);
-    if (fact.density) {
-      columns.coverage = columnTexts.get('coverage-' + index);
-      columns.group = columnTexts.get('group-' + index);
-    }
-    this.worker.postMessage({type: 'load', columns, events: whole.end, densityOf: fact.density});
     new ResizeObserver(() => this.changed()).observe(this.canvas);
     addMapInput(this);
   }
@@ -100,49 +100,53 @@ class HeapMap {
   }
 
   receive(data) {
-    if (data.type === 'loaded') {
+    if (data.type === 'painted') {
       this.busy = false;
-      this.changed();
-    } else if (data.type === 'painted') {
-      this.busy = false;
-      if (this.image.width !== data.width || this.image.height !== data.height) {
-        this.image.width = data.width;
-        this.image.height = data.height;
-      }
-      const pixels = new ImageData(new Uint8ClampedArray(data.pixels), data.width, data.height);
-      this.image.getContext('2d').putImageData(pixels, 0, 0);
-      this.imageView = data.view;
       ++measured.paints;
       measured.paintMilliseconds.push(data.milliseconds);
-      this.redraw();
-      if (!this.ready) this.firstPainted();
+      this.show(data.pixels, data.width, data.height, data.view);
+      if (!this.exact) {
+        this.exact = true;
+        this.status.remove();
+        requestAnimationFrame(this.settle.painted);
+      }
       if (this.stale) this.requestPaint();
     } else if (data.type === 'picked') {
       const done = this.waiting.get(data.ticket);
       this.waiting.delete(data.ticket);
       if (done) done(data.block);
     } else if (data.type === 'complete') {
-      if (maps.every((map) => map === this || map.complete)) {
-        measured.complete = performance.now();
-        document.documentElement.dataset.ready = 'yes';
-      }
-      this.complete = true;
+      this.settle.complete();
       if (colours.colouring !== 'size') this.changed();
     } else {
       this.status.textContent = `cannot be shown: ${data.message}`;
+      for (const settle of Object.values(this.settle)) settle();
     }
   }
 
-  firstPainted() {
-    this.ready = true;
-    this.status.remove();
-    requestAnimationFrame(() => {
-      measured.firstPaint ??= performance.now();
-      if (maps.every((map) => map.ready)) measured.allPainted ??= performance.now();
-    });
-    const columns = {};
-    for (const name of ['site', 'thread']) columns[name] = columnTexts.get(name);
-    this.worker.postMessage({type: 'load-rest', columns});
+  // A picture of the part of the map that `part` says.
+  show(pixels, width, height, part) {
+    if (this.image.width !== width || this.image.height !== height) {
+      this.image.width = width;
+      this.image.height = height;
+    }
+    this.image.getContext('2d').putImageData(
+        new ImageData(new Uint8ClampedArray(pixels), width, height), 0, 0);
+    this.imageView = part;
+    this.redraw();
+    requestAnimationFrame(this.settle.shown);
+  }
+
+  // What reprise painted of all blocks is there long before the worker has unpacked them.
+  async showPreview(column) {
+    const {columns, rows} = this.fact.preview, cells = await inflate(column.text);
+    if (this.exact) return;
+    const pixels = new Uint32Array(cells.length), {table} = colours;
+    for (let i = 0; i < cells.length; ++i) {
+      const group = cells[i] >> 4, root = (cells[i] & 15) / 15;
+      if (cells[i]) pixels[i] = table[group * SHADES + Math.round(root * root * (SHADES - 1))];
+    }
+    this.show(pixels.buffer, columns, rows, this.fact.preview);
   }
 
   // The plot's part of the canvas, in CSS pixels.
@@ -208,7 +212,7 @@ class HeapMap {
     this.drawGrid(grid);
     if (this.imageView) {
       const from = this.imageView;
-      context.imageSmoothingEnabled = false;
+      context.imageSmoothingEnabled = from === this.fact.preview;  // its cells are no pixels
       const left = this.x(from.begin), top = this.y(from.top);
       context.drawImage(this.image, left, top, this.x(from.end) - left,
                         this.y(from.bottom) - top);

@@ -1,5 +1,5 @@
-// The worker of one heap map: unpacks the columns, paints what is in view into pixels, and says
-// which block lies under a point. It owns its copy of the numbers, so the page never waits for it.
+// The worker of one heap map: paints what is in view into pixels, and says which block lies under a
+// point. It owns its copy of the numbers, so the page never waits for it.
 'use strict';
 
 // Per block, in the order of birth.
@@ -15,55 +15,12 @@ const SHADES = 256;
 const CHUNK = 1024;
 const FULL = 1 << 20;  // a pixel that is covered wholly
 
-// The smallest array for whole numbers up to `most`: a million of them have to pass the processor's
-// cache for every picture.
-const numbersUpTo = (most, length) =>
-    most < 2 ** 32 ? new Uint32Array(length) : new Float64Array(length);
-
-async function unpack(column) {
-  const {type, count: length, delta, text} = column;
-  const url = 'data:application/octet-stream;base64,' + text;
-  const packed = (await fetch(url)).body.pipeThrough(new DecompressionStream('deflate'));
-  const planes = new Uint8Array(await new Response(packed).arrayBuffer());
-  let values;
-  if (type === 'u8') {
-    values = planes;
-  } else if (type === 'u16') {
-    values = new Uint16Array(length);
-    for (let i = 0; i < length; ++i) values[i] = planes[i] | planes[length + i] << 8;
-  } else if (type === 'u32') {
-    values = new Uint32Array(length);
-    const second = length, third = 2 * length, fourth = 3 * length;
-    for (let i = 0; i < length; ++i) {
-      values[i] = planes[i] | planes[second + i] << 8 | planes[third + i] << 16 |
-          planes[fourth + i] << 24;
-    }
-  } else {
-    const bytes = new Uint8Array(8 * length);
-    for (let byte = 0; byte < 8; ++byte) {
-      const plane = byte * length;
-      for (let i = 0; i < length; ++i) bytes[8 * i + byte] = planes[plane + i];
-    }
-    values = new Float64Array(bytes.buffer);
-  }
-  if (!delta) return values;
-  let sum = 0;
-  for (let i = 0; i < length; ++i) sum += values[i];
-  const sums = numbersUpTo(sum, length);
-  sum = 0;
-  for (let i = 0; i < length; ++i) sums[i] = sum += values[i];
-  return sums;
-}
-
-async function load({columns, events, densityOf}) {
-  const names = ['birth', 'lifetime', 'size', 'offset'];
-  const first = await Promise.all(names.map((name) => unpack(columns[name])));
-  birth = first[0];
-  size = first[2];
-  offset = first[3];
+async function load({index, events, densityOf}) {
+  const names = ['birth', 'lifetime', 'size', 'offset-' + index];
+  let lifetime;
+  [birth, lifetime, size, offset] = await Promise.all(names.map(numbersOf));
   count = birth.length;
-  nowhere = {u8: 0xff, u16: 0xffff, u32: 0xffffffff, f64: -1}[columns.offset.type];
-  const lifetime = first[1];
+  nowhere = noNumber(names[3]);
   death = numbersUpTo(events, count);
   lastDeath = new Float64Array(Math.ceil(count / CHUNK));
   for (let i = 0; i < count; ++i) {
@@ -75,13 +32,13 @@ async function load({columns, events, densityOf}) {
   groups = new Map([['size', groupBySize()]]);
   if (densityOf) {
     const [coverage, group] =
-        await Promise.all([unpack(columns.coverage), unpack(columns.group)]);
+        await Promise.all([numbersOf('coverage-' + index), numbersOf('group-' + index)]);
     density = {...densityOf, coverage, group};
   }
 }
 
-async function loadRest({columns}) {
-  [site, thread] = await Promise.all([unpack(columns.site), unpack(columns.thread)]);
+async function loadRest() {
+  [site, thread] = await Promise.all([numbersOf('site'), numbersOf('thread')]);
   groups.set('age', groupByAge());
   shown = null;
 }
@@ -415,15 +372,21 @@ function neighbour({block, direction}) {
   return describe(best);
 }
 
+// Columns arrive while the page is being read, and a picture may be asked for before the last one.
+let ready;
+
 onmessage = async ({data}) => {
   try {
-    if (data.type === 'load') {
-      await load(data);
-      postMessage({type: 'loaded', count});
-    } else if (data.type === 'load-rest') {
-      await loadRest(data);
+    if (data.type === 'begin') {
+      ready = load(data);
+      await ready;
+      await loadRest();
       postMessage({type: 'complete'});
-    } else if (data.type === 'paint') {
+      return;
+    }
+    if (data.type === 'column') return takeColumn(data);
+    await ready;
+    if (data.type === 'paint') {
       const painted = paint(data);
       postMessage({type: 'painted', ...painted}, [painted.pixels]);
     } else if (data.type === 'pick') {

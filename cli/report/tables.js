@@ -132,6 +132,7 @@ function showLegend() {
 
 function showSites() {
   const host = byId('sites');
+  host.replaceChildren();
   if (facts.sites.length === 0 || (facts.sites.length === 1 && !facts.sites[0].known)) {
     host.append(element('p', {class: 'empty'}, 'This input does not say where blocks come from.'));
     return;
@@ -215,9 +216,8 @@ function showSection(id, rows, columns, note) {
   if (note) section.append(element('p', {class: 'quiet'}, note));
 }
 
+// What stands below the maps.
 function showTables() {
-  showHead();
-  showContenders();
   showSites();
   showHistogram('sizes', facts.sizes, (value) => value === 0 ? '0 B' : `≥ ${bytesText(value)}`);
   showHistogram('lifetimes', facts.lifetimes, (value) => `≥ ${shortCount(value)}`);

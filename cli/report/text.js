@@ -40,8 +40,6 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-const byId = (id) => document.getElementById(id);
-
 // Steps of 1, 2 or 5 times a power of `base` (10; 2 for bytes), about `most` of them in the range.
 function ticks(low, high, most, binary) {
   const rough = (high - low) / Math.max(1, most);

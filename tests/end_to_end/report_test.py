@@ -111,7 +111,7 @@ def page(bench):
         info = bench.info()
         for name in ("buffers", "events", "max_load"):
             expect_equal(facts[name], info[name], name)
-        for name in ("firstPaint", "allPainted"):
+        for name in ("firstPaint", "allPainted", "exact"):
             expect(browser.run(f"return repriseReport.measured.{name}") > 0, f"no {name}")
         colours = browser.run(PIXELS_OF_FIRST_MAP)
         expect(colours["covered"] > 1000, f"the map is empty: {colours}")
@@ -402,6 +402,50 @@ def density(bench):
     expect(0.9 < share < 1.2, f"the densities cover {share:.2f} of what the blocks cover")
 
 
+def preview(bench):
+    """Of many blocks the page first shows what C++ painted: the picture that the blocks make."""
+    instance, path = bench.work / "previewed.csv", bench.work / "previewed.html"
+    lines = ["id,lower,upper,size,offset"]
+    for i in range(60_000):  # ever more levels: a triangle, so that no side looks like another
+        levels = 10 + i // 100
+        lines.append(f"{i},{i},{i + 1 + levels * 3 // 4},{1 + 37 * i % 500},{512 * (i % levels)}")
+    instance.write_text("\n".join(lines) + "\n")
+    bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", path, expected=0)
+    text = path.read_text()
+    stuck = bench.work / "stuck.html"  # a page whose worker never gets to paint
+    last = "<script>takeColumn('offset-0')</script>"
+    expect(last in text, "no column of offsets")
+    stuck.write_text(text.replace(last, ""))
+    shades = []
+    for page, ready in ((stuck, "allPainted"), (path, "complete")):
+        with Browser(page, ready=f"window.repriseReport && repriseReport.measured.{ready}") as browser:
+            measured = browser.run("return repriseReport.measured")
+            expect_equal(measured["exact"] is None, page == stuck, "painted from the blocks")
+            shades.append(browser.run(SHADES_OF_TILES))
+            expect_equal(browser.complaints(), [], "messages of the browser")
+    expect(measured["firstPaint"] <= measured["allPainted"] < measured["exact"], measured)
+    apart = [abs(a - b) / 255 for a, b in zip(*shades)]
+    expect(min(shades[1]) < 10 and max(shades[1]) > 80, f"no triangle: {shades[1]}")
+    expect(max(apart) < 0.1, f"the preview is up to {max(apart):.2f} darker or lighter")
+    expect(sum(apart) / len(apart) < 0.02, f"the preview differs by {sum(apart) / len(apart):.3f}")
+
+
+# How opaque the first map is on average, in 16 by 8 parts of it.
+SHADES_OF_TILES = """
+  const image = repriseReport.maps[0].image, {width, height} = image;
+  const data = image.getContext('2d').getImageData(0, 0, width, height).data;
+  const sums = new Array(128).fill(0), pixels = new Array(128).fill(0);
+  for (let y = 0; y < height; ++y) {
+    for (let x = 0; x < width; ++x) {
+      const tile = Math.floor(8 * y / height) * 16 + Math.floor(16 * x / width);
+      sums[tile] += data[4 * (y * width + x) + 3];
+      ++pixels[tile];
+    }
+  }
+  return sums.map((sum, tile) => sum / pixels[tile]);
+"""
+
+
 def pictures(bench):
     """`--svg` and `--png`: files that stand alone, the same whenever they are made."""
     instance = bench.work / "golden.csv"
@@ -467,6 +511,7 @@ if __name__ == "__main__":
             "hostile_names": hostile_names,
             "several_images": several_images,
             "density": density,
+            "preview": preview,
             "pictures": pictures,
             "bad_input": bad_input,
         }
