@@ -150,8 +150,10 @@ bool MapPlan(const char* path) {
   const long bytes = SystemCall(SYS_lseek, fd, 0, SEEK_END);
   void* mapped = nullptr;
   if (bytes >= static_cast<long>(sizeof(PlanHeader)) &&
-      static_cast<uint64_t>(bytes) <= kPlanMap.bytes) {
-    mapped = MapAt(kPlanMap.begin, bytes, PROT_READ, MAP_PRIVATE, fd);
+      static_cast<uint64_t>(bytes) < kPlanMap.bytes) {
+    // Not at a multiple of 2 MiB: a file that the page cache holds in huge pages would be mapped in
+    // huge pages, whatever madvise says, and each look at a word would add 2 MiB.
+    mapped = MapAt(kPlanMap.begin + 4096, bytes, PROT_READ, MAP_PRIVATE, fd);
   }
   CloseFile(fd);
   const auto* plan = static_cast<const PlanHeader*>(mapped);
@@ -339,10 +341,10 @@ __attribute__((noinline)) void FreeElsewhere(void* pointer) {
 
 size_t UsableAnywhere(void* pointer) {
   if (replay_state.arena.Contains(pointer)) {
-    const Lane* lane = replay_state.arena.LaneOf(pointer);
+    Lane* lane = replay_state.arena.LaneOf(pointer);
     if (lane == nullptr) return 0;
     if (lane != self.lane) return lane->UsableRemotely(pointer);
-    if (IsBusy()) return lane->Usable(pointer);
+    if (IsBusy()) return lane->UsableIfQuiet(pointer);
     const Busy busy;
     return lane->Usable(pointer);
   }
@@ -356,8 +358,8 @@ size_t UsableAnywhere(void* pointer) {
 // glibc would abort, here the program gets a fresh block and the free is counted.
 void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
-  const size_t before = self.lane->Usable(pointer);
-  self.lane->Free(pointer);
+  const size_t usable = self.lane->Usable(pointer);
+  const size_t before = self.lane->Free(pointer) ? usable : 0;
   void* fresh = size <= kArena.bytes ? self.lane->Allocate(Shape(size, 4), site) : nullptr;
   if (fresh == nullptr) {
     fresh = AllocateAside(size, 16, /*zero=*/false);

@@ -116,6 +116,20 @@ void SortByOffset(std::vector<PlanBlock>& placements) {
   }
 }
 
+// Where the placements, sorted by offset, begin that lie in each page of the box; and their number.
+std::vector<uint32_t> PagesOf(const std::vector<PlanBlock>& placements, uint64_t box_bytes) {
+  std::vector<uint32_t> pages(box_bytes / kBoxAlignment + 1);
+  size_t next = 0;
+  for (size_t page = 0; page < pages.size(); ++page) {
+    while (next < placements.size() &&
+           placements[next].offset < page * (kBoxAlignment / kGranule)) {
+      ++next;
+    }
+    pages[page] = static_cast<uint32_t>(next);
+  }
+  return pages;
+}
+
 // Gathers the places of each kind of request. Costs what the lane has, whatever the plan has.
 class SlotGatherer {
  public:
@@ -395,18 +409,22 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   }
   SlotGatherer slots(keys.keys.size());
   std::vector<PlanRing> rings;
-  std::vector<uint32_t> all_slots;
+  std::vector<uint32_t> all_slots, pages;
   for (size_t i = 0; i < lanes.size(); ++i) {
     entries[i].first_placement = header.placements.count;
     const std::vector<PlanBlock> placements = encoders[i].TakePlacements();
     entries[i].placements = placements.size();
     file.Extend(header.placements, placements);
+    entries[i].first_page = pages.size();
+    const std::vector<uint32_t> own_pages = PagesOf(placements, lanes[i].box_bytes);
+    pages.insert(pages.end(), own_pages.begin(), own_pages.end());
     slots.Gather(placements, all_slots.size());
     entries[i].first_ring = rings.size();
     entries[i].rings = slots.rings().size();
     rings.insert(rings.end(), slots.rings().begin(), slots.rings().end());
     all_slots.insert(all_slots.end(), slots.slots().begin(), slots.slots().end());
   }
+  header.pages = file.Add(pages);
   header.rings = file.Add(rings);
   header.slots = file.Add(all_slots);
   header.lanes = file.Add(entries);

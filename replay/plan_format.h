@@ -92,6 +92,7 @@ struct PlanLane {
   uint64_t words;            // kEnd included
   uint64_t first_placement;  // index into the placements, sorted by offset, then birth
   uint64_t placements;
+  uint64_t first_page;  // index into the pages: one per kBoxAlignment of the box, and one more
   uint64_t first_ring;  // index into the rings, sorted by key
   uint64_t rings;
   uint32_t offset_bits;
@@ -128,6 +129,7 @@ struct PlanHeader {
   PlanTable lanes;  // in the order of their threads
   PlanTable words;
   PlanTable placements;
+  PlanTable pages;  // uint32_t: which of the lane's placements is the first at or behind the page
   PlanTable rings;
   PlanTable slots;             // uint32_t: offset / 16, relative to the box of the ring's lane
   PlanTable strings;           // bytes

@@ -23,7 +23,7 @@ uint64_t Arena::StateBytes(const PlanHeader& plan, uint64_t block_bytes) {
   uint64_t bytes = Pages(plan.lanes.count * sizeof(Lane)) +
                    Pages(block_bytes / kBoxAlignment * sizeof(uint32_t));
   const PlanLane* lanes = PlanLanes(plan);
-  for (uint64_t i = 0; i < plan.lanes.count; ++i) bytes += Pages(Lane::StateBytes(lanes[i]));
+  for (uint64_t i = 0; i < plan.lanes.count; ++i) bytes += Pages(Lane::StateBytes(plan, lanes[i]));
   return bytes;
 }
 
@@ -125,7 +125,7 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
       room.annex = Spare(Lane::AnnexBytes(plan_lane), kBoxAlignment);
       room.annex_bytes = room.annex != nullptr ? Lane::AnnexBytes(plan_lane) : 0;
       lane->Start(plan_, &plan_lane, keys_, room, lane_state_, &memory_.counters[index]);
-      lane_state_ += Pages(Lane::StateBytes(plan_lane));
+      lane_state_ += Pages(Lane::StateBytes(*plan_, plan_lane));
       lane->counters()->moved = moved ? 1 : 0;
       lane->state = kHeld;
       SetOwner(room.box, plan_lane.box_bytes, static_cast<uint32_t>(index + 1));

@@ -15,10 +15,11 @@ void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 
 }  // namespace
 
-uint64_t Lane::StateBytes(const PlanLane& lane) {
+uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
          3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         SlotIndex::MemoryFor(lane.rings);
+         SlotIndex::MemoryFor(lane.rings) +
+         LengthNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
 }
 
 void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
@@ -30,6 +31,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   placements_ =
       reinterpret_cast<const PlanBlock*>(file + plan->placements.offset) + lane->first_placement;
   plan_keys_ = reinterpret_cast<const PlanKey*>(file + plan->keys.offset);
+  pages_ = reinterpret_cast<const uint32_t*>(file + plan->pages.offset) + lane->first_page;
   rings_ = reinterpret_cast<const PlanRing*>(file + plan->rings.offset) + lane->first_ring;
   all_slots_ = reinterpret_cast<const uint32_t*>(file + plan->slots.offset);
   keys_ = keys.keys;
@@ -43,7 +45,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   counters_->box = reinterpret_cast<uint64_t>(box_);
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
-  late_count_ = late_in_box_ = early_count_ = late_changes_ = 0;
+  late_count_ = care_ = early_count_ = late_changes_ = 0;
   plan_ = plan;
   lane_ = lane;
   const uint64_t bytes = GranuleSet::MemoryFor((box_bytes_ + AnnexBytes(*lane)) / kGranule);
@@ -63,6 +65,9 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   gap_search_ = annex_search_ = 0;
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   slot_memory_ = freed_ + kLists;
+  lengths_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
+                  plan->keys.count);
+  noting_ = asked_ = 0;
   unmatched_ = 0;
   next_look_ = kConfirm;
   remote_ = nullptr;
@@ -89,7 +94,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
-  if (granule < box_bytes_ / kGranule) ++late_in_box_;
+  if (granule < box_bytes_ / kGranule) ++care_;
   EndLateChange();
 }
 
@@ -99,7 +104,7 @@ void Lane::RemoveLate(uint64_t granule) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   late_.Remove(granule);
   --late_count_;
-  if (granule < box_bytes_ / kGranule) --late_in_box_;
+  if (granule < box_bytes_ / kGranule) --care_;
   EndLateChange();
 }
 
@@ -119,8 +124,12 @@ uint64_t Lane::LateGranules(uint64_t granule) const {
 // The block that the plan placed last at `granule`, alive or not.
 const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
   const auto now = static_cast<uint32_t>(__atomic_load_n(&cursor_, __ATOMIC_RELAXED) - first_word_);
-  uint64_t low = 0;
-  uint64_t high = lane_->placements;  // the answer lies before the first that is not less
+  if (granule >= box_bytes_ / kGranule) return nullptr;
+  constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
+  const uint64_t first = pages_[granule / kPageGranules];
+  uint64_t low = first;
+  uint64_t high = pages_[granule / kPageGranules + 1];  // the answer lies before the first that is
+                                                        // not less
   while (low < high) {
     const uint64_t middle = (low + high) / 2;
     const PlanBlock& placement = placements_[middle];
@@ -134,7 +143,7 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
   if (__atomic_add_fetch(&look_ups_, 1, __ATOMIC_RELAXED) % kLookUpsPerDrop == 0) {
     DropPages(placements_, lane_->placements * sizeof(PlanBlock));
   }
-  if (low == 0 || placements_[low - 1].offset != granule) return nullptr;
+  if (low == first || placements_[low - 1].offset != granule) return nullptr;
   return &placements_[low - 1];
 }
 
@@ -146,6 +155,9 @@ void Lane::PassTurn() {
   constexpr uint64_t kStretch = kTurnWords * sizeof(uint32_t) + 2 * kPage;
   const uint64_t from = here - first > kStretch ? here - kStretch : first;
   if (here > first) madvise(reinterpret_cast<void*>(from), here - from, MADV_DONTNEED);
+  const auto end = reinterpret_cast<uint64_t>(end_word_);
+  madvise(reinterpret_cast<void*>(here), end - here < kStretch ? end - here : kStretch,
+          MADV_POPULATE_READ);
   ++cursor_;
 }
 
@@ -153,13 +165,14 @@ void Lane::PassTurn() {
 void Lane::Pass(const Word& word) {
   switch (word.kind) {
     case Word::kAllocation:
+      if (noting_ != 0) lengths_.Note(word.granule, word.key);
       AddEarly(word.granule);
       CountSkipped(cursor_, word.granule);
       break;
     case Word::kFree:
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
-        AddLate(word.granule, BlockGranules(plan_keys_[PlannedAt(word.granule)->key]));
+        AddLate(word.granule, (PlannedUsable(word.granule) + kGranule - 1) / kGranule);
       }
       break;
     case Word::kTurned:
@@ -283,7 +296,8 @@ void* Lane::Place(const Word& word) {
   unmatched_ = 0;
   next_look_ = kConfirm;
   void* planned = box_ + word.granule * kGranule;
-  if (late_in_box_ == 0) return planned;
+  if (noting_ != 0) lengths_.Note(word.granule, word.key);
+  if (care_ == noting_) return planned;
   const uint64_t end = word.granule + BlockGranules(plan_keys_[word.key]);
   if (!late_cover_.HasAny(word.granule, end)) return planned;
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
@@ -353,54 +367,57 @@ uint64_t Lane::GranuleOf(const void* pointer) const {
                            : box_bytes_ / kGranule + static_cast<uint64_t>(at - annex_) / kGranule;
 }
 
-void Lane::FreeInAnnex(void* pointer) {
+bool Lane::FreeInAnnex(void* pointer) {
   const uint64_t granule = GranuleOf(pointer);
   if (reinterpret_cast<uint64_t>(pointer) % kGranule == 0 &&
       granule < box_bytes_ / kGranule + annex_granules_ && late_.Has(granule)) {
     FreeFreely(granule);
-  } else {
-    ++counters_->invalid_frees;
+    return true;
   }
+  ++counters_->invalid_frees;
+  return false;
 }
 
-void Lane::FreeSlowly(uint64_t granule) {
-  if (granule >= box_bytes_ / kGranule) {
-    ++counters_->invalid_frees;
-    return;
-  }
-  if (running_free_) {
-    if (late_.Has(granule)) {
-      FreeFreely(granule);
-    } else {
-      ++counters_->invalid_frees;
-    }
-    return;
-  }
+bool Lane::FreeSlowly(uint64_t granule) {
+  const bool freed = granule < box_bytes_ / kGranule &&
+                     (running_free_ ? FreeLate(granule) : FreeBesideTheStream(granule));
+  if (!freed) ++counters_->invalid_frees;
+  return freed;
+}
+
+bool Lane::FreeLate(uint64_t granule) {
+  if (!late_.Has(granule)) return false;
+  FreeFreely(granule);
+  return true;
+}
+
+bool Lane::FreeBesideTheStream(uint64_t granule) {
   if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
     Settle();
     // A late block is looked for first: then what is planned live at its place is early.
-    if (late_in_box_ != 0 && late_.Has(granule)) return RemoveLate(granule);
+    if (care_ != noting_ && late_.Has(granule)) {
+      RemoveLate(granule);
+      return true;
+    }
     // A free tells better than a length where in the stream the program is.
     if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule)) {
       const uint32_t* behind = BehindTheSameSites(unmatched_);
       if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
     }
   }
-  const bool early = early_.Has(granule);
-  if (!early && *cursor_ == (granule | kFreeBit)) {
+  if (early_.Has(granule)) return false;
+  if (*cursor_ == (granule | kFreeBit)) {
     ++cursor_;
-    return;
+    return true;
   }
-  if (!early && *cursor_ == kDrain && cursor_[1] == granule) {
+  if (*cursor_ == kDrain && cursor_[1] == granule) {
     cursor_ += 2;
-    return;
+    return true;
   }
   const PlanBlock* placement = PlannedAt(granule);
-  if (early || placement == nullptr || placement->death < cursor_ - first_word_) {
-    ++counters_->invalid_frees;
-    return;
-  }
+  if (placement == nullptr || placement->death < cursor_ - first_word_) return false;
   AddEarly(granule);
+  return true;
 }
 
 void Lane::FreeRemotely(void* pointer) {
@@ -444,17 +461,36 @@ void Lane::Drain() {
   }
 }
 
-uint64_t Lane::Usable(const void* pointer) const {
+// Of the block that the plan placed last at `granule`.
+uint64_t Lane::PlannedUsable(uint64_t granule) const {
+  const uint64_t noted = noting_ != 0 ? lengths_.UsableAt(granule) : 0;
+  return noted != 0 ? noted : plan_keys_[PlannedAt(granule)->key].usable;
+}
+
+uint64_t Lane::Usable(const void* pointer) {
+  if (++asked_ == kAsksBeforeNoting && !running_free_) {
+    lengths_.Start(plan_keys_, plan_->keys.count);
+    __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
+    ++care_;
+  }
+  return UsableIfQuiet(pointer);
+}
+
+uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   const uint64_t granule = GranuleOf(pointer);
-  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 ||
-      granule >= box_bytes_ / kGranule + annex_granules_) {
+  const uint64_t box = box_bytes_ / kGranule;
+  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= box + annex_granules_) {
     return 0;
   }
   const auto now = static_cast<uint64_t>(__atomic_load_n(&cursor_, __ATOMIC_ACQUIRE) - first_word_);
   if (late_.Has(granule)) return LateGranules(granule) * kGranule;
-  if (running_free_) return 0;
+  if (running_free_ || granule >= box || early_.Has(granule)) return 0;
+  if (__atomic_load_n(&noting_, __ATOMIC_ACQUIRE) != 0) {
+    const uint64_t noted = lengths_.UsableAt(granule);
+    if (noted != 0) return noted;
+  }
   const PlanBlock* placement = PlannedAt(granule);
-  if (placement == nullptr || placement->death < now || early_.Has(granule)) return 0;
+  if (placement == nullptr || placement->death < now) return 0;
   return plan_keys_[placement->key].usable;
 }
 
@@ -463,7 +499,7 @@ uint64_t Lane::Usable(const void* pointer) const {
 uint64_t Lane::UsableRemotely(const void* pointer) const {
   for (;;) {
     const uint32_t before = __atomic_load_n(&late_changes_, __ATOMIC_ACQUIRE);
-    const uint64_t usable = Usable(pointer);
+    const uint64_t usable = UsableIfQuiet(pointer);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (before % 2 == 0 && __atomic_load_n(&late_changes_, __ATOMIC_RELAXED) == before) {
       return usable;

@@ -41,6 +41,7 @@
 
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
+#include "replay/arena/length_notes.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
 #include "replay/plan_format.h"
@@ -72,10 +73,10 @@ class Lane {
     uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
   };
 
-  // Everything must outlive the lane. `state` is StateBytes(*lane) of zeroed memory.
+  // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
   void Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, const Room& room,
              void* state, LaneCounters* counters);
-  static uint64_t StateBytes(const PlanLane& lane);
+  static uint64_t StateBytes(const PlanHeader& plan, const PlanLane& lane);
 
   // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
   // it is used, and what is used is counted.
@@ -90,7 +91,7 @@ class Lane {
   // nothing has happened.
   void* AllocateExpected(uint64_t size, uint64_t site) {
     const uint32_t word = *cursor_;
-    if (__builtin_expect(static_cast<int32_t>(word) < 0 || late_in_box_ != 0, 0)) return nullptr;
+    if (__builtin_expect(static_cast<int32_t>(word) < 0 || care_ != 0, 0)) return nullptr;
     const LiveKey& key = keys_[word >> offset_bits_];
     if (__builtin_expect(key.shape != PlainShape(size) || key.site != site, 0)) return nullptr;
     counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
@@ -102,12 +103,12 @@ class Lane {
     return static_cast<uint64_t>(static_cast<const char*>(pointer) - box_) < box_bytes_;
   }
 
-  // Frees a block, by its owner. A pointer in the box that is no live block's start is counted and
-  // ignored.
-  void Free(void* pointer) {
-    if (__builtin_expect(FreeExpected(pointer), 1)) return;
+  // Frees a block, by its owner. A pointer that is no live block's start is counted and ignored:
+  // false.
+  bool Free(void* pointer) {
+    if (__builtin_expect(FreeExpected(pointer), 1)) return true;
     if (!Contains(pointer)) return FreeInAnnex(pointer);
-    FreeSlowly(GranuleInBox(pointer));
+    return FreeSlowly(GranuleInBox(pointer));
   }
 
   // The same if the stream expects just that; else false, and nothing has happened.
@@ -125,8 +126,11 @@ class Lane {
   // Takes in what other threads freed.
   void Drain();
 
-  // Bytes usable in a live block, or 0 when `pointer` is not a live block's start. By the owner.
-  uint64_t Usable(const void* pointer) const;
+  // Bytes usable in a live block. When `pointer` is not a live block's start: 0, or what was usable
+  // in a block that began there. By the owner; a signal handler that interrupts it asks
+  // UsableIfQuiet.
+  uint64_t Usable(const void* pointer);
+  uint64_t UsableIfQuiet(const void* pointer) const;
 
   // The same, by any other thread that has the block's lifetime under control.
   uint64_t UsableRemotely(const void* pointer) const;
@@ -159,13 +163,14 @@ class Lane {
   static constexpr uint64_t kMissesPerStretch = 128;
   static constexpr uint64_t kMiss =
       8;  // parts: one that differed only in length counts as one part
-  static constexpr uint32_t kLookUpsPerDrop = 128;
-  static constexpr uint32_t kFullFor = 64;     // requests, after a search that found no gap
-  static constexpr uint32_t kLists = 512;      // of freed places, by length
-  static constexpr uint32_t kRemembered = 15;  // places in each
-  static constexpr uint32_t kProbes = 64;      // planned places tried per request
-  static constexpr int32_t kFewGaps = 16;      // of the annex, before what is unused
-  static constexpr int32_t kEffort = 32;       // places and gaps to look at, earned per request
+  static constexpr uint32_t kLookUpsPerDrop = 16;
+  static constexpr uint32_t kAsksBeforeNoting = 64;  // how long blocks are
+  static constexpr uint32_t kFullFor = 64;           // requests, after a search that found no gap
+  static constexpr uint32_t kLists = 512;            // of freed places, by length
+  static constexpr uint32_t kRemembered = 15;        // places in each
+  static constexpr uint32_t kProbes = 64;            // planned places tried per request
+  static constexpr int32_t kFewGaps = 16;            // of the annex, before what is unused
+  static constexpr int32_t kEffort = 32;  // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 20;
   // A lane rests when so many requests of a window found their budget spent, or no place.
   static constexpr uint32_t kWindow = 1 << 13;
@@ -204,7 +209,7 @@ class Lane {
   void Judge();
   void RunFree();
   void FreeFreely(uint64_t granule);
-  void FreeInAnnex(void* pointer);
+  bool FreeInAnnex(void* pointer);
   uint64_t GranuleOf(const void* pointer) const;
   bool TakeFromRing(const PlanRing* ring, Slot* slot);
   bool Earn();
@@ -223,7 +228,9 @@ class Lane {
     const uint64_t box = box_bytes_ / kGranule;
     return granule < box ? box_ + granule * kGranule : annex_ + (granule - box) * kGranule;
   }
-  void FreeSlowly(uint64_t granule);
+  bool FreeSlowly(uint64_t granule);
+  bool FreeLate(uint64_t granule);
+  bool FreeBesideTheStream(uint64_t granule);
   void Settle();
   void PassTurn();
   Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits_); }
@@ -236,6 +243,7 @@ class Lane {
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   const PlanBlock* PlannedAt(uint64_t granule) const;
+  uint64_t PlannedUsable(uint64_t granule) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
@@ -253,7 +261,7 @@ class Lane {
   LaneCounters* counters_;
   uint32_t offset_bits_;
   uint32_t offset_mask_;
-  uint32_t late_in_box_;  // the late blocks that can be in the way of a planned one
+  uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + noting_
   uint32_t early_count_;
 
   // Cold.
@@ -264,6 +272,7 @@ class Lane {
   const uint32_t* end_word_;  // the kEnd
   const PlanBlock* placements_;
   const PlanKey* plan_keys_;
+  const uint32_t* pages_;  // into the placements
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
@@ -275,6 +284,9 @@ class Lane {
   const uint32_t* stretch_;    // where it begins
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
+  uint32_t asked_;             // for usable sizes, by the owner
+  uint32_t noting_;            // 1: the lengths of planned blocks are noted
+  LengthNotes lengths_;
   bool running_free_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began

@@ -36,10 +36,12 @@ void Lane::RunFree() {
   StartSlots();
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
+  care_ -= noting_;
+  noting_ = 0;
   cursor_ = end_word_;
 }
 
-void Lane::StartSlots() { slots_.Start(rings_, lane_->rings, keys_, slot_memory_); }
+void Lane::StartSlots() { slots_.Start(rings_, lane_->rings, all_slots_, keys_, slot_memory_); }
 
 // A window of requests has passed. A plan that fits the run badly is left alone for a while, twice
 // as long each time.
@@ -91,7 +93,7 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
   slot->granules = static_cast<uint32_t>(BlockGranules(plan_keys_[ring->key]));
   const uint32_t probes = ring->count < kProbes ? ring->count : kProbes;
   for (uint32_t probe = 0; probe < probes; ++probe) {
-    slot->granule = all_slots_[ring->first_slot + slots_.Next(ring)];
+    slot->granule = slots_.Next(ring);
     --effort_;
     if (!late_cover_.HasAny(slot->granule, slot->granule + slot->granules)) return true;
   }

@@ -19,9 +19,10 @@ class SlotIndex {
   // Bytes of zeroed memory for so many rings.
   static uint64_t MemoryFor(uint64_t rings);
 
-  // `rings` are the lane's, `keys` the plan's in this process. May be called again, when more keys
-  // have addresses.
-  void Start(const PlanRing* rings, uint64_t count, const LiveKey* keys, void* memory);
+  // `rings` are the lane's, `slots` and `keys` the plan's. May be called again, when more keys have
+  // addresses.
+  void Start(const PlanRing* rings, uint64_t count, const uint32_t* slots, const LiveKey* keys,
+             void* memory);
 
   // The ring for this kind of request; null when the plan has no such request.
   const PlanRing* Find(uint64_t shape, uint64_t site) const {
@@ -29,11 +30,11 @@ class SlotIndex {
     return found != 0 ? &rings_[found - 1] : nullptr;
   }
 
-  // The number of the ring's slot that is to be tried next.
+  // The ring's place that is to be tried next.
   uint32_t Next(const PlanRing* ring) {
-    uint32_t& next = next_[ring - rings_];
-    if (next >= ring->count) next = 0;
-    return next++;
+    Batch& batch = batches_[ring - rings_];
+    if (batch.left == 0) Refill(*ring, batch);
+    return batch.granule[--batch.left];
   }
 
  private:
@@ -42,13 +43,26 @@ class SlotIndex {
     return mixed >> 32;
   }
 
+  // The next places of a ring, the last one first: taken from the file together, because each look
+  // into it leaves pages behind.
+  struct Batch {
+    uint32_t next;  // the number of the slot that comes after them
+    uint32_t left;
+    uint32_t granule[14];
+  };
+  static constexpr uint32_t kRefillsPerDrop = 32;
+
+  void Refill(const PlanRing& ring, Batch& batch);
   uint32_t* EntryFor(uint64_t shape, uint64_t site) const;
 
   const PlanRing* rings_ = nullptr;
   const LiveKey* keys_ = nullptr;
-  uint32_t* next_ = nullptr;   // per ring
+  uint64_t ring_count_ = 0;
+  const uint32_t* slots_ = nullptr;
+  Batch* batches_ = nullptr;   // per ring
   uint32_t* table_ = nullptr;  // open addressing: 1 + ring; 0: unused
   uint64_t table_mask_ = 0;
+  uint32_t refills_ = 0;
 };
 
 }  // namespace reprise::replay

@@ -1,0 +1,68 @@
+// How many bytes are usable in each planned block, noted as the stream is followed: for threads
+// that ask for it often, directly or by realloc. Looking it up among the placements takes a search
+// through a file; this is a byte for each granule of the box.
+//
+// Hook-safe. Notes are written by the lane's thread; others may read that of a block whose lifetime
+// they have under control.
+#ifndef REPRISE_REPLAY_ARENA_LENGTH_NOTES_H_
+#define REPRISE_REPLAY_ARENA_LENGTH_NOTES_H_
+
+#include <stdint.h>
+
+#include "replay/plan_format.h"
+
+namespace reprise::replay {
+
+class LengthNotes {
+ public:
+  // Bytes of zeroed memory, mostly untouched before Start, for a box of so many granules.
+  static uint64_t MemoryFor(uint64_t granules, uint64_t keys) {
+    return kCodes * sizeof(uint32_t) + keys + granules;
+  }
+
+  void Attach(void* zeroed_memory, uint64_t keys) {
+    usable_ = static_cast<uint32_t*>(zeroed_memory);
+    code_of_key_ = reinterpret_cast<uint8_t*>(usable_ + kCodes);
+    code_at_ = code_of_key_ + keys;
+  }
+
+  // The most frequent keys come first, so that nearly all blocks have one of the 255 lengths that
+  // get a code.
+  void Start(const PlanKey* keys, uint64_t count) {
+    uint32_t codes = 1;  // 0: not known
+    uint8_t code_of_hash[kHashes] = {};
+    for (uint64_t key = 0; key < count; ++key) {
+      const uint64_t usable = keys[key].usable;
+      if (keys[key].shape == 0 || usable > UINT32_MAX) continue;
+      uint64_t at = usable / 8 % kHashes;
+      while (code_of_hash[at] != 0 && usable_[code_of_hash[at]] != usable) at = (at + 1) % kHashes;
+      if (code_of_hash[at] == 0) {
+        if (codes == kCodes) continue;
+        usable_[codes] = static_cast<uint32_t>(usable);
+        code_of_hash[at] = static_cast<uint8_t>(codes++);
+      }
+      code_of_key_[key] = code_of_hash[at];
+    }
+  }
+
+  void Note(uint64_t granule, uint32_t key) {
+    __atomic_store_n(&code_at_[granule], code_of_key_[key], __ATOMIC_RELAXED);
+  }
+
+  // Of the block that was noted last at `granule`, alive or not; 0: not known.
+  uint64_t UsableAt(uint64_t granule) const {
+    return usable_[__atomic_load_n(&code_at_[granule], __ATOMIC_RELAXED)];
+  }
+
+ private:
+  static constexpr uint32_t kCodes = 256;
+  static constexpr uint32_t kHashes = 1024;
+
+  uint32_t* usable_ = nullptr;      // per code
+  uint8_t* code_of_key_ = nullptr;  // per key
+  uint8_t* code_at_ = nullptr;      // per granule
+};
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_LENGTH_NOTES_H_
