@@ -22,7 +22,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 1;
+inline constexpr uint32_t kPlanVersion = 2;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -75,7 +75,7 @@ struct PlanLane {
   uint64_t first_placement;  // index into the placements, sorted by offset, then birth
   uint64_t placements;
   uint32_t offset_bits;
-  uint32_t padding;
+  uint32_t reserved;  // granules at the box's end where nothing may be improvised
 };
 
 struct PlanModule {
@@ -113,6 +113,7 @@ struct PlanHeader {
   uint32_t executable_bytes;
   uint32_t build_id_offset;
   uint32_t build_id_bytes;
+  uint64_t recording;  // hash of its allocations: plans of one recording have the same
 };
 
 }  // namespace reprise::replay
