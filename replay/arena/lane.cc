@@ -22,7 +22,7 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
 }
 
 void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
-                 const Room& room, void* lane_state, LaneCounters* counters) {
+                 const Room& room, void* lane_state, LaneCounters* counters, LaneNotes notes) {
   const char* file = reinterpret_cast<const char*>(plan);
   cursor_ = first_word_ =
       reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
@@ -36,7 +36,9 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   annex_ = room.annex;
   annex_granules_ = room.annex_bytes / kGranule;
   box_bytes_ = lane->box_bytes;
+  open_granules_ = box_bytes_ / kGranule - lane->reserved;
   counters_ = counters;
+  notes_ = notes;
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
   late_count_ = early_count_ = late_changes_ = 0;
@@ -87,6 +89,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
 }
 
 void Lane::RemoveLate(uint64_t granule) {
+  if (!running_free_) NoteFreed(granule);
   BeginLateChange();
   late_cover_.RemoveRange(granule, granule + LateGranules(granule));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -150,7 +153,9 @@ void Lane::Pass(const Word& word) {
     case Word::kFree:
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
-        AddLate(word.granule, BlockGranules(plan_keys_[PlannedAt(word.granule)->key]));
+        const PlanBlock& outlived = *PlannedAt(word.granule);
+        AddLate(word.granule, BlockGranules(plan_keys_[outlived.key]));
+        notes_.BecameLate(word.granule, outlived.birth);
       }
       break;
     case Word::kTurned:
@@ -229,19 +234,9 @@ const uint32_t* Lane::FindAgain() const {
   return nullptr;
 }
 
-void Lane::NoteDivergence(uint64_t shape, uint64_t site) {
-  if (counters_->diverged_at != 0) return;
-  counters_->diverged_at = 1 + (cursor_ - first_word_);
-  counters_->seen_shape = shape;
-  counters_->seen_site = site;
-  const uint32_t* next = NextAllocation(cursor_, end_word_);
-  if (next == nullptr) return;
-  counters_->expected_shape = keys_[Decode(next).key].shape;
-  counters_->expected_site = keys_[Decode(next).key].site;
-}
-
 // Places the allocation that the cursor stands at, unless a late block lies there.
 void* Lane::Place(const Word& word) {
+  const auto birth = static_cast<uint32_t>(cursor_ - first_word_);
   cursor_ += word.length;
   unmatched_ = 0;
   next_look_ = kConfirm;
@@ -256,8 +251,7 @@ void* Lane::Place(const Word& word) {
       return Serve(word.granule);
     }
   }
-  ++counters_->blocked;
-  return Improvise(keys_[word.key].shape);
+  return PlaceElsewhere(word, birth);
 }
 
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
@@ -276,7 +270,9 @@ void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
   Settle();
   const Request request = {shape, site};
   const uint64_t left = end_word_ - cursor_;
-  const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < kLookAhead ? left : kLookAhead));
+  // Behind a block that is kept, frees that came early stand in the way of the next allocation.
+  const uint64_t ahead = kLookAhead + early_count_;
+  const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < ahead ? left : ahead));
   if (next != nullptr) {
     const Word word = Decode(next);
     if (Matches(word, request) || (keys_[word.key].site == 0 && keys_[word.key].shape == shape &&
@@ -291,6 +287,7 @@ void* Lane::AllocateSlowly(uint64_t shape, uint64_t site) {
     return AllocateFreely(shape, site);
   }
   ++counters_->unmatched;
+  notes_.Unexpected(shape, site);
   history_[++unmatched_ % kConfirm] = request;
   if (unmatched_ < next_look_ || left == 0) return Improvise(shape);
   next_look_ = unmatched_ + (unmatched_ < 64 ? 1 : 16);
@@ -325,6 +322,7 @@ void Lane::RunFree() {
   BuildSlots();
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
+  notes_.RunsFree(now);
   gap_search_ = 0;
   cursor_ = end_word_;
 }
@@ -357,6 +355,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   }
   Slot slot;
   const bool planned = ring != nullptr && TakeFromRing(*ring, &slot);
+  if (!planned) NoteMiss(shape, site, ring);
   if (!planned && !TakeFromList(shape, 0, &slot) && !TakeGap(shape, &slot) &&
       !TakeFromAnnex(shape, &slot)) {
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
@@ -389,7 +388,7 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   for (uint32_t i = places.count; i-- > 0;) {
     const uint32_t granule = places.granule[i];
     const bool taken = late_cover_.Has(granule);
-    const uint64_t end = granule < box ? box : box + annex_granules_;
+    const uint64_t end = granule < box ? open_granules_ : box + annex_granules_;
     const bool fits = !taken && granule >= lowest && granule % step == 0 &&
                       granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
     if (taken || fits) {
@@ -411,7 +410,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   }
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = (uint64_t{1} << (shape >> 56)) / kGranule;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = open_granules_;
   const uint64_t from = gap_search_ < box ? gap_search_ : 0;
   uint64_t found = late_cover_.FindGap(from, box, granules, step, &effort_);
   if (found == box) {
@@ -459,6 +458,7 @@ uint64_t Lane::GranuleOf(const void* pointer) const {
 void Lane::FreeFreely(uint64_t granule) {
   const uint64_t granules = LateGranules(granule);
   RemoveLate(granule);
+  if (granule >= open_granules_ && granule < box_bytes_ / kGranule) return;
   FreedPlaces& places = freed_[ListOf(granules)];
   if (places.count == kRemembered) {
     memmove(&places.granule[0], &places.granule[1], --places.count * sizeof(uint32_t));
