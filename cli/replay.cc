@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,8 @@
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/recordings.h"
+#include "cli/replay_findings.h"
+#include "cli/replay_summary.h"
 #include "replay/arena/counters.h"
 #include "replay/plan_file.h"
 
@@ -36,14 +37,14 @@ struct ReplayOptions {
 
 // What the launcher knows of the plans it offers.
 struct Offer {
-  std::vector<interpose::PlanEntry> entries;       // sorted by place, then by name
-  std::map<uint64_t, replay::PlanHeader> headers;  // by place: for the sizes in the statistics
+  std::vector<interpose::PlanEntry> entries;  // sorted by place, then by name
+  std::vector<replay::PlanHeader> headers;    // one for each entry
 };
 
 absl::StatusOr<Offer> ReadPlans(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
   if (!paths.ok()) return paths.status();
-  Offer offer;
+  std::vector<std::pair<interpose::PlanEntry, replay::PlanHeader>> plans;
   for (const std::string& name : *paths) {
     const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(name);
     if (!plan.ok()) return plan.status();
@@ -64,11 +65,15 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
     entry.place = header.place;
     entry.root = static_cast<uint32_t>(header.root);
     std::strncpy(entry.path, absolute.c_str(), sizeof(entry.path) - 1);
-    offer.entries.push_back(entry);
-    offer.headers.emplace(header.place, header);
+    plans.emplace_back(entry, header);
   }
-  std::stable_sort(offer.entries.begin(), offer.entries.end(),
-                   [](const auto& a, const auto& b) { return a.place < b.place; });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const auto& a, const auto& b) { return a.first.place < b.first.place; });
+  Offer offer;
+  for (const auto& [entry, header] : plans) {
+    offer.entries.push_back(entry);
+    offer.headers.push_back(header);
+  }
   return offer;
 }
 
@@ -95,6 +100,7 @@ struct Totals {
   }
 
   uint64_t allocations() const { return served + fallback; }
+  uint64_t astray() const { return improvised + fallback; }
   double served_percent() const {
     return allocations() > 0 ? 100.0 * static_cast<double>(served) / allocations() : 100.0;
   }
@@ -117,12 +123,19 @@ struct Totals {
   }
 };
 
-Totals TotalsOf(const ImageEntry& image, const std::string& counters,
-                const replay::PlanHeader* plan) {
+// One per lane of the plan, and one for everything else; none where the image left no counters.
+std::vector<LaneCounters> CountersOf(const std::string& bytes, const replay::PlanHeader& plan) {
+  std::vector<LaneCounters> counters(
+      std::min<size_t>(plan.lanes.count + 1, bytes.size() / sizeof(LaneCounters)));
+  std::memcpy(static_cast<void*>(counters.data()), bytes.data(),
+              counters.size() * sizeof(LaneCounters));
+  return counters;
+}
+
+Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counters,
+                const replay::PlanHeader& plan) {
   Totals totals;
-  for (size_t at = 0; at + sizeof(LaneCounters) <= counters.size(); at += sizeof(LaneCounters)) {
-    LaneCounters lane;
-    std::memcpy(&lane, counters.data() + at, sizeof(lane));
+  for (const LaneCounters& lane : counters) {
     totals.served += lane.served;
     totals.improvised += lane.improvised;
     totals.arena_bytes += lane.annex_bytes;
@@ -135,21 +148,17 @@ Totals TotalsOf(const ImageEntry& image, const std::string& counters,
     totals.fallback_hash = totals.fallback_hash * 31 + lane.fallback_hash;
   }
   totals.peak_rss = image.peak_rss;
-  if (plan != nullptr) {
-    totals.arena_bytes += plan->arena_bytes;
-    totals.table_bytes = plan->file_bytes;
-  }
+  totals.arena_bytes += plan.arena_bytes;
+  totals.table_bytes = plan.file_bytes;
   return totals;
 }
 
 // What became of each lane, for those who want to know which thread went astray, and where.
-ordered_json LaneDetails(const std::string& counters) {
+ordered_json LaneDetails(const std::vector<LaneCounters>& counters) {
   constexpr size_t kMostLanes = 256;
   ordered_json lanes = ordered_json::array();
-  const size_t count = std::min(kMostLanes, counters.size() / sizeof(LaneCounters));
-  for (size_t i = 0; i < count; ++i) {
-    LaneCounters lane;
-    std::memcpy(&lane, counters.data() + i * sizeof(lane), sizeof(lane));
+  for (size_t i = 0; i < std::min(kMostLanes, counters.size()); ++i) {
+    const LaneCounters& lane = counters[i];
     lanes.push_back({{"served", lane.served},
                      {"improvised", lane.improvised},
                      {"annex_bytes", lane.annex_bytes},
@@ -161,6 +170,27 @@ ordered_json LaneDetails(const std::string& counters) {
                      {"seen", {{"shape", lane.seen_shape}, {"site", lane.seen_site}}}});
   }
   return lanes;
+}
+
+// What the notes of an image say. Nothing when its plan file is no longer the one that it took.
+Findings FindingsOf(const std::string& counters, const interpose::PlanEntry& entry,
+                    const replay::PlanHeader& header, trace::Symbolizer& symbolizer) {
+  const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(entry.path);
+  if (!plan.ok() || plan->header().checksum != header.checksum) return {};
+  return FindWhatWentWrong(counters, *plan, symbolizer);
+}
+
+// An image in the statistics.
+ordered_json ImageJson(const ImageEntry& image, const Totals& totals,
+                       const std::vector<LaneCounters>& counters, const replay::PlanHeader& plan,
+                       const Findings& findings) {
+  ordered_json json = {{"executable", image.executable}};
+  json.update(totals.Json());
+  json["place"] = absl::StrFormat("%016x", plan.place);
+  json["recording"] = {{"events", plan.events}, {"hash", absl::StrFormat("%016x", plan.recording)}};
+  json["lanes"] = LaneDetails(counters);
+  AddFindings(findings, json);
+  return json;
 }
 
 // The process images that ran without a plan, forked children aside: they never have one.
@@ -223,23 +253,29 @@ int RunReplay(const ReplayOptions& options) {
 
   Totals sums;
   std::vector<ordered_json> images;
+  std::vector<SummarizedImage> astray;
+  trace::Symbolizer symbolizer;
   for (size_t i = 0; i < result->images.size(); ++i) {
     const ImageEntry& image = result->images[i];
-    if (image.state != interpose::kImageReplayed) continue;
-    auto plan = offer->headers.find(image.place);
-    if (plan == offer->headers.end()) {
-      plan = std::find_if(offer->headers.begin(), offer->headers.end(),
-                          [](const auto& entry) { return entry.second.root != 0; });
-    }
-    const Totals totals = TotalsOf(image, result->counters[i],
-                                   plan != offer->headers.end() ? &plan->second : nullptr);
+    if (image.state != interpose::kImageReplayed || image.plan >= offer->headers.size()) continue;
+    const replay::PlanHeader& plan = offer->headers[image.plan];
+    const std::vector<LaneCounters> counters = CountersOf(result->counters[i], plan);
+    const Totals totals = TotalsOf(image, counters, plan);
     sums.Add(totals);
-    ordered_json entry = {{"executable", image.executable}};
-    entry.update(totals.Json());
-    entry["lanes"] = LaneDetails(result->counters[i]);
-    images.push_back(std::move(entry));
+    const bool worth_saying = WorthSaying(totals.allocations(), totals.astray());
+    if (options.stats.empty() && !worth_saying) continue;
+    Findings findings =
+        FindingsOf(result->counters[i], offer->entries[image.plan], plan, symbolizer);
+    images.push_back(ImageJson(image, totals, counters, plan, findings));
+    if (!worth_saying) continue;
+    astray.push_back({image.executable, totals.allocations(), totals.astray(),
+                      counters.empty() ? 0 : counters.back().fallback, std::move(findings)});
   }
   Warn(*result, sums);
+  for (const std::string& line :
+       SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
+    absl::FPrintF(stderr, "reprise: %s\n", line);
+  }
   if (options.stats.empty()) return result->exit_code;
   ordered_json json = sums.Json();
   if (images.empty()) json["served_percent"] = 0.0;
