@@ -89,7 +89,8 @@ class Reader {
     for (uint32_t page = 0; page < layout_.pages; ++page) {
       const auto notes =
           At<NotePage>(layout_.notes + (index * layout_.pages + page) * sizeof(NotePage));
-      if (page == 0 && notes.ran_free_at != 0) found.ran_free_at = Ordinal(notes.ran_free_at - 1);
+      if (notes.ran_free_at != 0) found.ran_free_at = Ordinal(notes.ran_free_at - 1);
+      found.unnamed += notes.unnamed;
       for (const auto& set : notes.misses) {
         for (const MissNote& note : set) {
           if (note.shape != 0) findings.missed.push_back(Missed(index, lane, note));
@@ -238,6 +239,7 @@ void AddFindings(const Findings& findings, ordered_json& image) {
       json["expected"]["where"] = lane.divergence->expected.where;
       json["seen"]["where"] = lane.divergence->seen.where;
     }
+    json["blocked_by_unnamed"] = lane.unnamed;
     if (lane.ran_free_at) json["ran_free_at_allocation"] = *lane.ran_free_at;
   }
   image["missed_sites"] = ordered_json::array();

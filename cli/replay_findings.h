@@ -36,6 +36,7 @@ struct LaneFindings {
   uint64_t path = 0;  // of its thread
   std::optional<Divergence> divergence{};
   std::optional<uint64_t> ran_free_at{};  // allocation at which it left its stream for good
+  uint64_t unnamed = 0;  // requests of which it is not known which block was in the way
 };
 
 // Requests of one kind that did not go where the plan says.

@@ -54,8 +54,8 @@ struct ImageEntry {
   uint32_t state;          // ImageState
   uint32_t lanes;          // replay: entries in its counters file
   uint32_t seals;          // atomic: chunks of its spool that may be copied; wraps
-  uint32_t plan;        // replay: index of the plan it took, into the session's
-  uint64_t peak_rss;  // bytes (VmHWM), taken when the image ends or execs; 0: not known
+  uint32_t plan;           // replay: index of the plan it took, into the session's
+  uint64_t peak_rss;       // bytes (VmHWM), taken when the image ends or execs; 0: not known
   char executable[kPathBytes];
   char message[256];  // one line for the launcher to say; empty: nothing to say
 };

@@ -58,9 +58,9 @@ struct Reserved {
   planner::Instance others;     // without those; by birth
   std::vector<int64_t> offset;  // per buffer of the lane: from the start of what is reserved,
                                 // bytes; kNotReserved: it is one of the others
-  int64_t bytes = 0;      // that are reserved
-  int64_t alignment = 1;  // of the reserved part
-  int64_t buffers = 0;    // that have places there and no other lifetime was learned for
+  int64_t bytes = 0;            // that are reserved
+  int64_t alignment = 1;        // of the reserved part
+  int64_t buffers = 0;          // that have places there and no other lifetime was learned for
   static constexpr int64_t kNotReserved = -1;
 };
 

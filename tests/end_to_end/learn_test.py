@@ -109,6 +109,29 @@ def explains(bench):
     expect("left the plan at its allocation" in "\n".join(outcome.ours()), f"{outcome.ours()}")
 
 
+def python_hashes(bench):
+    """Python is told to keep its hashes where they are what differs."""
+    script = "\n".join(
+        [
+            "names = {'name %d' % number * (1 + number % 40) for number in range(4000)}",
+            "kept = [name + '!' for name in names]",
+            "print(len(kept), sum(map(len, kept)))",
+        ]
+    )
+    command = ["/usr/bin/python3", "-c", script]
+    bench.environment["PYTHONMALLOC"] = "malloc"
+    bench.environment["PYTHONHASHSEED"] = "1"
+    bench.record(command, expected=0)
+    bench.plan()
+    bench.environment["PYTHONHASHSEED"] = "random"
+    outcome, _ = bench.replay(command)
+    expect("PYTHONHASHSEED" in "\n".join(outcome.ours()), f"not said: {outcome.ours()}")
+    bench.environment["PYTHONHASHSEED"] = "2"
+    outcome, _ = bench.replay(command)
+    expect("went elsewhere" in "\n".join(outcome.ours()), f"another seed: {outcome.ours()}")
+    expect("PYTHONHASHSEED" not in "\n".join(outcome.ours()), f"said: {outcome.ours()}")
+
+
 def several_images(bench):
     """Each image of a folder learns from its own replays."""
     command = ["sh", "-c", f"'{program(bench)}'; '{program(bench)}' second"]
@@ -146,5 +169,5 @@ def refuses(bench):
 
 
 if __name__ == "__main__":
-    cases = (squatters, crowded, explains, several_images, refuses)
+    cases = (squatters, crowded, explains, python_hashes, several_images, refuses)
     main({case.__name__: case for case in cases})
