@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "replay/plan_encoder.h"
 
@@ -112,7 +113,12 @@ absl::StatusOr<replay::Learned> LessonsFiles::For(const trace::Recording& record
     }
     file.used = file.used || found;
   }
-  return replay::Learn(recording, all);
+  absl::StatusOr<replay::Learned> learned = replay::Learn(recording, all);
+  if (learned.ok()) return learned;
+  std::vector<std::string> paths;
+  for (const File& file : files_) paths.push_back(file.path);
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::StrJoin(paths, ", "), ": ", learned.status().message()));
 }
 
 absl::Status LessonsFiles::AllUsed() const {

@@ -98,13 +98,18 @@ class Reader {
       }
       for (const auto& set : notes.squatters) {
         for (const SquatterNote& note : set) {
-          if (note.birth == 0) continue;
+          if (!IsAllocation(note.birth)) continue;
           // Of a lane that ran free nobody knows when a block was freed that did no harm before.
           if (note.blocked == 0 && (found.ran_free_at || !OutlivedItsPlan(lane, note))) continue;
           findings.overstays.push_back(Overstayed(index, lane, note));
         }
       }
     }
+  }
+
+  // Whether 1 + an allocation word of the lane: the program may have written over its notes.
+  bool IsAllocation(uint32_t birth) const {
+    return birth > 0 && std::binary_search(births_.begin(), births_.end(), birth - 1);
   }
 
   // Whether a noted block stayed for longer than planned, wherever it lay. One that lay elsewhere

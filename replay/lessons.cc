@@ -77,8 +77,10 @@ KindName NameOf(uint64_t lane, uint64_t shape, const trace::Site& site) {
   return {lane, shape, site.module, site.offset, site.depth};
 }
 
-absl::Status LearnKinds(const Recording& recording, const std::vector<CrowdedKind>& kinds,
-                        Learned& learned) {
+// A kind that the recording does not have is no reason to refuse the rest: where a library was
+// unloaded, its call sites may have been taken for those of another.
+void LearnKinds(const Recording& recording, const std::vector<CrowdedKind>& kinds,
+                Learned& learned) {
   absl::flat_hash_map<KindName, uint32_t> names;
   absl::flat_hash_set<uint64_t> shapes;  // most allocations need not be looked at any closer
   for (const CrowdedKind& kind : kinds) {
@@ -88,8 +90,7 @@ absl::Status LearnKinds(const Recording& recording, const std::vector<CrowdedKin
     learned.missed[entry->second] = std::max(learned.missed[entry->second], kind.missed);
     shapes.insert(kind.shape);
   }
-  if (names.empty()) return absl::OkStatus();
-  std::vector<bool> met(learned.missed.size());
+  if (names.empty()) return;
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     const Allocation& allocation = recording.allocations[i];
     if (!shapes.contains(ShapeOf(allocation))) continue;
@@ -97,12 +98,8 @@ absl::Status LearnKinds(const Recording& recording, const std::vector<CrowdedKin
         allocation.site == trace::kNone ? trace::Site() : recording.sites[allocation.site];
     const auto kind =
         names.find(NameOf(recording.threads[allocation.thread].path, ShapeOf(allocation), site));
-    if (kind == names.end()) continue;
-    learned.kind[i] = kind->second;
-    met[kind->second] = true;
+    if (kind != names.end()) learned.kind[i] = kind->second;
   }
-  if (std::find(met.begin(), met.end(), false) == met.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError("a kind of request is none of the recording's");
 }
 
 // A crowded kind's buffers and the places that they could have for themselves.
@@ -170,9 +167,9 @@ std::vector<Pool> PoolsOf(const Instance& instance, const Learned& learned,
 
 absl::StatusOr<Learned> Learn(const Recording& recording, const Lessons& lessons) {
   Learned learned;
-  absl::Status status = LearnLifetimes(recording, lessons.squatters, learned);
-  if (status.ok()) status = LearnKinds(recording, lessons.kinds, learned);
+  const absl::Status status = LearnLifetimes(recording, lessons.squatters, learned);
   if (!status.ok()) return status;
+  LearnKinds(recording, lessons.kinds, learned);
   learned.most_reserved = lessons.annex_bytes;
   return learned;
 }

@@ -50,7 +50,7 @@ struct Learned {
   absl::flat_hash_map<uint64_t, uint64_t> most_reserved;  // per path of a thread: bytes
 };
 
-// InvalidArgument when a lesson is about no allocation of this recording.
+// InvalidArgument when a squatter is none of this recording's allocations.
 absl::StatusOr<Learned> Learn(const trace::Recording& recording, const Lessons& lessons);
 
 // A lane's buffers, of which some have places of their own.
