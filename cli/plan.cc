@@ -23,6 +23,7 @@
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "cli/graph_file.h"
+#include "cli/lessons_file.h"
 #include "planner/graph/place.h"
 #include "planner/solve.h"
 #include "replay/plan_builder.h"
@@ -45,6 +46,7 @@ struct PlanOptions {
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes
+  std::vector<std::string> learn;        // statistics of replays
   bool json = false;
 };
 
@@ -105,6 +107,9 @@ void Print(const ordered_json& plan, const std::string& output) {
     absl::PrintF("  arena     %s in %d lanes\n", HumanBytes(plan["arena_bytes"].get<double>()),
                  plan["lanes"].get<int64_t>());
   }
+  if (plan.value("learned", int64_t{0}) > 0) {
+    absl::PrintF("  learned   %d lifetimes\n", plan["learned"].get<int64_t>());
+  }
   absl::PrintF("  found by  %s in %.3f s\n", plan["strategy"].get<std::string>(),
                plan["seconds"].get<double>());
 }
@@ -139,8 +144,10 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
                  plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
 }
 
-absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, const std::string& input,
-                                           const std::string& output) {
+// `alone`: the input is this trace, not a folder that it lies in.
+absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFiles& lessons,
+                                           const std::string& input, const std::string& output,
+                                           bool alone) {
   const absl::Time start = absl::Now();
   const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(input);
   if (!recording.ok()) return recording.status();
@@ -148,9 +155,11 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, const std
     absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", input);
   }
   const auto mode = options.lanes == "none" ? replay::LaneMode::kNone : replay::LaneMode::kThread;
+  const absl::StatusOr<replay::Learned> learned = lessons.For(*recording, alone);
+  if (!learned.ok()) return learned.status();
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
-  absl::StatusOr<replay::BuiltPlan> built = replay::BuildPlan(*recording, solve, mode);
+  absl::StatusOr<replay::BuiltPlan> built = replay::BuildPlan(*recording, solve, mode, *learned);
   if (!built.ok()) {
     return absl::Status(built.status().code(), absl::StrCat(input, ": ", built.status().message()));
   }
@@ -164,13 +173,15 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, const std
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
   json["lane_overhead_percent"] = built->lane_overhead_percent;
+  json["learned"] = built->learned;
   return json;
 }
 
 // Sums over images; the images run at different times, so sums of loads are an upper bound of what
 // they need together.
 ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
-  int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0;
+  int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
+          learned = 0;
   double seconds = 0;
   bool proven = true;
   double overhead = 0;
@@ -181,6 +192,7 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
     makespan += image["makespan"].get<int64_t>();
     arena += image["arena_bytes"].get<int64_t>();
     lanes += image["lanes"].get<int64_t>();
+    learned += image["learned"].get<int64_t>();
     overhead += image["lane_overhead_percent"].get<double>() * image["max_load"].get<double>();
     seconds += image["seconds"].get<double>();
     proven = proven && image["proven_optimal"].get<bool>();
@@ -191,11 +203,12 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
   json["arena_bytes"] = arena;
   json["lanes"] = lanes;
   json["lane_overhead_percent"] = max_load > 0 ? overhead / static_cast<double>(max_load) : 0.0;
+  json["learned"] = learned;
   json["images"] = images;
   return json;
 }
 
-int PlanDirectory(PlanOptions options) {
+int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
   const absl::StatusOr<std::vector<std::string>> traces = trace::FindTraces(options.input);
   if (!traces.ok()) return Fail(absl::InvalidArgumentError(traces.status().message()));
   if (options.output.empty()) {
@@ -224,7 +237,8 @@ int PlanDirectory(PlanOptions options) {
     weight_left -= weights[i];
     const fs::path output =
         fs::path(options.output) / (fs::path((*traces)[i]).stem().string() + ".plan");
-    absl::StatusOr<ordered_json> image = PlanRecording(options, (*traces)[i], output.string());
+    absl::StatusOr<ordered_json> image =
+        PlanRecording(options, lessons, (*traces)[i], output.string(), /*alone=*/false);
     if (!image.ok()) return Fail(image.status());
     budget = std::max(0.0, budget - (*image)["seconds"].get<double>());
     ordered_json named = {{"trace", (*traces)[i]}, {"plan", output.string()}};
@@ -232,6 +246,7 @@ int PlanDirectory(PlanOptions options) {
     images.push_back(std::move(named));
   }
   EndProgress();
+  if (absl::Status used = lessons.AllUsed(); !used.ok()) return Fail(used);
   const ordered_json sums = SumImages(images, options.solve.seed);
   if (options.json) {
     PrintJson(sums);
@@ -279,19 +294,28 @@ int RunPlan(PlanOptions options) {
   const absl::Status not_csv = absl::FailedPreconditionError(
       absl::StrCat(options.capacity ? "--capacity" : "--start-address",
                    ": only for CSV instances (see `reprise --help`)"));
+  const absl::Status not_replayed = absl::FailedPreconditionError(
+      "--learn: only for recordings with a lane per thread, which can be replayed (see `reprise "
+      "--help`)");
   ReturnLargeArrays();
   std::signal(SIGINT, Cancel);
   options.solve.cancel = &cancelled;
   ShowProgress(options.solve);
+  if (!options.learn.empty() && options.lanes != "thread") return Fail(not_replayed);
+  absl::StatusOr<LessonsFiles> lessons = LessonsFiles::Read(options.learn);
+  if (!lessons.ok()) return Fail(lessons.status());
   std::error_code error;
   if (fs::is_directory(options.input, error)) {
     if (!any_input) return Fail(graphs_only);
-    return csv_only ? Fail(not_csv) : PlanDirectory(options);
+    return csv_only ? Fail(not_csv) : PlanDirectory(options, *lessons);
   }
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
   if (!format.ok()) return Fail(format.status());
   const bool csv = *format == trace::Format::kCsv;
   if (csv_only && !csv) return Fail(not_csv);
+  if (!options.learn.empty() && (csv || *format == trace::Format::kJson)) {
+    return Fail(not_replayed);
+  }
   if (*format == trace::Format::kJson) {
     if (options.solve.strategy == "reorder" || options.solve.strategy == "olla_ilp") {
       options.graph.order = std::exchange(options.solve.strategy, "auto");
@@ -305,7 +329,7 @@ int RunPlan(PlanOptions options) {
   }
   const absl::StatusOr<ordered_json> plan =
       csv ? PlanCsv(options, options.output)
-          : PlanRecording(options, options.input, options.output);
+          : PlanRecording(options, *lessons, options.input, options.output, /*alone=*/true);
   EndProgress();
   if (!plan.ok()) return Fail(plan.status());
   if (options.json) {
@@ -365,6 +389,12 @@ void AddPlan(CLI::App& app, Run& run) {
                    "how the unsafe pairs of a graph are found; both find the same")
       ->capture_default_str()
       ->check(CLI::IsMember({"stream_graph", "ancestor"}));
+  command
+      ->add_option("--learn", options->learn,
+                   "what `replay --stats` wrote of a plan of this recording: plan around what went "
+                   "wrong; may be given several times")
+      ->expected(1)
+      ->take_all();
   command->add_option("--seed", options->solve.seed)
       ->capture_default_str()
       ->check(CheckWholeNumber);

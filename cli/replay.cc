@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/recordings.h"
+#include "cli/replay_findings.h"
+#include "cli/replay_summary.h"
 #include "replay/arena/counters.h"
 #include "replay/plan_file.h"
 #include "replay/served.h"
@@ -34,12 +37,16 @@ struct ReplayOptions {
   bool keep_aslr = false;
 };
 
-using Offer = std::vector<interpose::PlanEntry>;  // sorted by place, then by name
+// What the launcher knows of the plans it offers.
+struct Offer {
+  std::vector<interpose::PlanEntry> entries;  // sorted by place, then by name
+  std::vector<replay::PlanHeader> headers;    // one for each entry
+};
 
 absl::StatusOr<Offer> ReadPlans(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
   if (!paths.ok()) return paths.status();
-  Offer offer;
+  std::vector<std::pair<interpose::PlanEntry, replay::PlanHeader>> plans;
   for (const std::string& name : *paths) {
     const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(name);
     if (!plan.ok()) return plan.status();
@@ -60,10 +67,15 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
     entry.place = header.place;
     entry.root = static_cast<uint32_t>(header.root);
     std::strncpy(entry.path, absolute.c_str(), sizeof(entry.path) - 1);
-    offer.push_back(entry);
+    plans.emplace_back(entry, header);
   }
-  std::stable_sort(offer.begin(), offer.end(),
-                   [](const auto& a, const auto& b) { return a.place < b.place; });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const auto& a, const auto& b) { return a.first.place < b.first.place; });
+  Offer offer;
+  for (const auto& [entry, header] : plans) {
+    offer.entries.push_back(entry);
+    offer.headers.push_back(header);
+  }
   return offer;
 }
 
@@ -90,6 +102,7 @@ struct Totals {
   }
 
   uint64_t allocations() const { return served + fallback; }
+  uint64_t astray() const { return improvised + fallback; }
   double served_percent() const {
     return allocations() > 0 ? 100.0 * static_cast<double>(served) / allocations() : 100.0;
   }
@@ -112,68 +125,94 @@ struct Totals {
   }
 };
 
-// One image: what its counters say, together with the plan that it ran by.
-class ImageStatistics {
- public:
-  // Without a plan (its file is gone) what followed it is not known.
-  ImageStatistics(const ImageEntry& image, const std::string& counters,
-                  const replay::PlanFile* plan)
-      : lanes_(counters.size() / sizeof(LaneCounters)) {
-    std::memcpy(lanes_.data(), counters.data(), lanes_.size() * sizeof(LaneCounters));
-    const uint64_t planned = plan != nullptr ? plan->header().lanes.count : 0;
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      const LaneCounters& lane = lanes_[i];
-      replay::Served served{lane.apart - lane.skipped, lane.apart_hash - lane.skipped_hash};
-      if (i < planned) {
-        const auto& entry = plan->table<replay::PlanLane>(plan->header().lanes)[i];
-        const auto* words = plan->table<uint32_t>(plan->header().words);
-        served = replay::ServedBy(entry, words + entry.first_word, lane);
-      }
-      served_.push_back(served.allocations);
-      totals_.served += served.allocations;
-      totals_.improvised += lane.improvised;
-      totals_.arena_bytes += lane.annex_bytes;
-      totals_.fallback += lane.fallback;
-      totals_.blocked += lane.blocked;
-      totals_.unmatched += lane.unmatched;
-      totals_.invalid_frees += lane.invalid_frees;
-      totals_.moved += lane.moved;
-      totals_.address_hash = totals_.address_hash * 31 + served.address_hash;
-      totals_.fallback_hash = totals_.fallback_hash * 31 + lane.fallback_hash;
+// One per lane of the plan, and one for everything else; none where the image left no counters.
+std::vector<LaneCounters> CountersOf(const std::string& bytes, const replay::PlanHeader& plan) {
+  std::vector<LaneCounters> counters(
+      std::min<size_t>(plan.lanes.count + 1, bytes.size() / sizeof(LaneCounters)));
+  std::memcpy(static_cast<void*>(counters.data()), bytes.data(),
+              counters.size() * sizeof(LaneCounters));
+  return counters;
+}
+
+// What each of them served. Without the plan file what followed it is not known.
+std::vector<replay::Served> ServedBy(const std::vector<LaneCounters>& counters,
+                                     const replay::PlanFile* plan) {
+  std::vector<replay::Served> served;
+  for (size_t i = 0; i < counters.size(); ++i) {
+    replay::PlanLane lane{};
+    const uint32_t* words = nullptr;
+    if (plan != nullptr && i < plan->header().lanes.count) {
+      lane = plan->table<replay::PlanLane>(plan->header().lanes)[i];
+      words = plan->table<uint32_t>(plan->header().words) + lane.first_word;
     }
-    totals_.peak_rss = image.peak_rss;
-    if (plan != nullptr) {
-      totals_.arena_bytes += plan->header().arena_bytes;
-      totals_.table_bytes = plan->header().file_bytes;
-    }
+    served.push_back(replay::ServedBy(lane, words, counters[i]));
   }
+  return served;
+}
 
-  const Totals& totals() const { return totals_; }
-
-  // What became of each lane, for those who want to know which thread went astray, and where.
-  ordered_json LaneDetails() const {
-    constexpr size_t kMostLanes = 256;
-    ordered_json lanes = ordered_json::array();
-    for (size_t i = 0; i < std::min(kMostLanes, lanes_.size()); ++i) {
-      const LaneCounters& lane = lanes_[i];
-      lanes.push_back({{"served", served_[i]},
-                       {"improvised", lane.improvised},
-                       {"annex_bytes", lane.annex_bytes},
-                       {"fallback", lane.fallback},
-                       {"blocked", lane.blocked},
-                       {"unmatched", lane.unmatched},
-                       {"diverged_at", lane.diverged_at},
-                       {"expected", {{"shape", lane.expected_shape}, {"site", lane.expected_site}}},
-                       {"seen", {{"shape", lane.seen_shape}, {"site", lane.seen_site}}}});
-    }
-    return lanes;
+Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counters,
+                const std::vector<replay::Served>& served, const replay::PlanHeader& plan) {
+  Totals totals;
+  for (size_t i = 0; i < counters.size(); ++i) {
+    const LaneCounters& lane = counters[i];
+    totals.served += served[i].allocations;
+    totals.improvised += lane.improvised;
+    totals.arena_bytes += lane.annex_bytes;
+    totals.fallback += lane.fallback;
+    totals.blocked += lane.blocked;
+    totals.unmatched += lane.unmatched;
+    totals.invalid_frees += lane.invalid_frees;
+    totals.moved += lane.moved;
+    totals.address_hash = totals.address_hash * 31 + served[i].address_hash;
+    totals.fallback_hash = totals.fallback_hash * 31 + lane.fallback_hash;
   }
+  totals.peak_rss = image.peak_rss;
+  totals.arena_bytes += plan.arena_bytes;
+  totals.table_bytes = plan.file_bytes;
+  return totals;
+}
 
- private:
-  std::vector<LaneCounters> lanes_;
-  std::vector<uint64_t> served_;  // by each
-  Totals totals_;
-};
+// What became of each lane, for those who want to know which thread went astray, and where.
+ordered_json LaneDetails(const std::vector<LaneCounters>& counters,
+                         const std::vector<replay::Served>& served) {
+  constexpr size_t kMostLanes = 256;
+  ordered_json lanes = ordered_json::array();
+  for (size_t i = 0; i < std::min(kMostLanes, counters.size()); ++i) {
+    const LaneCounters& lane = counters[i];
+    lanes.push_back({{"served", served[i].allocations},
+                     {"improvised", lane.improvised},
+                     {"annex_bytes", lane.annex_bytes},
+                     {"fallback", lane.fallback},
+                     {"blocked", lane.blocked},
+                     {"unmatched", lane.unmatched},
+                     {"diverged_at", lane.diverged_at},
+                     {"expected", {{"shape", lane.expected_shape}, {"site", lane.expected_site}}},
+                     {"seen", {{"shape", lane.seen_shape}, {"site", lane.seen_site}}}});
+  }
+  return lanes;
+}
+
+// The plan that an image ran by, or nothing when its file is no longer the one that it took.
+std::optional<replay::PlanFile> PlanOf(const interpose::PlanEntry& entry,
+                                       const replay::PlanHeader& header) {
+  absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(entry.path);
+  if (!plan.ok() || plan->header().checksum != header.checksum) return std::nullopt;
+  return *std::move(plan);
+}
+
+// An image in the statistics.
+ordered_json ImageJson(const ImageEntry& image, const Totals& totals,
+                       const std::vector<LaneCounters>& counters,
+                       const std::vector<replay::Served>& served, const replay::PlanHeader& plan,
+                       const Findings& findings) {
+  ordered_json json = {{"executable", image.executable}};
+  json.update(totals.Json());
+  json["place"] = absl::StrFormat("%016x", plan.place);
+  json["recording"] = {{"events", plan.events}, {"hash", absl::StrFormat("%016x", plan.recording)}};
+  json["lanes"] = LaneDetails(counters, served);
+  AddFindings(findings, json);
+  return json;
+}
 
 // The process images that ran without a plan, forked children aside: they never have one.
 size_t CountWithoutPlan(const LaunchResult& result) {
@@ -208,7 +247,7 @@ int RunReplay(const ReplayOptions& options) {
   LaunchRequest request;
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
-  request.plans = *offer;
+  request.plans = offer->entries;
   request.keep_aslr = options.keep_aslr;
   if (!options.record.empty()) {
     const absl::StatusOr<std::string> directory = PrepareOutput(options.record);
@@ -235,20 +274,36 @@ int RunReplay(const ReplayOptions& options) {
 
   Totals sums;
   std::vector<ordered_json> images;
+  std::vector<SummarizedImage> astray;
+  trace::Symbolizer symbolizer;
   for (size_t i = 0; i < result->images.size(); ++i) {
     const ImageEntry& image = result->images[i];
-    if (image.state != interpose::kImageReplayed) continue;
-    const absl::StatusOr<replay::PlanFile> plan =
-        replay::PlanFile::Read((*offer)[std::min<size_t>(image.plan, offer->size() - 1)].path);
-    if (!plan.ok()) Fail(plan.status());
-    const ImageStatistics statistics(image, result->counters[i], plan.ok() ? &*plan : nullptr);
-    sums.Add(statistics.totals());
-    ordered_json entry = {{"executable", image.executable}};
-    entry.update(statistics.totals().Json());
-    entry["lanes"] = statistics.LaneDetails();
-    images.push_back(std::move(entry));
+    if (image.state != interpose::kImageReplayed || image.plan >= offer->headers.size()) continue;
+    const replay::PlanHeader& plan = offer->headers[image.plan];
+    const std::vector<LaneCounters> counters = CountersOf(result->counters[i], plan);
+    // Reading the plan again takes a while: only where something is to be said of it.
+    const Totals least = TotalsOf(image, counters, ServedBy(counters, nullptr), plan);
+    if (options.stats.empty() && !WorthSaying(least.allocations(), least.astray())) {
+      sums.Add(least);
+      continue;
+    }
+    const std::optional<replay::PlanFile> file = PlanOf(offer->entries[image.plan], plan);
+    const std::vector<replay::Served> served = ServedBy(counters, file ? &*file : nullptr);
+    const Totals totals = TotalsOf(image, counters, served, plan);
+    sums.Add(totals);
+    const bool worth_saying = WorthSaying(totals.allocations(), totals.astray());
+    Findings findings;
+    if (file) findings = FindWhatWentWrong(result->counters[i], *file, symbolizer);
+    images.push_back(ImageJson(image, totals, counters, served, plan, findings));
+    if (!worth_saying) continue;
+    astray.push_back({image.executable, totals.allocations(), totals.astray(),
+                      counters.empty() ? 0 : counters.back().fallback, std::move(findings)});
   }
   Warn(*result, sums);
+  for (const std::string& line :
+       SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
+    absl::FPrintF(stderr, "reprise: %s\n", line);
+  }
   if (options.stats.empty()) return result->exit_code;
   ordered_json json = sums.Json();
   if (images.empty()) json["served_percent"] = 0.0;

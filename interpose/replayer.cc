@@ -41,6 +41,7 @@ struct Replay {
   LiveKey* keys;
   Arena arena;
   LaneCounters* counters;
+  replay::ModuleRange* modules;  // in the counters' file
   SpinLock learn_lock;
   uint8_t* module_known;  // per module of the plan: its keys have their addresses
   uint32_t modules_known;
@@ -92,6 +93,7 @@ bool LearnModule(const LoadedModule& module) {
       __atomic_store_n(&replay_state.keys[key].site, word, __ATOMIC_RELEASE);
     }
     replay_state.module_known[index] = 1;
+    replay_state.modules[index] = {module.base, module.begin, module.end};
     __atomic_fetch_add(&replay_state.modules_known, 1, __ATOMIC_RELAXED);
     learned = true;
   }
@@ -194,7 +196,11 @@ bool SetUpArena() {
   replay::ArenaMemory memory{};
   memory.block_bytes = block_bytes;
   memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));
+  const auto layout = replay::CountersLayout::Of(plan);
+  char* counters = reinterpret_cast<char*>(replay_state.counters);
   memory.counters = replay_state.counters;
+  memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
+  replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
   const uint64_t key_bytes = (plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
   const uint64_t module_bytes = (plan.modules.count + 4095) & ~uint64_t{4095};
   const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
@@ -394,8 +400,9 @@ bool StartReplay() {
     return false;
   }
   if (!MapPlan(entry->path)) return false;
-  const uint64_t counters = replay_state.plan->lanes.count + 1;
-  replay_state.counters = MapCounters(counters * sizeof(LaneCounters));
+  process.image->plan =
+      static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
+  replay_state.counters = MapCounters(replay::CountersLayout::Of(*replay_state.plan).bytes);
   if (replay_state.counters == nullptr || !SetUpArena()) {
     Say("not replayed: no room for the arena");
     return false;

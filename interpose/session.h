@@ -15,7 +15,7 @@
 namespace reprise::interpose {
 
 inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
-inline constexpr uint64_t kSessionMagic = 0x3253534550525245;  // changes with every layout below
+inline constexpr uint64_t kSessionMagic = 0x3353534550525245;  // changes with every layout below
 inline constexpr uint32_t kMaxImages = 1 << 16;
 inline constexpr uint32_t kPathBytes = 1024;
 
@@ -54,7 +54,7 @@ struct ImageEntry {
   uint32_t state;          // ImageState
   uint32_t lanes;          // replay: entries in its counters file
   uint32_t seals;          // atomic: chunks of its spool that may be copied; wraps
-  uint32_t plan;           // replay: the index of its plan in the session file
+  uint32_t plan;           // replay: index of the plan it took, into the session's
   uint64_t peak_rss;       // bytes (VmHWM), taken when the image ends or execs; 0: not known
   char executable[kPathBytes];
   char message[256];  // one line for the launcher to say; empty: nothing to say

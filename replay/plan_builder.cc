@@ -39,7 +39,7 @@ struct Members {
 
 // The part of a recording that one lane holds, as a planning problem of its own.
 Instance LaneInstance(const Recording& recording, const BlockBytes& block_bytes,
-                      const Members& members) {
+                      const Members& members, const Learned& learned = {}) {
   Instance instance;
   instance.alignment = kGranule;
   instance.buffers.reserve(members.count);
@@ -47,7 +47,11 @@ Instance LaneInstance(const Recording& recording, const BlockBytes& block_bytes,
   for (size_t k = 0; k < members.count; ++k) {
     const uint32_t member = members[k];
     const Allocation& allocation = recording.allocations[member];
-    const uint64_t upper = allocation.death == trace::kNever ? recording.events : allocation.death;
+    uint64_t upper = allocation.death == trace::kNever ? recording.events : allocation.death;
+    if (!learned.upper.empty()) {
+      const auto later = learned.upper.find(member);
+      if (later != learned.upper.end()) upper = later->second;
+    }
     instance.buffers.push_back({static_cast<int64_t>(allocation.birth), static_cast<int64_t>(upper),
                                 static_cast<int64_t>(block_bytes[member])});
     aligned = aligned || allocation.log2_alignment > 4;
@@ -65,7 +69,8 @@ struct LaneWork {
   Members members;
   planner::Plan plan;
   int64_t alignment = kBoxAlignment;
-  Buffer box;  // when the lane holds memory, and how much
+  int64_t shared_bytes = 0;  // from where on the box is reserved; 0: it is not
+  Buffer box;                // when the lane holds memory, and how much
 };
 
 // Splits the recording into lanes. Without lanes there is one that holds everything.
@@ -84,6 +89,36 @@ std::vector<LaneWork> Split(const Recording& recording, LaneMode mode) {
   return lanes;
 }
 
+uint64_t MostReserved(const Learned& learned, const Recording& recording, size_t thread) {
+  const auto found = learned.most_reserved.find(recording.threads[thread].path);
+  return found == learned.most_reserved.end() ? 0 : found->second;
+}
+
+// Solves a lane in which crowded kinds have places of their own, above everything else.
+absl::StatusOr<planner::Plan> SolveLearned(const Instance& instance,
+                                           const planner::Options& options, const Learned& learned,
+                                           uint64_t most_reserved, LaneWork& lane,
+                                           int64_t* learned_buffers) {
+  std::vector<uint32_t> members;
+  members.reserve(lane.members.count);
+  for (size_t k = 0; k < lane.members.count; ++k) members.push_back(lane.members[k]);
+  const Reserved reserved = ReservePlaces(instance, learned, members, most_reserved);
+  absl::StatusOr<planner::Plan> plan = planner::Solve(reserved.others, options);
+  if (!plan.ok() || reserved.bytes == 0) return plan;
+  lane.shared_bytes = planner::RoundUp(plan->makespan, reserved.alignment);
+  std::vector<int64_t> offsets;
+  offsets.reserve(members.size());
+  size_t other = 0;
+  for (const int64_t offset : reserved.offset) {
+    offsets.push_back(offset == Reserved::kNotReserved ? plan->offsets[other++]
+                                                       : lane.shared_bytes + offset);
+  }
+  plan->offsets = std::move(offsets);
+  plan->makespan = lane.shared_bytes + reserved.bytes;
+  *learned_buffers += reserved.buffers;
+  return plan;
+}
+
 }  // namespace
 
 Instance WholeInstance(const Recording& recording) {
@@ -91,11 +126,12 @@ Instance WholeInstance(const Recording& recording) {
 }
 
 absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::Options& options,
-                                    LaneMode mode) {
+                                    LaneMode mode, const Learned& learned) {
   const absl::Time start = absl::Now();
   const BlockBytes block_bytes(recording);
   std::vector<LaneWork> lanes = Split(recording, mode);
   BuiltPlan built;
+  built.learned = static_cast<int64_t>(learned.upper.size());
   size_t largest = 0;
   size_t members_left = recording.allocations.size();
   double budget_left =
@@ -104,7 +140,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     LaneWork& lane = lanes[i];
     if (lane.members.count == 0) continue;
     if (lane.members.count > lanes[largest].members.count) largest = i;
-    const Instance instance = LaneInstance(recording, block_bytes, lane.members);
+    const Instance instance = LaneInstance(recording, block_bytes, lane.members, learned);
     planner::Options lane_options = options;
     const auto members = static_cast<double>(lane.members.count);
     lane_options.budget_seconds =
@@ -113,7 +149,11 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
                   budget_left * members / static_cast<double>(members_left)});
     members_left -= lane.members.count;
     const absl::Time lane_start = absl::Now();
-    absl::StatusOr<planner::Plan> plan = planner::Solve(instance, lane_options);
+    absl::StatusOr<planner::Plan> plan =
+        learned.kind.empty()
+            ? planner::Solve(instance, lane_options)
+            : SolveLearned(instance, lane_options, learned, MostReserved(learned, recording, i),
+                           lane, &built.learned);
     if (!plan.ok()) return plan.status();
     budget_left = std::max(0.0, budget_left - absl::ToDoubleSeconds(absl::Now() - lane_start));
     lane.plan = *std::move(plan);
@@ -173,9 +213,13 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     entry.thread = mode == LaneMode::kThread ? static_cast<uint32_t>(box_lane[box]) : trace::kNone;
     entry.box_offset = static_cast<uint64_t>(base);
     entry.box_bytes = static_cast<uint64_t>(boxes.buffers[box].size);
+    if (lane.shared_bytes > 0) {
+      entry.reserved_bytes = entry.box_bytes - static_cast<uint64_t>(lane.shared_bytes);
+    }
     encoded.push_back(entry);
   }
-  if (box_lane.size() == 1) {
+  const bool as_recorded = learned.upper.empty() && learned.kind.empty();
+  if (box_lane.size() == 1 && as_recorded) {
     built.max_load = lanes[largest].plan.max_load;
   } else if (!box_lane.empty()) {
     built.max_load = planner::MaxLoad(WholeInstance(recording));
@@ -195,11 +239,12 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     // Page rounding is a matter of the box, not of the planner.
     built.lane_overhead_percent = 0;
   }
-  // What is put together is checked as a whole, while it is encoded. A single lane was already.
+  // What is put together is checked as a whole, while it is encoded. A single lane was already,
+  // unless it was planned with other lifetimes than the recorded ones.
   bool valid = true;
   {
     std::jthread checker;
-    if (box_lane.size() > 1) {
+    if (box_lane.size() > 1 || !as_recorded) {
       checker = std::jthread(
           [&] { valid = planner::Check(WholeInstance(recording), built.offsets, 1).valid; });
     }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "planner/instance.h"
 #include "planner/solve.h"
+#include "replay/lessons.h"
 #include "trace/recording.h"
 
 namespace reprise::replay {
@@ -29,6 +30,7 @@ struct BuiltPlan {
   // What separate lanes cost before any packing: how much the most that their boxes need at one
   // time exceeds the max load, in percent of it.
   double lane_overhead_percent = 0;
+  int64_t learned = 0;   // buffers whose lifetime is not the recorded one
   std::string strategy;  // that of the largest lane
   double seconds = 0;
 };
@@ -39,9 +41,11 @@ planner::Instance WholeInstance(const trace::Recording& recording);
 
 // Plans every lane within the budget of `options`, which they share by their number of buffers;
 // encoding is a part of it. What comes out has passed the checker as a whole. Errors: those of
-// planner::Solve; ResourceExhausted when a lane needs more than 32 GiB.
+// planner::Solve; ResourceExhausted when a lane needs more than 32 GiB. `learned`: what replays of
+// earlier plans taught, for LaneMode::kThread.
 absl::StatusOr<BuiltPlan> BuildPlan(const trace::Recording& recording,
-                                    const planner::Options& options, LaneMode mode);
+                                    const planner::Options& options, LaneMode mode,
+                                    const Learned& learned = {});
 
 }  // namespace reprise::replay
 

@@ -345,6 +345,11 @@ BlockBytes::BlockBytes(const Recording& recording) : recording_(recording) {
   }
 }
 
+uint64_t HashRecording(const Recording& recording) {
+  return XXH3_64bits_withSeed(recording.allocations.data(),
+                              recording.allocations.size() * sizeof(Allocation), recording.events);
+}
+
 std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes,
                        const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
                        uint64_t arena_bytes, uint64_t max_load) {
@@ -381,6 +386,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.arena_bytes = arena_bytes;
   header.max_load = max_load;
   header.events = recording.events;
+  header.recording = HashRecording(recording);
   std::vector<PlanModule> modules;
   for (const trace::Module& module : recording.modules) {
     PlanModule entry{};
@@ -403,6 +409,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     entry.box_bytes = lanes[i].box_bytes;
     entry.first_word = header.words.count;
     entry.words = words.size();
+    entry.reserved = static_cast<uint32_t>(lanes[i].reserved_bytes / kGranule);
     entry.offset_bits = static_cast<uint32_t>(encoders[i].offset_bits());
     file.Extend(header.words, words);
     entries.push_back(entry);

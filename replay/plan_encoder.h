@@ -16,6 +16,7 @@ struct EncodedLane {
   uint32_t thread = trace::kNone;  // whose allocations it holds; kNone: everybody's
   uint64_t box_offset = 0;         // bytes from the arena's start
   uint64_t box_bytes = 0;
+  uint64_t reserved_bytes = 0;  // at the box's end
 };
 
 // The bytes that each allocation's block takes in a plan: a multiple of 16, at least what was
@@ -33,6 +34,9 @@ class BlockBytes {
   const trace::Recording& recording_;
   std::vector<uint64_t> bytes_;  // empty when the program never asked
 };
+
+// Tells recordings apart: a hash of what was allocated, by whom, and when it was freed.
+uint64_t HashRecording(const trace::Recording& recording);
 
 // The plan file. `offsets` has one entry per allocation, from the arena's start; every allocation
 // lies in the box of its lane.

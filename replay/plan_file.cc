@@ -75,10 +75,11 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
     return Refuse(path, bytes.empty() ? "expected a plan file, found an empty file"
                                       : "expected a plan file, found something else");
   }
-  if (bytes.size() >= 16 && header.version > kPlanVersion) {
-    return absl::UnimplementedError(absl::StrCat(path, ": expected a plan of version ",
-                                                 kPlanVersion, ", found version ", header.version,
-                                                 ": made by a newer reprise"));
+  if (bytes.size() >= 16 && header.version != kPlanVersion) {
+    return absl::UnimplementedError(absl::StrCat(
+        path, ": expected a plan of version ", kPlanVersion, ", found version ", header.version,
+        header.version > kPlanVersion ? ": made by a newer reprise"
+                                      : ": made by an older reprise; plan the recording again"));
   }
   if (bytes.size() < sizeof(header) || header.file_bytes != bytes.size()) {
     return absl::DataLossError(absl::StrCat(path, ": cut short: expected ", header.file_bytes,

@@ -96,7 +96,7 @@ struct PlanLane {
   uint64_t first_ring;  // index into the rings, sorted by key
   uint64_t rings;
   uint32_t offset_bits;
-  uint32_t padding;
+  uint32_t reserved;  // granules at the box's end where nothing may be improvised
 };
 
 struct PlanModule {
@@ -137,6 +137,7 @@ struct PlanHeader {
   uint32_t executable_bytes;
   uint32_t build_id_offset;
   uint32_t build_id_bytes;
+  uint64_t recording;  // hash of its allocations: plans of one recording have the same
 };
 
 }  // namespace reprise::replay

@@ -8,7 +8,7 @@ Served ServedBy(const PlanLane& lane, const uint32_t* words, const LaneCounters&
   Served served;
   const uint64_t bytes = counters.passed - counters.first_word;
   const uint64_t passed = bytes / sizeof(uint32_t);
-  if (passed <= lane.words) {
+  if (words != nullptr && passed <= lane.words) {
     for (uint64_t at = 0; at < passed;) {
       const Word word = DecodeWord(words + at, lane.offset_bits);
       if (word.kind == Word::kEnded) break;

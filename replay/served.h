@@ -15,8 +15,8 @@ struct Served {
   uint64_t address_hash = 0;  // of their addresses, in order
 };
 
-// `words` are the lane's in the plan that the run followed. Counters that cannot be of this lane
-// are taken to have followed none of it.
+// `words` are the lane's in the plan that the run followed; null: not known, and neither is what
+// followed it. Counters that cannot be of this lane are taken to have followed none of it.
 Served ServedBy(const PlanLane& lane, const uint32_t* words, const LaneCounters& counters);
 
 }  // namespace reprise::replay

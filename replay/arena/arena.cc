@@ -124,7 +124,10 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
     if (room.box != nullptr) {
       room.annex = Spare(Lane::AnnexBytes(plan_lane), kBoxAlignment);
       room.annex_bytes = room.annex != nullptr ? Lane::AnnexBytes(plan_lane) : 0;
-      lane->Start(plan_, &plan_lane, keys_, room, lane_state_, &memory_.counters[index]);
+      LaneNotes notes;
+      const uint32_t pages = CountersLayout::Of(*plan_).pages;
+      notes.Attach(memory_.notes + index * pages, pages);
+      lane->Start(plan_, &plan_lane, keys_, room, lane_state_, &memory_.counters[index], notes);
       lane_state_ += Pages(Lane::StateBytes(*plan_, plan_lane));
       lane->counters()->moved = moved ? 1 : 0;
       lane->state = kHeld;

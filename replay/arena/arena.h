@@ -24,6 +24,7 @@ struct ArenaMemory {
   uint64_t block_bytes;
   char* state;             // StateBytes(plan, block_bytes)
   LaneCounters* counters;  // one per lane of the plan, and one more
+  NotePage* notes;         // as many per lane as CountersLayout says
 };
 
 class Arena {

@@ -58,6 +58,25 @@ class GranuleSet {
     }
   }
 
+  // The first granule of [from, end) that is in the set; `end` when there is none.
+  uint64_t NextIn(uint64_t from, uint64_t end) const {
+    uint64_t at = from >> 6;
+    uint64_t found = words_[at] & ~uint64_t{0} << (from & 63);
+    while (found == 0) {
+      if (++at << 6 >= end) return end;
+      found = words_[at];
+    }
+    return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
+  }
+
+  // The last granule up to `from` that is in the set; there must be one.
+  uint64_t LastIn(uint64_t from) const {
+    uint64_t at = from >> 6;
+    uint64_t found = words_[at] & ~uint64_t{0} >> (63 - (from & 63));
+    while (found == 0) found = words_[--at];
+    return (at << 6) + 63 - static_cast<uint64_t>(__builtin_clzll(found));
+  }
+
   void AddRange(uint64_t begin, uint64_t end) {
     ForEachWord(begin, end, [](uint64_t& word, uint64_t mask) { word |= mask; });
   }
@@ -79,17 +98,6 @@ class GranuleSet {
     change(words_[at], first_mask);
     while (++at < last) change(words_[at], ~uint64_t{0});
     change(words_[last], last_mask);
-  }
-
-  // The first granule of [from, end) that is in the set; `end` when there is none.
-  uint64_t NextIn(uint64_t from, uint64_t end) const {
-    uint64_t at = from >> 6;
-    uint64_t found = words_[at] & ~uint64_t{0} << (from & 63);
-    while (found == 0) {
-      if (++at << 6 >= end) return end;
-      found = words_[at];
-    }
-    return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
   }
 
   // The first granule of [from, end) that is not in the set; `end` when there is none.

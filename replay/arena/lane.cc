@@ -23,7 +23,7 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
 }
 
 void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
-                 const Room& room, void* lane_state, LaneCounters* counters) {
+                 const Room& room, void* lane_state, LaneCounters* counters, LaneNotes notes) {
   const char* file = reinterpret_cast<const char*>(plan);
   cursor_ = first_word_ =
       reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
@@ -40,9 +40,11 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   annex_ = room.annex;
   annex_granules_ = room.annex_bytes / kGranule;
   box_bytes_ = lane->box_bytes;
+  open_granules_ = box_bytes_ / kGranule - lane->reserved;
   counters_ = counters;
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);
+  notes_ = notes;
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
   late_count_ = care_ = early_count_ = late_changes_ = 0;
@@ -99,6 +101,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
 }
 
 void Lane::RemoveLate(uint64_t granule) {
+  if (!running_free_) NoteFreed(granule);
   BeginLateChange();
   late_cover_.RemoveRange(granule, granule + LateGranules(granule));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -172,7 +175,9 @@ void Lane::Pass(const Word& word) {
     case Word::kFree:
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
-        AddLate(word.granule, (PlannedUsable(word.granule) + kGranule - 1) / kGranule);
+        const PlanBlock& outlived = *PlannedAt(word.granule);
+        AddLate(word.granule, BlockGranules(plan_keys_[outlived.key]));
+        notes_.BecameLate(word.granule, outlived.birth);
       }
       break;
     case Word::kTurned:
@@ -277,20 +282,10 @@ const uint32_t* Lane::FindAgain() const {
   return nullptr;
 }
 
-void Lane::NoteDivergence(uint64_t shape, uint64_t site) {
-  if (counters_->diverged_at != 0) return;
-  counters_->diverged_at = 1 + (cursor_ - first_word_);
-  counters_->seen_shape = shape;
-  counters_->seen_site = site;
-  const uint32_t* next = NextAllocation(cursor_, end_word_);
-  if (next == nullptr) return;
-  counters_->expected_shape = keys_[Decode(next).key].shape;
-  counters_->expected_site = keys_[Decode(next).key].site;
-}
-
 // Places the allocation that the cursor stands at, unless a late block lies there.
 void* Lane::Place(const Word& word) {
   const uint32_t* at = cursor_;
+  const auto birth = static_cast<uint32_t>(cursor_ - first_word_);
   cursor_ += word.length;
   counters_->passed = reinterpret_cast<uint64_t>(cursor_);
   unmatched_ = 0;
@@ -307,8 +302,7 @@ void* Lane::Place(const Word& word) {
     if (!late_cover_.HasAny(word.granule, end) && RemoveEarly(word.granule)) return planned;
   }
   CountSkipped(at, word.granule);
-  ++counters_->blocked;
-  return Improvise(keys_[word.key].shape);
+  return PlaceElsewhere(word, birth);
 }
 
 void* Lane::Allocate(uint64_t shape, uint64_t site) {
@@ -318,7 +312,9 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
   if (expected.kind == Word::kAllocation && Matches(expected, request)) return Place(expected);
   Settle();
   const uint64_t left = end_word_ - cursor_;
-  const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < kLookAhead ? left : kLookAhead));
+  // Behind a block that is kept, frees that came early stand in the way of the next allocation.
+  const uint64_t ahead = kLookAhead + early_count_;
+  const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < ahead ? left : ahead));
   if (next != nullptr) {
     const Word word = Decode(next);
     if (Matches(word, request) || (keys_[word.key].site == 0 && keys_[word.key].shape == shape &&
@@ -342,6 +338,7 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
     return AllocateFreely(shape, site);
   }
   ++counters_->unmatched;
+  notes_.Unexpected(shape, site);
   history_[++unmatched_ % kConfirm] = request;
   if (unmatched_ < next_look_ || left == 0) return Improvise(shape);
   next_look_ = unmatched_ + (unmatched_ < 64 ? 1 : 16);
@@ -459,12 +456,6 @@ void Lane::Drain() {
     }
     at = next;
   }
-}
-
-// Of the block that the plan placed last at `granule`.
-uint64_t Lane::PlannedUsable(uint64_t granule) const {
-  const uint64_t noted = noting_ != 0 ? lengths_.UsableAt(granule) : 0;
-  return noted != 0 ? noted : plan_keys_[PlannedAt(granule)->key].usable;
 }
 
 uint64_t Lane::Usable(const void* pointer) {

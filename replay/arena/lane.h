@@ -41,6 +41,7 @@
 
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
+#include "replay/arena/lane_notes.h"
 #include "replay/arena/length_notes.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
@@ -75,7 +76,7 @@ class Lane {
 
   // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
   void Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys, const Room& room,
-             void* state, LaneCounters* counters);
+             void* state, LaneCounters* counters, LaneNotes notes);
   static uint64_t StateBytes(const PlanHeader& plan, const PlanLane& lane);
 
   // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
@@ -243,7 +244,6 @@ class Lane {
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   const PlanBlock* PlannedAt(uint64_t granule) const;
-  uint64_t PlannedUsable(uint64_t granule) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
@@ -252,6 +252,10 @@ class Lane {
   void EndLateChange();
   uint64_t LateGranules(uint64_t granule) const;
   void NoteDivergence(uint64_t shape, uint64_t site);
+  void NoteFreed(uint64_t granule);
+  void NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end);
+  void* PlaceElsewhere(const Word& word, uint32_t birth);
+  void NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest);
 
   // Hot.
   const uint32_t* cursor_;
@@ -297,6 +301,7 @@ class Lane {
   void* slot_memory_;
   char* annex_;
   uint64_t annex_granules_;  // counted on from those of the box
+  uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
   uint64_t gap_search_;      // where the last search for a gap of the box ended
   uint64_t annex_search_;    // and of the annex
@@ -304,6 +309,7 @@ class Lane {
   uint32_t annex_full_;
   uint64_t next_look_;  // value of unmatched_ at which the next look ahead is due
   FreedPlaces* freed_;  // kLists of them
+  LaneNotes notes_;
 
   // Touched by other threads.
   alignas(64) uint32_t late_changes_;  // atomic: odd while a block becomes late or stops being so

@@ -36,6 +36,7 @@ void Lane::RunFree() {
   StartSlots();
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
+  notes_.RunsFree(now);
   care_ -= noting_;
   noting_ = 0;
   cursor_ = end_word_;
@@ -75,6 +76,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   }
   Slot slot;
   const bool planned = ring != nullptr && TakeFromRing(ring, &slot);
+  if (!planned) NoteMiss(shape, site, ring, slot);
   if (!planned && !TakeFromList(shape, 0, &slot) && !TakeGap(shape, &slot) &&
       !TakeFromAnnex(shape, &slot)) {
     ++failed_;
@@ -110,7 +112,7 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   for (uint32_t i = places.count; i-- > 0;) {
     const uint32_t granule = places.granule[i];
     const bool taken = late_cover_.Has(granule);
-    const uint64_t end = granule < box ? box : box + annex_granules_;
+    const uint64_t end = granule < box ? open_granules_ : box + annex_granules_;
     const bool fits = !taken && granule >= lowest && granule % step == 0 &&
                       granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
     if (taken || fits) {
@@ -138,7 +140,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   }
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = open_granules_;
   const uint64_t from = gap_search_ < box ? gap_search_ : 0;
   uint64_t at = from;
   if (!late_cover_.FindGap(&at, box, granules, step, &effort_)) {
@@ -189,6 +191,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
 void Lane::FreeFreely(uint64_t granule) {
   const uint64_t granules = LateGranules(granule);
   RemoveLate(granule);
+  if (granule >= open_granules_ && granule < box_bytes_ / kGranule) return;
   FreedPlaces& places = freed_[ListOf(granules)];
   if (places.count == kRemembered) {
     memmove(&places.granule[0], &places.granule[1], --places.count * sizeof(uint32_t));

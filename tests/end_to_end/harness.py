@@ -56,6 +56,13 @@ class Outcome:
         lines = self.stderr.decode(errors="replace").splitlines()
         return [line for line in lines if line.startswith("reprise: ")]
 
+    def complaints(self):
+        """Those lines but for what explains that much went elsewhere than planned."""
+        about, of_it = " went elsewhere than planned", "reprise:   "
+        return [
+            line for line in self.ours() if not (line.endswith(about) or line.startswith(of_it))
+        ]
+
     def theirs(self):
         """The lines of stderr that are the program's."""
         lines = self.stderr.decode(errors="replace").splitlines()

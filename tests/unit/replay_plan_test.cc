@@ -120,7 +120,16 @@ TEST_F(PlanFileTest, ANewerVersionIsNamed) {
   std::memcpy(bytes.data() + 8, &newer, sizeof(newer));
   const auto file = PlanFile::Read(Write(bytes));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 2"));
+  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 3"));
+}
+
+TEST_F(PlanFileTest, AnOlderVersionIsNamed) {
+  std::string bytes = Build(RandomRecording({}, 5)).bytes;
+  const uint32_t older = kPlanVersion - 1;
+  std::memcpy(bytes.data() + 8, &older, sizeof(older));
+  const auto file = PlanFile::Read(Write(bytes));
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("plan the recording again"));
 }
 
 TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistShareMemory) {

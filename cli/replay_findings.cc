@@ -1,0 +1,273 @@
+#include "cli/replay_findings.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "replay/arena/lane_notes.h"
+#include "replay/arena/stream.h"
+
+namespace reprise::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using replay::CountersLayout;
+using replay::LaneCounters;
+using replay::MissNote;
+using replay::ModuleRange;
+using replay::NotePage;
+using replay::PlanBlock;
+using replay::PlanFile;
+using replay::PlanKey;
+using replay::PlanLane;
+using replay::PlanModule;
+using replay::SquatterNote;
+using replay::Word;
+
+// Calls visit(word index, word) for every allocation word of a lane.
+template <typename Visit>
+void ForEachAllocation(const PlanFile& plan, const PlanLane& lane, Visit visit) {
+  const auto* words = plan.table<uint32_t>(plan.header().words) + lane.first_word;
+  for (uint32_t at = 0;;) {
+    const Word word = replay::DecodeWord(words + at, lane.offset_bits);
+    if (word.kind == Word::kEnded) return;
+    if (word.kind == Word::kAllocation) visit(at, word);
+    at += word.length;
+  }
+}
+
+class Reader {
+ public:
+  Reader(const std::string& bytes, const PlanFile& plan, trace::Symbolizer& symbolizer)
+      : bytes_(bytes),
+        plan_(plan),
+        symbolizer_(symbolizer),
+        layout_(CountersLayout::Of(plan.header())) {
+    for (uint64_t i = 0; i < plan.header().modules.count; ++i) {
+      const auto& module = plan.table<PlanModule>(plan.header().modules)[i];
+      names_.modules.push_back({plan.String(module.path_offset, module.path_bytes),
+                                plan.String(module.build_id_offset, module.build_id_bytes)});
+    }
+  }
+
+  Findings Read() {
+    Findings findings;
+    const auto* lanes = plan_.table<PlanLane>(plan_.header().lanes);
+    for (size_t lane = 0; lane < plan_.header().lanes.count; ++lane) {
+      findings.lanes.push_back({.path = lanes[lane].path});
+      if (bytes_.size() >= layout_.bytes) ReadLane(lane, lanes[lane], findings);
+    }
+    const auto more = [](const auto& a, const auto& b) { return a > b; };
+    std::stable_sort(findings.missed.begin(), findings.missed.end(),
+                     [&](const auto& a, const auto& b) { return more(a.misses(), b.misses()); });
+    std::stable_sort(findings.overstays.begin(), findings.overstays.end(),
+                     [&](const auto& a, const auto& b) { return more(a.blocked, b.blocked); });
+    return findings;
+  }
+
+ private:
+  template <typename T>
+  T At(uint64_t offset) const {
+    T value;
+    std::memcpy(&value, bytes_.data() + offset, sizeof(value));
+    return value;
+  }
+
+  void ReadLane(size_t index, const PlanLane& lane, Findings& findings) {
+    const auto counters = At<LaneCounters>(index * sizeof(LaneCounters));
+    if (counters.diverged_at == 0 && counters.blocked == 0) return;
+    births_.clear();
+    ForEachAllocation(plan_, lane, [&](uint32_t at, const Word&) { births_.push_back(at); });
+    LaneFindings& found = findings.lanes.back();
+    if (counters.diverged_at != 0) {
+      found.divergence = {Ordinal(counters.diverged_at - 1),
+                          Live(counters.expected_shape, counters.expected_site),
+                          Live(counters.seen_shape, counters.seen_site)};
+    }
+    for (uint32_t page = 0; page < layout_.pages; ++page) {
+      const auto notes =
+          At<NotePage>(layout_.notes + (index * layout_.pages + page) * sizeof(NotePage));
+      if (notes.ran_free_at != 0) found.ran_free_at = Ordinal(notes.ran_free_at - 1);
+      found.unnamed += notes.unnamed;
+      for (const auto& set : notes.misses) {
+        for (const MissNote& note : set) {
+          if (note.shape != 0) findings.missed.push_back(Missed(index, lane, note));
+        }
+      }
+      for (const auto& set : notes.squatters) {
+        for (const SquatterNote& note : set) {
+          if (!IsAllocation(note.birth)) continue;
+          // Of a lane that ran free nobody knows when a block was freed that did no harm before.
+          if (note.blocked == 0 && (found.ran_free_at || !OutlivedItsPlan(lane, note))) continue;
+          findings.overstays.push_back(Overstayed(index, lane, note));
+        }
+      }
+    }
+  }
+
+  // Whether 1 + an allocation word of the lane: the program may have written over its notes.
+  bool IsAllocation(uint32_t birth) const {
+    return birth > 0 && std::binary_search(births_.begin(), births_.end(), birth - 1);
+  }
+
+  // Whether a noted block stayed for longer than planned, wherever it lay. One that lay elsewhere
+  // and was never freed may just not have been due.
+  bool OutlivedItsPlan(const PlanLane& lane, const SquatterNote& note) const {
+    const auto* words = plan_.table<uint32_t>(plan_.header().words) + lane.first_word;
+    const uint32_t birth = note.birth - 1;
+    const uint32_t granule = replay::DecodeWord(words + birth, lane.offset_bits).granule;
+    if (note.freed_at == 0) return note.granule == granule;
+    const auto* begin = plan_.table<PlanBlock>(plan_.header().placements) + lane.first_placement;
+    const auto* block = std::lower_bound(begin, begin + lane.placements, std::pair(granule, birth),
+                                         [](const PlanBlock& at, const auto& sought) {
+                                           return std::pair(at.offset, at.birth) < sought;
+                                         });
+    return note.freed_at > block->death;
+  }
+
+  // Which of the lane's allocations is the first at or after a word.
+  uint64_t Ordinal(uint64_t word) const {
+    return static_cast<uint64_t>(std::lower_bound(births_.begin(), births_.end(), word) -
+                                 births_.begin());
+  }
+
+  // A request as the process saw it.
+  Requested Live(uint64_t shape, uint64_t site_word) {
+    Requested request;
+    request.shape = shape;
+    request.site.offset = site_word & ((uint64_t{1} << 47) - 1);
+    request.site.depth = static_cast<uint32_t>(site_word >> 47);
+    for (uint64_t i = 0; i < plan_.header().modules.count; ++i) {
+      const auto range = At<ModuleRange>(layout_.modules + i * sizeof(ModuleRange));
+      if (request.site.offset - range.begin >= range.end - range.begin) continue;
+      request.site.module = static_cast<uint32_t>(i);
+      request.site.offset -= range.base;
+      break;
+    }
+    request.where = Describe(request.site);
+    return request;
+  }
+
+  Requested Planned(uint32_t key_index) {
+    const PlanKey& key = plan_.table<PlanKey>(plan_.header().keys)[key_index];
+    Requested request;
+    request.shape = key.shape;
+    request.site = {key.module == replay::kNoModule ? trace::kNone : key.module, key.site_offset,
+                    key.depth};
+    request.where = Describe(request.site);
+    return request;
+  }
+
+  MissedKind Missed(size_t index, const PlanLane& lane, const MissNote& note) {
+    MissedKind missed{index, Live(note.shape, note.site), note.unexpected, note.blocked, {}};
+    if (note.blocker != 0) missed.in_the_way = PlannedThere(lane, note.blocker - 1);
+    return missed;
+  }
+
+  Overstay Overstayed(size_t index, const PlanLane& lane, const SquatterNote& note) {
+    const auto* words = plan_.table<uint32_t>(plan_.header().words) + lane.first_word;
+    Overstay overstay;
+    overstay.lane = index;
+    overstay.allocation = Ordinal(note.birth - 1);
+    overstay.request = Planned(replay::DecodeWord(words + note.birth - 1, lane.offset_bits).key);
+    overstay.blocked = note.blocked;
+    if (note.freed_at != 0) overstay.freed_before = Ordinal(note.freed_at);
+    return overstay;
+  }
+
+  // The kind of request that the plan has at a place most often; empty: it has none.
+  std::string PlannedThere(const PlanLane& lane, uint32_t granule) {
+    const auto* begin = plan_.table<PlanBlock>(plan_.header().placements) + lane.first_placement;
+    const auto* end = begin + lane.placements;
+    const auto* at = std::lower_bound(
+        begin, end, granule,
+        [](const PlanBlock& block, uint32_t offset) { return block.offset < offset; });
+    std::map<uint32_t, uint64_t> count;
+    for (; at < end && at->offset == granule; ++at) ++count[at->key];
+    if (count.empty()) return {};
+    return Planned(
+               std::max_element(count.begin(), count.end(),
+                                [](const auto& a, const auto& b) { return a.second < b.second; })
+                   ->first)
+        .where;
+  }
+
+  std::string Describe(const trace::Site& site) {
+    const auto [entry, fresh] = described_.try_emplace({site.module, site.offset});
+    if (!fresh) return entry->second;
+    trace::Symbol symbol;
+    if (site.module != trace::kNone) {
+      symbol = symbolizer_.Find(names_.modules[site.module], site.offset);
+    }
+    names_.sites = {site};
+    const bool known = site.module != trace::kNone || site.offset != 0;
+    return entry->second = trace::DescribeSite(names_, known ? 0 : trace::kNone, symbol);
+  }
+
+  const std::string& bytes_;
+  const PlanFile& plan_;
+  trace::Symbolizer& symbolizer_;
+  CountersLayout layout_;
+  trace::Recording names_;        // modules, and the site that is being described
+  std::vector<uint32_t> births_;  // of the lane that is read: its allocation words
+  std::map<std::pair<uint32_t, uint64_t>, std::string> described_;
+};
+
+std::string Hexadecimal(uint64_t number) { return absl::StrFormat("%016x", number); }
+
+ordered_json Json(const Requested& request) {
+  ordered_json json = {{"where", request.where},
+                       {"bytes", request.bytes()},
+                       {"shape", request.shape},
+                       {"offset", request.site.offset},
+                       {"depth", request.site.depth}};
+  if (request.site.module != trace::kNone) json["module"] = request.site.module;
+  return json;
+}
+
+}  // namespace
+
+Findings FindWhatWentWrong(const std::string& counters, const PlanFile& plan,
+                           trace::Symbolizer& symbolizer) {
+  return Reader(counters, plan, symbolizer).Read();
+}
+
+void AddFindings(const Findings& findings, ordered_json& image) {
+  for (size_t i = 0; i < std::min(findings.lanes.size(), image["lanes"].size()); ++i) {
+    const LaneFindings& lane = findings.lanes[i];
+    ordered_json& json = image["lanes"][i];
+    json["thread"] = Hexadecimal(lane.path);
+    if (lane.divergence) {
+      json["diverged_at_allocation"] = lane.divergence->allocation;
+      json["expected"]["where"] = lane.divergence->expected.where;
+      json["seen"]["where"] = lane.divergence->seen.where;
+    }
+    json["blocked_by_unnamed"] = lane.unnamed;
+    if (lane.ran_free_at) json["ran_free_at_allocation"] = *lane.ran_free_at;
+  }
+  image["missed_sites"] = ordered_json::array();
+  for (const MissedKind& missed : findings.missed) {
+    const LaneFindings& lane = findings.lanes[missed.lane];
+    ordered_json json = {{"thread", Hexadecimal(lane.path)}};
+    json.update(Json(missed.request));
+    json["unexpected"] = missed.unexpected;
+    json["blocked"] = missed.blocked;
+    json["in_the_way"] = missed.in_the_way;
+    json["ran_free"] = lane.ran_free_at.has_value();
+    image["missed_sites"].push_back(std::move(json));
+  }
+  image["blockers"] = ordered_json::array();
+  for (const Overstay& overstay : findings.overstays) {
+    ordered_json json = {{"thread", Hexadecimal(findings.lanes[overstay.lane].path)},
+                         {"allocation", overstay.allocation}};
+    json.update(Json(overstay.request));
+    json["blocked"] = overstay.blocked;
+    json["freed_before_allocation"] = nullptr;
+    if (overstay.freed_before) json["freed_before_allocation"] = *overstay.freed_before;
+    image["blockers"].push_back(std::move(json));
+  }
+}
+
+}  // namespace reprise::cli

@@ -1,0 +1,142 @@
+#include "cli/replay_summary.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace reprise::cli {
+namespace {
+
+constexpr size_t kMostImages = 3;
+constexpr size_t kMostKinds = 3;
+constexpr uint64_t kWorthAKind = 100;  // one of so many that went astray
+
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string Thread(const Findings& findings, size_t lane) {
+  // A name is only needed where there are several.
+  if (findings.lanes[lane].path == 1) return "the main thread";
+  return absl::StrCat("thread ", lane);
+}
+
+std::string Describe(const Requested& request) {
+  return absl::StrCat(request.bytes(), " bytes from ", request.where);
+}
+
+// The lane that is worth telling about: the one whose requests were missed most.
+const LaneFindings* WorstLane(const Findings& findings, size_t* index) {
+  std::vector<uint64_t> misses(findings.lanes.size());
+  for (const MissedKind& missed : findings.missed) misses[missed.lane] += missed.misses();
+  const LaneFindings* worst = nullptr;
+  for (size_t i = 0; i < findings.lanes.size(); ++i) {
+    if (!findings.lanes[i].divergence) continue;
+    if (worst != nullptr && misses[i] <= misses[*index]) continue;
+    worst = &findings.lanes[i];
+    *index = i;
+  }
+  return worst;
+}
+
+void Divergences(const Findings& findings, std::vector<std::string>& lines) {
+  size_t index = 0;
+  const LaneFindings* lane = WorstLane(findings, &index);
+  if (lane == nullptr) return;
+  const Divergence& first = *lane->divergence;
+  lines.push_back(
+      absl::StrFormat("  %s left the plan at its allocation %d: expected %s, found %s",
+                      Thread(findings, index), first.allocation,
+                      first.expected.shape == 0 ? std::string("the end") : Describe(first.expected),
+                      Describe(first.seen)));
+}
+
+void Kinds(const Findings& findings, uint64_t least, std::vector<std::string>& lines) {
+  for (size_t i = 0; i < std::min(kMostKinds, findings.missed.size()); ++i) {
+    const MissedKind& missed = findings.missed[i];
+    if (missed.misses() < least) return;
+    std::string line =
+        absl::StrFormat("  missed %d times: %s", missed.misses(), Describe(missed.request));
+    if (missed.blocked <= missed.unexpected) {
+      line += "; the plan expects fewer of them, or elsewhere";
+    } else if (missed.in_the_way.empty()) {
+      line += "; blocks that the plan does not have were in the way";
+    } else {
+      absl::StrAppend(&line, "; in the way were blocks from ", missed.in_the_way);
+    }
+    lines.push_back(std::move(line));
+  }
+}
+
+void Overstays(const Findings& findings, uint64_t least, std::vector<std::string>& lines) {
+  for (size_t i = 0; i < std::min(kMostKinds, findings.overstays.size()); ++i) {
+    const Overstay& overstay = findings.overstays[i];
+    if (overstay.blocked < least) return;
+    lines.push_back(absl::StrFormat("  kept longer than recorded: %s, in the way of %d requests",
+                                    Describe(overstay.request), overstay.blocked));
+  }
+}
+
+// Whether Python makes up its hashes anew in every run.
+bool RandomHashes(const std::string& executable, bool keep_aslr) {
+  if (!absl::StartsWith(FileName(executable), "python")) return false;
+  const char* seed = std::getenv("PYTHONHASHSEED");
+  uint64_t number = 0;
+  return seed != nullptr && *seed != 0 ? !absl::SimpleAtoi(seed, &number) : keep_aslr;
+}
+
+void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
+            std::vector<std::string>& lines) {
+  if (std::any_of(images.begin(), images.end(), [&](const SummarizedImage& image) {
+        return RandomHashes(image.executable, facts.keep_aslr);
+      })) {
+    lines.push_back("  try PYTHONHASHSEED=0, in the recording and in replay");
+  }
+  lines.push_back("  try the arguments, the environment and the input that were recorded");
+  const bool learns = std::any_of(images.begin(), images.end(), [](const SummarizedImage& image) {
+    return !image.findings.overstays.empty() ||
+           std::any_of(image.findings.missed.begin(), image.findings.missed.end(),
+                       [](const MissedKind& missed) { return missed.blocked > 0; });
+  });
+  if (!learns) return;
+  lines.push_back(facts.stats.empty()
+                      ? "  try a plan that learns from this: replay with --stats FILE, then "
+                        "reprise plan TRACE --learn FILE"
+                      : absl::StrCat("  try a plan that learns from this: reprise plan TRACE "
+                                     "--learn ",
+                                     facts.stats));
+}
+
+}  // namespace
+
+bool WorthSaying(uint64_t allocations, uint64_t astray) {
+  return astray > 100 && astray * 100 > allocations;
+}
+
+std::vector<std::string> SummaryLines(std::vector<SummarizedImage> images, const RunFacts& facts) {
+  std::vector<std::string> lines;
+  std::stable_sort(images.begin(), images.end(),
+                   [](const auto& a, const auto& b) { return a.astray > b.astray; });
+  if (images.size() > kMostImages) images.resize(kMostImages);
+  for (const SummarizedImage& image : images) {
+    lines.push_back(absl::StrFormat(
+        "%s: %d of %d allocations (%.1f %%) went elsewhere than planned", image.executable,
+        image.astray, image.allocations,
+        100.0 * static_cast<double>(image.astray) / static_cast<double>(image.allocations)));
+    const uint64_t least = std::max<uint64_t>(2, image.astray / kWorthAKind);
+    Divergences(image.findings, lines);
+    if (image.laneless >= least) {
+      lines.push_back(absl::StrFormat(
+          "  %d of them in threads that the plan does not have, or not at the same time",
+          image.laneless));
+    }
+    Kinds(image.findings, least, lines);
+    Overstays(image.findings, least, lines);
+  }
+  if (!lines.empty()) Advice(images, facts, lines);
+  return lines;
+}
+
+}  // namespace reprise::cli

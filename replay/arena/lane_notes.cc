@@ -1,0 +1,129 @@
+#include "replay/arena/lane_notes.h"
+
+#include "replay/arena/lane.h"
+
+namespace reprise::replay {
+namespace {
+
+uint64_t Mix(uint64_t word) {
+  word *= 0x9e3779b97f4a7c15;
+  return word ^ word >> 32;
+}
+
+}  // namespace
+
+SquatterNote* LaneNotes::SquatterSet(uint64_t number) const {
+  const uint64_t place = Mix(number) % (uint64_t{count_} * NotePage::kSquatterSets);
+  return pages_[place / NotePage::kSquatterSets].squatters[place % NotePage::kSquatterSets];
+}
+
+SquatterNote* LaneNotes::LiveSquatter(uint64_t granule) const {
+  SquatterNote* set = SquatterSet(granule);
+  for (uint32_t way = 0; way < NotePage::kWays; ++way) {
+    SquatterNote& note = set[way];
+    if (note.birth != 0 && note.granule == granule && note.freed_at == 0) return &note;
+  }
+  return nullptr;
+}
+
+void LaneNotes::Keep(SquatterNote* set, const SquatterNote& kept) {
+  // An unused note is worth least, then one of a block that is gone.
+  const auto worth = [](const SquatterNote& note) {
+    return note.birth == 0 ? 0 : 1 + 2 * uint64_t{note.blocked} + (note.freed_at == 0 ? 1 : 0);
+  };
+  SquatterNote* least = set;
+  for (uint32_t way = 1; way < NotePage::kWays; ++way) {
+    if (worth(set[way]) < worth(*least)) least = &set[way];
+  }
+  // What is new is live and yet to be counted.
+  if (kept.freed_at == 0 || worth(*least) <= worth(kept)) *least = kept;
+}
+
+void LaneNotes::BecameLate(uint64_t granule, uint32_t birth) {
+  Keep(SquatterSet(granule), {1 + birth, static_cast<uint32_t>(granule), 0, 0});
+}
+
+// A note of a block that is gone need no longer be found by where the block was. There the next one
+// may come.
+void LaneNotes::Freed(SquatterNote* note, uint64_t now) {
+  SquatterNote gone = *note;
+  gone.freed_at = static_cast<uint32_t>(now);
+  *note = {};
+  Keep(SquatterSet(~uint64_t{gone.birth}), gone);
+}
+
+MissNote* LaneNotes::MissOf(uint64_t shape, uint64_t site) {
+  const uint64_t place = Mix(shape ^ Mix(site)) % (uint64_t{count_} * NotePage::kMissSets);
+  MissNote* set = pages_[place / NotePage::kMissSets].misses[place % NotePage::kMissSets];
+  const auto misses = [](const MissNote& note) { return uint64_t{note.unexpected} + note.blocked; };
+  MissNote* least = set;
+  for (uint32_t way = 0; way < NotePage::kWays; ++way) {
+    if (set[way].shape == shape && set[way].site == site) return &set[way];
+    if (misses(set[way]) < misses(*least)) least = &set[way];
+  }
+  *least = {shape, site, 0, 0, 0, 0};
+  return least;
+}
+
+void LaneNotes::Blocked(uint64_t shape, uint64_t site, uint64_t granule, bool follows) {
+  MissNote& miss = *MissOf(shape, site);
+  ++miss.blocked;
+  const auto blocker = static_cast<uint32_t>(granule + 1);
+  if (miss.votes == 0) miss.blocker = blocker;
+  miss.votes += miss.blocker == blocker ? 1 : -1;
+  SquatterNote* squatter = follows ? LiveSquatter(granule) : nullptr;
+  if (squatter != nullptr) {
+    ++squatter->blocked;
+  } else {
+    ++pages_->unnamed;
+  }
+}
+
+void Lane::NoteDivergence(uint64_t shape, uint64_t site) {
+  if (counters_->diverged_at != 0) return;
+  counters_->diverged_at = 1 + (cursor_ - first_word_);
+  counters_->seen_shape = shape;
+  counters_->seen_site = site;
+  const uint32_t* next = NextAllocation(cursor_, end_word_);
+  if (next == nullptr) return;
+  counters_->expected_shape = keys_[Decode(next).key].shape;
+  counters_->expected_site = keys_[Decode(next).key].site;
+}
+
+// A late block is freed. One that lies elsewhere and is still planned to live taught nothing.
+void Lane::NoteFreed(uint64_t granule) {
+  SquatterNote* note = notes_.LiveSquatter(granule);
+  if (note == nullptr) return;
+  const uint64_t planned = Decode(first_word_ + note->birth - 1).granule;
+  if (planned != granule && early_.Has(planned)) {
+    *note = {};
+  } else {
+    notes_.Freed(note, static_cast<uint64_t>(cursor_ - first_word_));
+  }
+}
+
+// The late block that lies in [granule, end), where there is one.
+void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end) {
+  const uint64_t taken = late_cover_.NextIn(granule, end);
+  notes_.Blocked(shape, site, late_.LastIn(taken), !running_free_);
+}
+
+// Places an allocation of the stream, born at word `birth`, whose place is taken.
+void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
+  const LiveKey& key = keys_[word.key];
+  ++counters_->blocked;
+  NoteBlocked(key.shape, key.site, word.granule,
+              word.granule + BlockGranules(plan_keys_[word.key]));
+  void* elsewhere = Improvise(key.shape);
+  if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth);
+  return elsewhere;
+}
+
+// A lane that runs free did not find a planned place. Of those that were taken the one that was
+// looked at last stands for all.
+void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest) {
+  if (ring == nullptr) return notes_.Unexpected(shape, site);
+  NoteBlocked(shape, site, latest.granule, latest.granule + latest.granules);
+}
+
+}  // namespace reprise::replay
