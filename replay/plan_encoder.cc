@@ -133,41 +133,55 @@ std::vector<uint32_t> PagesOf(const std::vector<PlanBlock>& placements, uint64_t
 // Gathers the places of each kind of request. Costs what the lane has, whatever the plan has.
 class SlotGatherer {
  public:
-  explicit SlotGatherer(size_t keys) : count_(keys, 0), latest_(keys, 0) {}
+  explicit SlotGatherer(const std::vector<PlanKey>& keys)
+      : kind_(keys.size()), count_(keys.size(), 0), latest_(keys.size(), 0) {
+    // Keys that differ only in what malloc_usable_size answered are one kind.
+    absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t, uint32_t>, uint32_t> kinds;
+    for (uint32_t key = 0; key < keys.size(); ++key) {
+      const PlanKey& it = keys[key];
+      kind_[key] =
+          kinds.try_emplace({it.shape, it.site_offset, it.module, it.depth}, key).first->second;
+    }
+  }
 
   // Of a lane's placements, sorted by offset. Slots are numbered from `first_slot` on.
   void Gather(const std::vector<PlanBlock>& placements, uint64_t first_slot) {
-    rings_.clear();
-    std::vector<uint32_t> keys;
+    std::vector<uint32_t> kinds;
     uint64_t slots = 0;
     for (const PlanBlock& block : placements) {
-      if (latest_[block.key] == block.offset + 1) continue;
-      if (count_[block.key]++ == 0) keys.push_back(block.key);
-      latest_[block.key] = block.offset + 1;
+      const uint32_t kind = kind_[block.key];
+      if (!IsNew(kind, block.offset)) continue;
+      if (count_[kind]++ == 0) kinds.push_back(kind);
       ++slots;
     }
-    std::sort(keys.begin(), keys.end());
-    slots_.resize(slots);
+    std::sort(kinds.begin(), kinds.end());
+    rings_.clear();
     uint64_t next = 0;
-    for (const uint32_t key : keys) {
-      rings_.push_back({key, count_[key], first_slot + next});
-      latest_[key] = 0;
-      next += std::exchange(count_[key], static_cast<uint32_t>(next));  // now: where they go
+    for (const uint32_t kind : kinds) {
+      rings_.push_back({kind, count_[kind], first_slot + next});
+      latest_[kind] = 0;
+      next += std::exchange(count_[kind], static_cast<uint32_t>(next));  // now: where they go
     }
+    slots_.resize(slots);
     for (const PlanBlock& block : placements) {
-      if (latest_[block.key] == block.offset + 1) continue;
-      latest_[block.key] = block.offset + 1;
-      slots_[count_[block.key]++] = block.offset;
+      const uint32_t kind = kind_[block.key];
+      if (IsNew(kind, block.offset)) slots_[count_[kind]++] = block.offset;
     }
-    for (const uint32_t key : keys) count_[key] = latest_[key] = 0;
+    for (const uint32_t kind : kinds) count_[kind] = latest_[kind] = 0;
   }
 
   const std::vector<PlanRing>& rings() const { return rings_; }
   const std::vector<uint32_t>& slots() const { return slots_; }
 
  private:
-  std::vector<uint32_t> count_;   // per key
-  std::vector<uint32_t> latest_;  // per key: 1 + the offset that came last
+  // Equal offsets come one after the other.
+  bool IsNew(uint32_t kind, uint32_t offset) {
+    return std::exchange(latest_[kind], offset + 1) != offset + 1;
+  }
+
+  std::vector<uint32_t> kind_;    // per key: the first key of its kind
+  std::vector<uint32_t> count_;   // per kind
+  std::vector<uint32_t> latest_;  // per kind: 1 + the offset that came last
   std::vector<PlanRing> rings_;
   std::vector<uint32_t> slots_;
 };
@@ -414,7 +428,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     file.Extend(header.words, words);
     entries.push_back(entry);
   }
-  SlotGatherer slots(keys.keys.size());
+  SlotGatherer slots(keys.keys);
   std::vector<PlanRing> rings;
   std::vector<uint32_t> all_slots, pages;
   for (size_t i = 0; i < lanes.size(); ++i) {

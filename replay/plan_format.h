@@ -79,7 +79,7 @@ struct PlanBlock {
 // The places that a lane has for one kind of request: each offset once, ascending, among the slots
 // of the file.
 struct PlanRing {
-  uint32_t key;
+  uint32_t key;  // the first of those that have its shape and call site
   uint32_t count;
   uint64_t first_slot;
 };

@@ -77,6 +77,18 @@ class GranuleSet {
     return (at << 6) + 63 - static_cast<uint64_t>(__builtin_clzll(found));
   }
 
+  // The first granule from `lowest` on from which none up to `at` is in the set; lowest <= at.
+  uint64_t GapBegin(uint64_t at, uint64_t lowest) const {
+    uint64_t word = at >> 6;
+    uint64_t found = words_[word] & ~uint64_t{0} >> (63 - (at & 63));
+    while (found == 0) {
+      if (word << 6 <= lowest) return lowest;
+      found = words_[--word];
+    }
+    const uint64_t begin = (word << 6) + 64 - static_cast<uint64_t>(__builtin_clzll(found));
+    return begin > lowest ? begin : lowest;
+  }
+
   void AddRange(uint64_t begin, uint64_t end) {
     ForEachWord(begin, end, [](uint64_t& word, uint64_t mask) { word |= mask; });
   }

@@ -60,11 +60,11 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   effort_ = kMostEffort;
   window_ = spent_ = failed_ = 0;
   rest_ = rests_ = 0;
-  stretch_ = first_word_;
+  stretch_ = last_replaced_ = first_word_;
   stretch_misses_ = 0;
   look_ups_ = 0;
-  box_full_ = annex_full_ = 0;
-  gap_search_ = annex_search_ = 0;
+  box_full_ = 0;
+  gap_search_ = 0;
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   slot_memory_ = freed_ + kLists;
   lengths_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
@@ -107,7 +107,11 @@ void Lane::RemoveLate(uint64_t granule) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   late_.Remove(granule);
   --late_count_;
-  if (granule < box_bytes_ / kGranule) --care_;
+  if (granule < box_bytes_ / kGranule) {
+    --care_;
+  } else {
+    NoteAnnexGap(granule);
+  }
   EndLateChange();
 }
 
@@ -244,11 +248,15 @@ const uint32_t* Lane::BehindTheSameSites(uint64_t count) const {
   return at;
 }
 
-// The program's unmatched requests took the place of as many planned ones.
+// The program's unmatched requests took the place of as many planned ones. If the ones before were
+// as planned, that is not much of a miss.
 void Lane::Replaced(const uint32_t* behind) {
+  if (cursor_ - last_replaced_ > kSureAgain) {
+    const uint64_t refund = unmatched_ * (kMiss - 1);
+    stretch_misses_ -= stretch_misses_ < refund ? stretch_misses_ : refund;
+  }
   PassUntil(behind);
-  const uint64_t refund = unmatched_ * (kMiss - 1);
-  stretch_misses_ -= stretch_misses_ < refund ? stretch_misses_ : refund;
+  last_replaced_ = behind;
   unmatched_ = 0;
   next_look_ = kConfirm;
 }

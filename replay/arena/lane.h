@@ -162,19 +162,21 @@ class Lane {
   // of misses is better borne than the order lost.
   static constexpr uint64_t kStretchWords = 8192;
   static constexpr uint64_t kMissesPerStretch = 128;
-  static constexpr uint64_t kMiss =
-      8;  // parts: one that differed only in length counts as one part
+  // A miss counts as so many parts; one that differed only in length, and came some words after the
+  // one before, as one part.
+  static constexpr uint64_t kMiss = 8;
+  static constexpr int64_t kSureAgain = 6;
   static constexpr uint32_t kLookUpsPerDrop = 16;
   static constexpr uint32_t kAsksBeforeNoting = 64;  // how long blocks are
   static constexpr uint32_t kFullFor = 64;           // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;            // of freed places, by length
-  static constexpr uint32_t kRemembered = 15;        // places in each
+  static constexpr uint32_t kRemembered = 14;        // places in each
+  static constexpr uint64_t kGapLooks = 4096;        // granules to each side of a freed block
   static constexpr uint32_t kProbes = 64;            // planned places tried per request
-  static constexpr int32_t kFewGaps = 16;            // of the annex, before what is unused
   static constexpr int32_t kEffort = 32;  // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 20;
   // A lane rests when so many requests of a window found their budget spent, or no place.
-  static constexpr uint32_t kWindow = 1 << 13;
+  static constexpr uint32_t kWindow = 1 << 15;
   static constexpr uint32_t kMostSpent = kWindow / 8;
   static constexpr uint32_t kMostFailed = kWindow / 2;
   static constexpr uint32_t kMostRests = 20;
@@ -187,6 +189,7 @@ class Lane {
   // Where blocks of about one length were freed, the latest last. Nothing is written into free
   // blocks: realloc moves bytes out of them, and programs write to them.
   struct FreedPlaces {
+    uint32_t first_gap;  // in the annex there is no gap of this length before this granule of it
     uint32_t count;
     uint32_t granule[kRemembered];
   };
@@ -217,6 +220,7 @@ class Lane {
   void* Improvise(uint64_t shape);
   bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
   void NoteAnnexUse(uint64_t end);
+  void NoteAnnexGap(uint64_t granule);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
   // Lengths below 32 have a list each, longer ones share one with those up to a sixteenth longer.
   static uint32_t ListOf(uint64_t granules) {
@@ -280,12 +284,13 @@ class Lane {
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
-  GranuleSet early_;           // starts of early blocks
-  GranuleSet late_;            // starts of late blocks
-  GranuleSet late_cover_;      // every granule of late blocks
-  Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
-  uint64_t unmatched_;         // in a row
-  const uint32_t* stretch_;    // where it begins
+  GranuleSet early_;               // starts of early blocks
+  GranuleSet late_;                // starts of late blocks
+  GranuleSet late_cover_;          // every granule of late blocks
+  Request history_[kConfirm];      // the latest unmatched requests, newest at unmatched_ % kConfirm
+  uint64_t unmatched_;             // in a row
+  const uint32_t* stretch_;        // where it begins
+  const uint32_t* last_replaced_;  // behind what planned allocations were replaced last
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
   uint32_t asked_;             // for usable sizes, by the owner
@@ -304,11 +309,9 @@ class Lane {
   uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
   uint64_t gap_search_;      // where the last search for a gap of the box ended
-  uint64_t annex_search_;    // and of the annex
   uint32_t box_full_;        // requests for which a gap need not be looked for again
-  uint32_t annex_full_;
-  uint64_t next_look_;  // value of unmatched_ at which the next look ahead is due
-  FreedPlaces* freed_;  // kLists of them
+  uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
+  FreedPlaces* freed_;       // kLists of them
   LaneNotes notes_;
 
   // Touched by other threads.

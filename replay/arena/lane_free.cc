@@ -93,11 +93,13 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
 // The next of the plan's places for this kind of request that is free.
 bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
   slot->granules = static_cast<uint32_t>(BlockGranules(plan_keys_[ring->key]));
+  const uint64_t box = box_bytes_ / kGranule;
   const uint32_t probes = ring->count < kProbes ? ring->count : kProbes;
   for (uint32_t probe = 0; probe < probes; ++probe) {
     slot->granule = slots_.Next(ring);
     --effort_;
-    if (!late_cover_.HasAny(slot->granule, slot->granule + slot->granules)) return true;
+    const uint64_t end = uint64_t{slot->granule} + slot->granules;
+    if (end <= box && !late_cover_.HasAny(slot->granule, end)) return true;
   }
   return false;
 }
@@ -132,6 +134,24 @@ void Lane::NoteAnnexUse(uint64_t end) {
   if (used > counters_->annex_bytes) counters_->annex_bytes = used;
 }
 
+// A block of the annex is free: gaps up to the length of the one that it is now part of may be
+// found there.
+void Lane::NoteAnnexGap(uint64_t granule) {
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t end = box + annex_granules_;
+  const uint64_t lowest = granule - box > kGapLooks ? granule - kGapLooks : box;
+  const uint64_t highest = end - granule > kGapLooks ? granule + kGapLooks : end;
+  const uint64_t begin = late_cover_.GapBegin(granule, lowest);
+  const uint64_t behind = late_cover_.NextIn(granule, highest);
+  // A gap whose ends were not looked for is long enough for everything.
+  const bool long_gap = (begin == lowest && begin > box) || (behind == highest && behind < end);
+  const uint32_t lists = long_gap ? kLists : ListOf(behind - begin) + 1;
+  const auto first = static_cast<uint32_t>(begin - box);
+  for (uint32_t list = 0; list < lists; ++list) {
+    if (freed_[list].first_gap > first) freed_[list].first_gap = first;
+  }
+}
+
 // Any gap of the box that is long enough, from where the last search ended.
 bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   if (box_full_ > 0) {
@@ -156,32 +176,18 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   return true;
 }
 
-// A gap of the annex that is long enough: one of the next few, or behind all that was ever used, or
-// any. Looking for the first one each time would mean to look past all that is live.
+// The first gap of the annex that is long enough.
 bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
-  if (annex_full_ > 0) {
-    --annex_full_;
-    return false;
-  }
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   const uint64_t box = box_bytes_ / kGranule;
-  const uint64_t end = box + annex_granules_;
-  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
-  int32_t few = kFewGaps;
-  uint64_t found = annex_search_ >= box ? annex_search_ : box;
-  const bool near = late_cover_.FindGap(&found, used_end, granules, step, &few);
-  effort_ -= kFewGaps - few;
-  annex_search_ = near ? found + granules : few > 0 ? box : found;
-  if (!near) found = (used_end + step - 1) / step * step;
-  if (found + granules > end) {
-    found = box;
-    if (!late_cover_.FindGap(&found, end, granules, step, &effort_)) {
-      annex_full_ = kFullFor;
-      return false;
-    }
-  }
+  uint32_t& first = freed_[ListOf(granules)].first_gap;
+  uint64_t found = box + first;
+  const bool any = late_cover_.FindGap(&found, box + annex_granules_, granules, step, &effort_);
+  // What is left behind for the sake of alignment is long enough for others.
+  if (step == 1) first = static_cast<uint32_t>(found - box);
+  if (!any) return false;
   NoteAnnexUse(found + granules);
   *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return true;

@@ -593,6 +593,9 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
     ASSERT_EQ(set.HasAny(begin, end), any);
     const auto out = std::find(model.begin() + begin, model.begin() + end, false);
     ASSERT_EQ(set.RunEnd(begin, starts, end), static_cast<uint64_t>(out - model.begin()));
+    uint64_t gap_begin = end;
+    while (gap_begin > begin && !model[gap_begin - 1]) --gap_begin;
+    ASSERT_EQ(set.GapBegin(end - 1, begin), gap_begin);
     const uint64_t length = 1 + random() % 20;
     int32_t effort = 1 << 20;
     uint64_t gap = begin;
