@@ -60,18 +60,19 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   effort_ = kMostEffort;
   window_ = spent_ = failed_ = 0;
   rest_ = rests_ = 0;
-  stretch_ = last_replaced_ = first_word_;
+  stretch_ = first_word_;
   stretch_misses_ = 0;
   look_ups_ = 0;
   box_full_ = 0;
-  gap_search_ = 0;
+  gap_search_ = annex_search_ = 0;
+  listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   slot_memory_ = freed_ + kLists;
   lengths_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                   plan->keys.count);
   noting_ = asked_ = 0;
-  unmatched_ = 0;
-  next_look_ = kConfirm;
+  FoundAgain();
+  for (uint32_t& key : skipped_) key = 1;  // names no request (plan_encoder.cc, IsReserved)
   remote_ = nullptr;
 }
 
@@ -109,8 +110,6 @@ void Lane::RemoveLate(uint64_t granule) {
   --late_count_;
   if (granule < box_bytes_ / kGranule) {
     --care_;
-  } else {
-    NoteAnnexGap(granule);
   }
   EndLateChange();
 }
@@ -175,6 +174,7 @@ void Lane::Pass(const Word& word) {
       if (noting_ != 0) lengths_.Note(word.granule, word.key);
       AddEarly(word.granule);
       CountSkipped(cursor_, word.granule);
+      skipped_[counters_->skipped % kSkipped] = word.key;
       break;
     case Word::kFree:
     case Word::kDrained:
@@ -248,17 +248,28 @@ const uint32_t* Lane::BehindTheSameSites(uint64_t count) const {
   return at;
 }
 
-// The program's unmatched requests took the place of as many planned ones. If the ones before were
-// as planned, that is not much of a miss.
+// The program's unmatched requests took the place of as many planned ones. That is not much of a
+// miss, unless one of them was planned a little earlier: then this is another order.
 void Lane::Replaced(const uint32_t* behind) {
-  if (cursor_ - last_replaced_ > kSureAgain) {
+  if (!reordered_) {
     const uint64_t refund = unmatched_ * (kMiss - 1);
     stretch_misses_ -= stretch_misses_ < refund ? stretch_misses_ : refund;
   }
   PassUntil(behind);
-  last_replaced_ = behind;
+  FoundAgain();
+}
+
+void Lane::FoundAgain() {
   unmatched_ = 0;
   next_look_ = kConfirm;
+  reordered_ = false;
+}
+
+bool Lane::WasSkipped(const Request& request) const {
+  for (const uint32_t key : skipped_) {
+    if (keys_[key].shape == request.shape && keys_[key].site == request.site) return true;
+  }
+  return false;
 }
 
 // Where the latest requests, which the stream did not expect, stand in a row further on; the last
@@ -296,8 +307,7 @@ void* Lane::Place(const Word& word) {
   const auto birth = static_cast<uint32_t>(cursor_ - first_word_);
   cursor_ += word.length;
   counters_->passed = reinterpret_cast<uint64_t>(cursor_);
-  unmatched_ = 0;
-  next_look_ = kConfirm;
+  FoundAgain();
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) lengths_.Note(word.granule, word.key);
   if (care_ == noting_) return planned;
@@ -341,6 +351,7 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
       return Place(Decode(here));
     }
   }
+  reordered_ = reordered_ || WasSkipped(request);
   if (MissesTooMuch()) {
     RunFree();
     return AllocateFreely(shape, site);

@@ -162,16 +162,17 @@ class Lane {
   // of misses is better borne than the order lost.
   static constexpr uint64_t kStretchWords = 8192;
   static constexpr uint64_t kMissesPerStretch = 128;
-  // A miss counts as so many parts; one that differed only in length, and came some words after the
-  // one before, as one part.
-  static constexpr uint64_t kMiss = 8;
-  static constexpr int64_t kSureAgain = 6;
+  // A miss counts as so many parts; one that differed only in length as one part.
+  static constexpr uint64_t kMiss = 16;
+  static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
   static constexpr uint32_t kLookUpsPerDrop = 16;
   static constexpr uint32_t kAsksBeforeNoting = 64;  // how long blocks are
   static constexpr uint32_t kFullFor = 64;           // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;            // of freed places, by length
-  static constexpr uint32_t kRemembered = 14;        // places in each
-  static constexpr uint64_t kGapLooks = 4096;        // granules to each side of a freed block
+  static constexpr uint32_t kRemembered = 15;        // places in each
+  static constexpr int32_t kFewGaps = 16;            // of the annex, before what is unused
+  static constexpr uint32_t kListTries = 4;          // lists of longer places looked at
+  static constexpr uint64_t kGapLooks = 256;         // granules to each side of a freed block
   static constexpr uint32_t kProbes = 64;            // planned places tried per request
   static constexpr int32_t kEffort = 32;  // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 20;
@@ -186,10 +187,9 @@ class Lane {
     uint32_t granules;  // its length
   };
 
-  // Where blocks of about one length were freed, the latest last. Nothing is written into free
+  // Where places of about one length became free, the latest last. Nothing is written into free
   // blocks: realloc moves bytes out of them, and programs write to them.
   struct FreedPlaces {
-    uint32_t first_gap;  // in the annex there is no gap of this length before this granule of it
     uint32_t count;
     uint32_t granule[kRemembered];
   };
@@ -219,14 +219,20 @@ class Lane {
   bool Earn();
   void* Improvise(uint64_t shape);
   bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
+  bool TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot* slot);
+  void Remember(uint64_t granule, uint64_t granules);
   void NoteAnnexUse(uint64_t end);
-  void NoteAnnexGap(uint64_t granule);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
   // Lengths below 32 have a list each, longer ones share one with those up to a sixteenth longer.
   static uint32_t ListOf(uint64_t granules) {
     if (granules < 32) return static_cast<uint32_t>(granules);
     const auto width = static_cast<uint32_t>(63 - __builtin_clzll(granules));
     return 32 + (width - 5) * 16 + static_cast<uint32_t>(granules >> (width - 4) & 15);
+  }
+  // The shortest length of a list.
+  static uint64_t ShortestIn(uint32_t list) {
+    if (list < 32) return list;
+    return (16 + (list & 15)) << ((list - 32) / 16 + 1);
   }
   bool TakeGap(uint64_t shape, Slot* slot);
   char* AddressOf(uint64_t granule) const {
@@ -245,6 +251,8 @@ class Lane {
   void* Place(const Word& word);
   const uint32_t* BehindTheSameSites(uint64_t count) const;
   void Replaced(const uint32_t* behind);
+  void FoundAgain();
+  bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   const PlanBlock* PlannedAt(uint64_t granule) const;
@@ -284,13 +292,14 @@ class Lane {
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
-  GranuleSet early_;               // starts of early blocks
-  GranuleSet late_;                // starts of late blocks
-  GranuleSet late_cover_;          // every granule of late blocks
-  Request history_[kConfirm];      // the latest unmatched requests, newest at unmatched_ % kConfirm
-  uint64_t unmatched_;             // in a row
-  const uint32_t* stretch_;        // where it begins
-  const uint32_t* last_replaced_;  // behind what planned allocations were replaced last
+  GranuleSet early_;            // starts of early blocks
+  GranuleSet late_;             // starts of late blocks
+  GranuleSet late_cover_;       // every granule of late blocks
+  Request history_[kConfirm];   // the latest unmatched requests, newest at unmatched_ % kConfirm
+  uint64_t unmatched_;          // in a row
+  uint32_t skipped_[kSkipped];  // the keys of the last planned allocations that were passed by
+  bool reordered_;              // one of the unmatched requests is of such a key
+  const uint32_t* stretch_;     // where it begins
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
   uint32_t asked_;             // for usable sizes, by the owner
@@ -311,7 +320,10 @@ class Lane {
   uint64_t gap_search_;      // where the last search for a gap of the box ended
   uint32_t box_full_;        // requests for which a gap need not be looked for again
   uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
+  uint64_t annex_search_;    // where the last search for a gap of the annex ended
   FreedPlaces* freed_;       // kLists of them
+  GranuleSet listed_;        // which of them hold a place
+  uint64_t listed_words_[GranuleSet::MemoryFor(kLists) / sizeof(uint64_t)];
   LaneNotes notes_;
 
   // Touched by other threads.

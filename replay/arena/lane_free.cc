@@ -104,13 +104,28 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
   return false;
 }
 
-// Where a block of about the same length was freed, the latest first; from `lowest` on. Places that
-// have been taken since are forgotten.
+// A place that has become free: of the box or the annex the latest of about this length, or else,
+// of the annex only, the beginning of a longer one. In the box longer places are the plan's for
+// other requests. Places that have been taken since are forgotten.
 bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
+  const uint64_t granules = ShapeGranules(shape);
+  uint32_t list = ListOf(granules);
+  if (TakeFromThisList(list, shape, lowest, slot)) return true;
+  for (uint32_t tries = 0; tries < kListTries; ++tries) {
+    list = static_cast<uint32_t>(listed_.NextIn(list + 1, kLists));
+    if (list == kLists) return false;
+    if (!TakeFromThisList(list, shape, box_bytes_ / kGranule, slot)) continue;
+    Remember(slot->granule + granules, ShortestIn(list) - granules);
+    return true;
+  }
+  return false;
+}
+
+bool Lane::TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
   const uint64_t box = box_bytes_ / kGranule;
-  FreedPlaces& places = freed_[ListOf(granules)];
+  FreedPlaces& places = freed_[list];
   for (uint32_t i = places.count; i-- > 0;) {
     const uint32_t granule = places.granule[i];
     const bool taken = late_cover_.Has(granule);
@@ -119,6 +134,7 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
                       granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
     if (taken || fits) {
       memmove(&places.granule[i], &places.granule[i + 1], (--places.count - i) * sizeof(uint32_t));
+      if (places.count == 0) listed_.Remove(list);
     }
     if (fits) {
       *slot = {granule, static_cast<uint32_t>(granules)};
@@ -129,27 +145,20 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   return false;
 }
 
+// A place of at least so many granules is free.
+void Lane::Remember(uint64_t granule, uint64_t granules) {
+  const uint32_t list = ListOf(granules);
+  FreedPlaces& places = freed_[list];
+  if (places.count == kRemembered) {
+    memmove(&places.granule[0], &places.granule[1], --places.count * sizeof(uint32_t));
+  }
+  places.granule[places.count++] = static_cast<uint32_t>(granule);
+  listed_.Add(list);
+}
+
 void Lane::NoteAnnexUse(uint64_t end) {
   const uint64_t used = end * kGranule - box_bytes_;
   if (used > counters_->annex_bytes) counters_->annex_bytes = used;
-}
-
-// A block of the annex is free: gaps up to the length of the one that it is now part of may be
-// found there.
-void Lane::NoteAnnexGap(uint64_t granule) {
-  const uint64_t box = box_bytes_ / kGranule;
-  const uint64_t end = box + annex_granules_;
-  const uint64_t lowest = granule - box > kGapLooks ? granule - kGapLooks : box;
-  const uint64_t highest = end - granule > kGapLooks ? granule + kGapLooks : end;
-  const uint64_t begin = late_cover_.GapBegin(granule, lowest);
-  const uint64_t behind = late_cover_.NextIn(granule, highest);
-  // A gap whose ends were not looked for is long enough for everything.
-  const bool long_gap = (begin == lowest && begin > box) || (behind == highest && behind < end);
-  const uint32_t lists = long_gap ? kLists : ListOf(behind - begin) + 1;
-  const auto first = static_cast<uint32_t>(begin - box);
-  for (uint32_t list = 0; list < lists; ++list) {
-    if (freed_[list].first_gap > first) freed_[list].first_gap = first;
-  }
 }
 
 // Any gap of the box that is long enough, from where the last search ended.
@@ -176,33 +185,50 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   return true;
 }
 
-// The first gap of the annex that is long enough.
+// A gap of the annex that is long enough: one of the next few, or behind all that was ever used, or
+// any. Looking for the first one each time would mean to look past all that is live.
 bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   const uint64_t box = box_bytes_ / kGranule;
-  uint32_t& first = freed_[ListOf(granules)].first_gap;
-  uint64_t found = box + first;
-  const bool any = late_cover_.FindGap(&found, box + annex_granules_, granules, step, &effort_);
-  // What is left behind for the sake of alignment is long enough for others.
-  if (step == 1) first = static_cast<uint32_t>(found - box);
+  const uint64_t end = box + annex_granules_;
+  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
+  uint64_t found = annex_search_ >= box ? annex_search_ : box;
+  int32_t few = kFewGaps;
+  bool any = late_cover_.FindGap(&found, used_end, granules, step, &few);
+  effort_ -= kFewGaps - few;
+  annex_search_ = any ? found + granules : few > 0 ? box : found;
+  if (!any) {
+    found = (used_end + step - 1) / step * step;
+    any = found + granules <= end;
+  }
+  if (!any) {
+    found = box;
+    any = late_cover_.FindGap(&found, end, granules, step, &effort_);
+  }
   if (!any) return false;
   NoteAnnexUse(found + granules);
   *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return true;
 }
 
-// Frees a block of a lane that runs free, and remembers its place.
+// Frees a block of a lane that runs free, or of the annex, and remembers its place; in the annex
+// together with what is free around it.
 void Lane::FreeFreely(uint64_t granule) {
   const uint64_t granules = LateGranules(granule);
   RemoveLate(granule);
-  if (granule >= open_granules_ && granule < box_bytes_ / kGranule) return;
-  FreedPlaces& places = freed_[ListOf(granules)];
-  if (places.count == kRemembered) {
-    memmove(&places.granule[0], &places.granule[1], --places.count * sizeof(uint32_t));
+  const uint64_t box = box_bytes_ / kGranule;
+  if (granule < box) {
+    if (granule < open_granules_) Remember(granule, granules);
+    return;
   }
-  places.granule[places.count++] = static_cast<uint32_t>(granule);
+  const uint64_t end = box + counters_->annex_bytes / kGranule;
+  const uint64_t begin =
+      late_cover_.GapBegin(granule, granule - box > kGapLooks ? granule - kGapLooks : box);
+  Remember(
+      begin,
+      late_cover_.NextIn(granule, end - granule > kGapLooks ? granule + kGapLooks : end) - begin);
 }
 
 }  // namespace reprise::replay
