@@ -285,6 +285,7 @@ bool PeakSweep::Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_
     const uint32_t group = forwards ? hill.peak + step : hill.peak - step + 1;
     for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
       const uint32_t job = departures.ids[i];
+      if (forwards) LookAhead(departures, i, handles_, space);
       if (solid_ || !is_rock_[job]) space.Free(handles_[job]);
     }
     for (; next != rocks.end() && next->section == group; ++next) {
