@@ -195,7 +195,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     // Page rounding is a matter of the box, not of the planner.
     built.lane_overhead_percent = 0;
   }
-  // What is put together is checked as a whole, while it is encoded. A single lane was already.
+  // What is is checked as a whole, while it is encoded. A single lane was already.
   bool valid = true;
   {
     std::jthread checker;
