@@ -160,7 +160,8 @@ void ImproveByCopy(Search& search, Portfolio& portfolio) {
       copy.CopyTo(addresses);
       portfolio.Squeeze(addresses, copy.finder());
     }
-    if (!copy.done()) copy.Improve();
+    // Where the problem itself can be searched, the copy is worth a few packings and no more.
+    if (!copy.done() && !problem.solid) copy.Improve();
     portfolio.Improve(Portfolio::KindsFor(problem), kSlice);
   }
 }

@@ -44,14 +44,10 @@ bool Portfolio::SuitsValleySearch(const Problem& problem) {
 }
 
 bool Portfolio::SuitsBeamSearch(const Problem& problem) {
-  return problem.plain && uint64_t{problem.size()} * problem.sections <= kMostBeamCells;
+  return problem.solid && uint64_t{problem.size()} * problem.sections <= kMostBeamCells;
 }
 
 std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
-  if (SuitsValleySearch(problem) && !problem.plain) {  // with given addresses
-    return {Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleFirstFit, Kind::kValleyRelaxed,
-            Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleBestFit,  Kind::kValleyRelaxed};
-  }
   if (SuitsValleySearch(problem)) {
     // Searches at the bound end it at once when they are lucky; those above it see to it that the
     // record is good when they are not. A beam search takes as long as a dozen of them.

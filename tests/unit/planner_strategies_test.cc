@@ -68,6 +68,28 @@ TEST_P(StrategyTest, KeepsGapsAlignmentsAndFixedOffsets) {
   }
 }
 
+// Half of an earlier plan is given: the searches that know given addresses grow around them.
+TEST_P(StrategyTest, KeepsWhatAnEarlierPlanSays) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 2 + static_cast<int>(seed % 20);
+    Instance instance = RandomInstance(seed, shape);
+    Options exact = options();
+    exact.strategy = "exact_search";
+    const auto before = Solve(instance, exact);
+    ASSERT_TRUE(before.ok()) << before.status();
+    instance.fixed_offsets = before->offsets;
+    for (size_t i = seed % 2; i < instance.buffers.size(); i += 2) {
+      instance.fixed_offsets[i] = Instance::kFree;
+    }
+    const auto plan = Solve(instance, options());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(OverlapsByBrute(instance, plan->offsets).empty());
+    EXPECT_TRUE(Check(instance, plan->offsets).valid);
+  }
+}
+
 TEST_P(StrategyTest, NothingToPlan) {
   const auto plan = Solve({}, options());
   ASSERT_TRUE(plan.ok());
