@@ -1,5 +1,6 @@
 #include "planner/free_blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -69,6 +70,27 @@ uint32_t FreeBlocks::FindFree(int64_t size) const {
   return kNone;
 }
 
+uint32_t FreeBlocks::FindLasting(int64_t size) const {
+  for (int bin = NextBin(BinOf(size)); bin >= 0; bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
+    uint32_t best = kNone;
+    uint32_t best_leaves = 0;
+    int depth = 0;
+    for (uint32_t b = bins_[bin]; b != kNone && depth < kLastingDepth;
+         b = blocks_[b].bin_after, ++depth) {
+      const Block& block = blocks_[b];
+      if (block.size < size) continue;
+      const uint32_t leaves = std::min(LeavesBelow(b), LeavesAbove(b));
+      if (best == kNone || block.size < blocks_[best].size ||
+          (block.size == blocks_[best].size && leaves > best_leaves)) {
+        best = b;
+        best_leaves = leaves;
+      }
+    }
+    if (best != kNone) return best;
+  }
+  return kNone;
+}
+
 uint32_t FreeBlocks::NewBlock() {
   if (unused_ != kNone) {
     const uint32_t block = unused_;
@@ -129,11 +151,22 @@ uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
   return append(address, size);
 }
 
-uint32_t FreeBlocks::Take(int64_t size) {
-  const uint32_t found = FindFree(size);
-  if (found != kNone) return Carve(found, blocks_[found].address, size);
+uint32_t FreeBlocks::TakeFromTop(int64_t size) {
   const bool room_below_top = last_ != kNone && blocks_[last_].free();
   return Append(room_below_top ? blocks_[last_].address : top_, size);
+}
+
+uint32_t FreeBlocks::Take(int64_t size) {
+  const uint32_t found = FindFree(size);
+  return found != kNone ? Carve(found, blocks_[found].address, size) : TakeFromTop(size);
+}
+
+uint32_t FreeBlocks::TakeLasting(int64_t size) {
+  const uint32_t found = FindLasting(size);
+  if (found == kNone) return TakeFromTop(size);
+  const bool at_end = LeavesBelow(found) < LeavesAbove(found);
+  const int64_t address = blocks_[found].address;
+  return Carve(found, at_end ? address + blocks_[found].size - size : address, size);
 }
 
 uint32_t FreeBlocks::TakeAt(int64_t address, int64_t size) {
