@@ -384,5 +384,30 @@ TEST(SolveTest, ImprovementsAreReportedInOrder) {
   for (size_t i = 1; i < seen.size(); ++i) EXPECT_LT(seen[i], seen[i - 1]);
 }
 
+// A heap in balance: a block dies for every one that is born, so there is no slack to waste.
+TEST(PeakSweepTest, AHeapThatStaysFull) {
+  std::mt19937_64 random(1);
+  Instance instance;
+  std::vector<size_t> live;
+  int64_t now = 0;
+  for (size_t i = 0; i < 60'000; ++i) {
+    live.push_back(i);
+    instance.buffers.push_back({now++, 0, 16 * (1 + static_cast<int64_t>(random() % 25))});
+    if (live.size() <= 6'000) continue;
+    std::swap(live[random() % live.size()], live.back());
+    instance.buffers[live.back()].upper = now++;
+    live.pop_back();
+  }
+  for (const size_t i : live) instance.buffers[i].upper = now;
+  Options options;
+  options.strategy = "peak_sweep";
+  options.iterations = 1;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(static_cast<double>(plan->fragmentation()),
+            0.015 * static_cast<double>(plan->max_load));
+}
+
 }  // namespace
 }  // namespace reprise::planner
