@@ -384,6 +384,22 @@ TEST(SolveTest, ImprovementsAreReportedInOrder) {
   for (size_t i = 1; i < seen.size(); ++i) EXPECT_LT(seen[i], seen[i - 1]);
 }
 
+// A linear program of CBC may take many times the budget; it is stopped within.
+TEST(MipTest, EndsInTime) {
+  const std::vector<std::string> names = Names();
+  if (std::find(names.begin(), names.end(), "mip") == names.end()) GTEST_SKIP() << "no CBC";
+  Shape shape;
+  shape.buffers = 190;
+  shape.horizon = 400;
+  shape.most = 1000;
+  Options options;
+  options.strategy = "mip";
+  options.budget_seconds = 0.3;
+  const auto plan = Solve(RandomInstance(1, shape), options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(plan->seconds, 1.5);
+}
+
 // A heap in balance: a block dies for every one that is born, so there is no slack to waste.
 TEST(PeakSweepTest, AHeapThatStaysFull) {
   std::mt19937_64 random(1);
