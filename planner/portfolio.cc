@@ -25,7 +25,7 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 
 // Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
 // time left they would only delay the end.
-constexpr double kTableSeconds = 1e-7;
+constexpr double kTableSeconds = 1.6e-7;
 constexpr uint32_t kMostWhenLate = 3'000'000;
 
 int64_t Luby(int64_t n) {
