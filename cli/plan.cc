@@ -1,5 +1,4 @@
 // `reprise plan`: offsets for every buffer of an instance, plan files for recordings.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "cli/graph_file.h"
+#include "cli/large_arrays.h"
 #include "cli/lessons_file.h"
 #include "planner/graph/place.h"
 #include "planner/solve.h"
@@ -255,15 +255,6 @@ int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
     if (images.size() > 1) Print(sums, absl::StrCat(images.size(), " images in all"));
   }
   return kDone;
-}
-
-// Left alone, glibc keeps large arrays that were freed once, and for every thread, to carve smaller
-// ones from: some 20 bytes per buffer at a million buffers. Arrays that make up the peak go back to
-// the system; those of smaller instances are reused, or every attempt would fault in its pages.
-void ReturnLargeArrays() {
-  constexpr int kLarge = 4 << 20;
-  mallopt(M_MMAP_THRESHOLD, kLarge);
-  mallopt(M_TRIM_THRESHOLD, 2 * kLarge);
 }
 
 int RunPlan(PlanOptions options) {

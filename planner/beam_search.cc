@@ -31,7 +31,11 @@ BeamSearch::BeamSearch(const Problem& problem)
       words_((problem.size() + 63) / 64),
       weight_(problem.sections),
       ends_(problem.sections + 1),
-      addresses_(problem.size()) {}
+      addresses_(problem.size()) {
+  if (problem.fixed.empty()) return;
+  given_.assign(count_, -1);
+  for (const uint32_t j : problem.fixed) given_[j] = problem.fixed_address(j);
+}
 
 void BeamSearch::Start(int64_t capacity, Random& random) {
   capacity_ = capacity;
@@ -61,6 +65,34 @@ void BeamSearch::Start(int64_t capacity, Random& random) {
   for (uint32_t s = 0; s < sections_; ++s) beam_.slacks[s] = capacity - load_[s];
   beam_.placed.assign(words_, 0);
   history_.assign(1, {0, 0, 0});
+  if (given_.empty()) return;
+  given_in_.assign(sections_, {});
+  for (const uint32_t j : problem_.fixed) {
+    for (uint32_t s = jobs_[j].lower; s < jobs_[j].upper; ++s) {
+      given_in_[s].push_back({given_[j], j});
+    }
+  }
+  for (std::vector<Given>& given : given_in_) {
+    std::sort(given.begin(), given.end(),
+              [](const Given& a, const Given& b) { return a.address < b.address; });
+  }
+}
+
+BeamSearch::Given BeamSearch::Ceiling(uint32_t lower, uint32_t upper, int64_t floor) const {
+  Given lowest{kSky, 0};
+  if (given_.empty()) return lowest;
+  for (uint32_t s = lower; s < upper; ++s) {
+    const auto above =
+        std::partition_point(given_in_[s].begin(), given_in_[s].end(),
+                             [&](const Given& given) { return given.address < floor; });
+    if (above != given_in_[s].end() && above->address < lowest.address) lowest = *above;
+  }
+  return lowest;
+}
+
+// How high a valley is filled when nothing more is put there.
+int64_t BeamSearch::Level(const Valley& valley) const {
+  return std::min(valley.rim(), Ceiling(valley.lower, valley.upper, valley.floor).address);
 }
 
 bool BeamSearch::Fill(uint32_t lower, uint32_t upper, int64_t floor, int64_t level, int64_t* height,
@@ -108,6 +140,15 @@ void BeamSearch::Expand(uint32_t parent, Random& random) {
   for (uint32_t raises = 0; choices < kValleys; ++raises) {
     const Valley valley = LowestValley(height_.data(), sections_);
     if (valley.floor >= capacity_) break;
+    if (const Given next = Ceiling(valley.lower, valley.upper, valley.floor);
+        next.address == valley.floor) {
+      const Job& job = jobs_[next.job];
+      const double area =
+          state.area + static_cast<double>(job.size) * static_cast<double>(job.upper - job.lower);
+      children_.push_back({base / std::pow(area, exponent_),
+                           state.hash + HashOf(next.job, valley.floor), parent, next.job, raises});
+      break;
+    }
     FindEnds(valley, placed);
     if (ends_[valley.lower] <= valley.upper) ++choices;
     int64_t least = kSky;  // slack of what is skipped
@@ -117,6 +158,11 @@ void BeamSearch::Expand(uint32_t parent, Random& random) {
         const uint32_t j = by_start_.ids[i];
         const Job& job = jobs_[j];
         if (job.upper > valley.upper || Has(placed, j)) continue;
+        if (!given_.empty() &&
+            (given_[j] >= 0 ||
+             valley.floor + job.size > Ceiling(job.lower, job.upper, valley.floor).address)) {
+          continue;
+        }
         const int64_t left = std::min(valley.left - valley.floor, job.size);
         if (s > valley.lower && left > least) continue;
         double waste = base + gap * static_cast<double>(left);
@@ -124,11 +170,12 @@ void BeamSearch::Expand(uint32_t parent, Random& random) {
         for (uint32_t k = by_start_.first[s]; k < i && !twin; ++k) {
           const uint32_t other = by_start_.ids[k];
           twin = jobs_[other].upper == job.upper && jobs_[other].size == job.size &&
-                 !Has(placed, other);
+                 !Has(placed, other) && (given_.empty() || given_[other] < 0);
         }
         if (twin) continue;
         if (job.upper < valley.upper && ends_[job.upper] > valley.upper) {
-          const int64_t right = std::min(valley.right - valley.floor, job.size);
+          const int64_t ceiling = Ceiling(job.upper, valley.upper, valley.floor).address;
+          const int64_t right = std::min(std::min(valley.right, ceiling) - valley.floor, job.size);
           bool fits = true;
           for (uint32_t t = job.upper; t < valley.upper && fits; ++t) {
             fits = slack_[t] >= right;
@@ -146,8 +193,8 @@ void BeamSearch::Expand(uint32_t parent, Random& random) {
       gap += weight_[s];
       if (least == 0) break;
     }
-    if (!Fill(valley.lower, valley.upper, valley.floor, valley.rim(), height_.data(), slack_.data(),
-              base)) {
+    if (!Fill(valley.lower, valley.upper, valley.floor, Level(valley), height_.data(),
+              slack_.data(), base)) {
       break;
     }
   }
@@ -173,16 +220,18 @@ void BeamSearch::Apply(const Candidate& candidate) {
   State state = parent;
   Valley valley = LowestValley(height, sections_);
   for (uint32_t i = 0; i < candidate.raises; ++i) {
-    Fill(valley.lower, valley.upper, valley.floor, valley.rim(), height, slack, state.waste);
+    Fill(valley.lower, valley.upper, valley.floor, Level(valley), height, slack, state.waste);
     valley = LowestValley(height, sections_);
   }
   const Job& job = jobs_[candidate.job];
   const int64_t top = valley.floor + job.size;
+  const bool given = !given_.empty() && given_[candidate.job] >= 0;
   std::fill(height + job.lower + 1, height + job.upper + 1, top);
   placed[candidate.job / 64] |= uint64_t{1} << (candidate.job % 64);
-  if (job.lower > valley.lower) {
-    Fill(valley.lower, job.lower, valley.floor, std::min(valley.left, top), height, slack,
-         state.waste);
+  if (job.lower > valley.lower && !given) {
+    const int64_t ceiling = Ceiling(valley.lower, job.lower, valley.floor).address;
+    Fill(valley.lower, job.lower, valley.floor, std::min({valley.left, top, ceiling}), height,
+         slack, state.waste);
   }
   state.hash = candidate.hash;
   state.area += static_cast<double>(job.size) * static_cast<double>(job.upper - job.lower);

@@ -16,10 +16,12 @@ namespace reprise::planner {
 // Packings grow from below, as in ValleySearch: a job is put into the lowest valley of the skyline,
 // and what stays free below it is waste, of which every section can afford as much as the capacity
 // exceeds its load by. But instead of one packing and its alternatives, `width` partial packings
-// with equally many jobs are kept at a time, those that waste least. Not complete.
+// with equally many jobs are kept at a time, those that waste least. A job whose address is given
+// is the next one when the floor has risen to it; nothing is put or wasted across it before. Not
+// complete.
 class BeamSearch {
  public:
-  // Plain problems only.
+  // Solid problems only.
   explicit BeamSearch(const Problem& problem);
 
   // Whether it found a packing that ends at or below `capacity`, in units, at least the max load.
@@ -66,6 +68,14 @@ class BeamSearch {
   bool Fill(uint32_t lower, uint32_t upper, int64_t floor, int64_t level, int64_t* height,
             int64_t* slack, double& waste) const;
   void FindEnds(const Valley& valley, const uint64_t* placed);
+  // The given address at or above `floor` in sections [lower, upper) that is the lowest, and whose
+  // it is; heights there must be `floor`, so no job that it belongs to is placed.
+  struct Given {
+    int64_t address;
+    uint32_t job;
+  };
+  Given Ceiling(uint32_t lower, uint32_t upper, int64_t floor) const;
+  int64_t Level(const Valley& valley) const;
   void Expand(uint32_t parent, Random& random);
   void Apply(const Candidate& candidate);
 
@@ -75,8 +85,10 @@ class BeamSearch {
   uint32_t words_;         // that hold a bit per job
   std::vector<Job> jobs_;  // perhaps mirrored in time
   std::vector<int64_t> load_;
-  std::vector<double> weight_;  // of a unit wasted in a section
-  Groups by_start_;             // jobs by first section
+  std::vector<double> weight_;                // of a unit wasted in a section
+  Groups by_start_;                           // jobs by first section
+  std::vector<int64_t> given_;                // address per job, or -1; empty: none is given
+  std::vector<std::vector<Given>> given_in_;  // per section, ascending
   int64_t capacity_ = 0;
   double exponent_ = 1;  // of the area that waste is divided by
   double noise_ = 0;     // share of the score that is left to chance

@@ -166,11 +166,20 @@ std::vector<Extent> Extents(const Instance& instance, const std::vector<int64_t>
   return extents;
 }
 
+// Those that die are met in an order that is not that of memory, but known ahead.
+constexpr uint32_t kAhead = 16;
+void Prefetch(const std::vector<Extent>& extents, uint32_t i) { __builtin_prefetch(&extents[i]); }
+
 // The extents of an instance without gaps: its buffers, not copied.
 class Buffers {
  public:
   Buffers(const Instance& instance, const std::vector<int64_t>& offsets)
       : instance_(instance), offsets_(offsets) {}
+
+  friend void Prefetch(const Buffers& buffers, uint32_t i) {
+    __builtin_prefetch(&buffers.instance_.buffers[i]);
+    __builtin_prefetch(&buffers.offsets_[i]);
+  }
 
   size_t size() const { return offsets_.size(); }
   Extent operator[](uint32_t i) const {
@@ -184,47 +193,112 @@ class Buffers {
   const std::vector<int64_t>& offsets_;
 };
 
-// Sweeps over time; the live extents are kept by address, so that a newcomer that overlaps anything
-// overlaps one of its two neighbours.
+// The addresses at which extents begin, numbered in rising order.
+class Begins {
+ public:
+  explicit Begins(const auto& extents) {
+    const auto n = static_cast<uint32_t>(extents.size());
+    least_ = extents[0].address;
+    int64_t most = least_;
+    uint64_t differs = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+      const int64_t address = extents[i].address;
+      differs |= static_cast<uint64_t>(address) ^ static_cast<uint64_t>(extents[0].address);
+      least_ = std::min(least_, address);
+      most = std::max(most, address);
+    }
+    shift_ = differs == 0 ? 0 : std::countr_zero(differs);
+    const uint64_t steps = (static_cast<uint64_t>(most) - static_cast<uint64_t>(least_)) >> shift_;
+    if (steps < 2 * uint64_t{n}) {  // no need to sort: every step has a number
+      count_ = static_cast<uint32_t>(steps) + 1;
+      return;
+    }
+    const auto order = OrderBy(n, [&](uint32_t i) { return extents[i].address; });
+    number_.resize(n);
+    for (const uint32_t i : order) {
+      const int64_t address = extents[i].address;
+      if (addresses_.empty() || addresses_.back() != address) addresses_.push_back(address);
+      number_[i] = static_cast<uint32_t>(addresses_.size()) - 1;
+    }
+    count_ = static_cast<uint32_t>(addresses_.size());
+  }
+
+  uint32_t count() const { return count_; }
+
+  uint32_t NumberOf(uint32_t i, int64_t address) const {
+    return number_.empty() ? static_cast<uint32_t>((address - least_) >> shift_) : number_[i];
+  }
+
+  int64_t AddressOf(uint32_t number) const {
+    return number_.empty() ? least_ + (int64_t{number} << shift_) : addresses_[number];
+  }
+
+ private:
+  int64_t least_ = 0;
+  int shift_ = 0;
+  uint32_t count_ = 0;
+  // Empty when every step of 2^shift_ has a number.
+  std::vector<uint32_t> number_;    // per extent
+  std::vector<int64_t> addresses_;  // per number
+};
+
+// Sweeps over time. What is live is kept by where it begins, so that a newcomer that overlaps
+// anything overlaps what begins there, too, or one of the two neighbours.
 void Sweep(const auto& extents, int most, CheckResult& result) {
   const auto n = static_cast<uint32_t>(extents.size());
   if (n == 0) return;
   const auto births = OrderBy(n, [&](uint32_t i) { return extents[i].birth; });
   const auto deaths = OrderBy(n, [&](uint32_t i) { return extents[i].death; });
-  const auto by_address = OrderBy(n, [&](uint32_t i) { return extents[i].address; });
-  std::vector<uint32_t> rank(n);
-  for (uint32_t r = 0; r < n; ++r) rank[by_address[r]] = r;
+  const Begins begins(extents);
+  RankSet live(begins.count());
+  std::vector<int64_t> end_of(begins.count());  // of what is live
+  // Those that clash stay outside the live set, or neighbours would not tell the truth.
+  std::vector<bool> outside;
 
-  RankSet live(n);
-  int64_t load = 0;
-  size_t dead = 0;
-  for (const uint32_t e : births) {
-    const Extent extent = extents[e];
-    for (; dead < n; ++dead) {
-      const Extent gone = extents[deaths[dead]];
-      if (gone.death > extent.birth) break;
-      load -= gone.end - gone.address;
-      live.Erase(rank[deaths[dead]]);
-    }
-    load += extent.end - extent.address;
-    result.max_load = std::max(result.max_load, load);
-    bool clashes = false;
-    const auto compare = [&](uint32_t r) {
-      if (r == RankSet::kNone) return;
-      const Extent other = extents[by_address[r]];
-      if (other.address >= extent.end || extent.address >= other.end) return;
-      clashes = true;
-      if (static_cast<int>(result.violations.size()) < most) {
+  const auto report = [&](uint32_t newcomer) {
+    const Extent extent = extents[newcomer];
+    for (uint32_t i = 0; i < n; ++i) {
+      if (static_cast<int>(result.violations.size()) >= most) return;
+      const Extent other = extents[i];
+      const bool earlier = other.birth != extent.birth ? other.birth < extent.birth : i < newcomer;
+      if (earlier && other.death > extent.birth && other.address < extent.end &&
+          extent.address < other.end) {
         result.violations.push_back({Violation::Kind::kOverlap,
                                      std::min(extent.buffer, other.buffer),
                                      std::max(extent.buffer, other.buffer)});
       }
-    };
-    compare(live.Before(rank[e]));
-    compare(live.After(rank[e]));
-    result.valid = result.valid && !clashes;
-    // The live set stays free of overlaps, or the neighbours would not tell the truth.
-    if (!clashes) live.Insert(rank[e]);
+    }
+  };
+
+  int64_t load = 0;
+  uint32_t dead = 0;
+  for (const uint32_t e : births) {
+    const Extent extent = extents[e];
+    for (; dead < n; ++dead) {
+      if (n - dead > kAhead) Prefetch(extents, deaths[dead + kAhead]);
+      const Extent gone = extents[deaths[dead]];
+      if (gone.death > extent.birth) break;
+      load -= gone.end - gone.address;
+      if (outside.empty() || !outside[deaths[dead]]) {
+        live.Erase(begins.NumberOf(deaths[dead], gone.address));
+      }
+    }
+    load += extent.end - extent.address;
+    result.max_load = std::max(result.max_load, load);
+    const uint32_t begin = begins.NumberOf(e, extent.address);
+    const uint32_t below = live.Contains(begin) ? begin : live.Before(begin);
+    const uint32_t above = live.After(begin);
+    const bool clash_below = below != RankSet::kNone && end_of[below] > extent.address;
+    const bool clash_above = above != RankSet::kNone && begins.AddressOf(above) < extent.end;
+    if (clash_below || clash_above) {
+      result.valid = false;
+      outside.resize(n);
+      outside[e] = true;
+      report(e);
+      continue;
+    }
+    live.Insert(begin);
+    end_of[begin] = extent.end;
   }
 }
 

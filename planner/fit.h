@@ -21,12 +21,9 @@ Addresses PlaceInOrder(const Problem& problem, Occupancy& occupancy,
                        Addresses addresses = {}) {
   occupancy.Clear();
   if (addresses.empty()) addresses.assign(problem.size(), -1);
+  for (const uint32_t job : problem.fixed) addresses[job] = problem.fixed_address(job);
   for (uint32_t job = 0; job < problem.size(); ++job) {
     if (addresses[job] >= 0) occupancy.Place(job, addresses[job]);
-  }
-  for (const uint32_t job : problem.fixed) {
-    addresses[job] = problem.fixed_address(job);
-    occupancy.Place(job, addresses[job]);
   }
   uint32_t steps = 0;
   for (const uint32_t job : order) {

@@ -1,5 +1,6 @@
 #include "planner/free_blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -28,7 +29,6 @@ int FreeBlocks::NextBin(int bin) const {
 void FreeBlocks::PutIntoBin(uint32_t block) {
   const int bin = BinOf(blocks_[block].size);
   const uint32_t first = bins_[bin];
-  blocks_[block].free = true;
   blocks_[block].bin_before = kNone;
   blocks_[block].bin_after = first;
   if (first != kNone) blocks_[first].bin_before = block;
@@ -50,7 +50,7 @@ void FreeBlocks::DropFromBin(uint32_t block) {
       if (used_[bin / 64] == 0) used_words_ &= ~(uint64_t{1} << (bin / 64));
     }
   }
-  blocks_[block].free = false;
+  blocks_[block].bin_before = kTaken;
 }
 
 uint32_t FreeBlocks::FindFree(int64_t size) const {
@@ -63,6 +63,27 @@ uint32_t FreeBlocks::FindFree(int64_t size) const {
       if (best == kNone || block.size < blocks_[best].size ||
           (block.size == blocks_[best].size && block.address < blocks_[best].address)) {
         best = b;
+      }
+    }
+    if (best != kNone) return best;
+  }
+  return kNone;
+}
+
+uint32_t FreeBlocks::FindLasting(int64_t size) const {
+  for (int bin = NextBin(BinOf(size)); bin >= 0; bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
+    uint32_t best = kNone;
+    uint32_t best_leaves = 0;
+    int depth = 0;
+    for (uint32_t b = bins_[bin]; b != kNone && depth < kLastingDepth;
+         b = blocks_[b].bin_after, ++depth) {
+      const Block& block = blocks_[b];
+      if (block.size < size) continue;
+      const uint32_t leaves = std::min(LeavesBelow(b), LeavesAbove(b));
+      if (best == kNone || block.size < blocks_[best].size ||
+          (block.size == blocks_[best].size && leaves > best_leaves)) {
+        best = b;
+        best_leaves = leaves;
       }
     }
     if (best != kNone) return best;
@@ -87,7 +108,7 @@ uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
   if (front > 0) {
     const uint32_t head = NewBlock();
     Block& b = blocks_[block];
-    blocks_[head] = {b.address, front, b.before, block, kNone, kNone, true};
+    blocks_[head] = {b.address, front, b.before, block, kTaken, kNone};
     if (b.before != kNone) blocks_[b.before].after = head;
     b.before = head;
     b.address = address;
@@ -98,7 +119,7 @@ uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
   if (rest > 0) {
     const uint32_t tail = NewBlock();
     Block& b = blocks_[block];
-    blocks_[tail] = {address + size, rest, block, b.after, kNone, kNone, true};
+    blocks_[tail] = {address + size, rest, block, b.after, kTaken, kNone};
     if (b.after != kNone) blocks_[b.after].before = tail;
     if (last_ == block) last_ = tail;
     b.after = tail;
@@ -109,7 +130,7 @@ uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
 }
 
 uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
-  if (last_ != kNone && blocks_[last_].free) {
+  if (last_ != kNone && blocks_[last_].free()) {
     // The free block below the top grows with it.
     const uint32_t block = last_;
     DropFromBin(block);
@@ -120,7 +141,7 @@ uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
   }
   const auto append = [&](int64_t from, int64_t units) {
     const uint32_t block = NewBlock();
-    blocks_[block] = {from, units, last_, kNone, kNone, kNone, false};
+    blocks_[block] = {from, units, last_, kNone, kTaken, kNone};
     if (last_ != kNone) blocks_[last_].after = block;
     last_ = block;
     return block;
@@ -130,11 +151,22 @@ uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
   return append(address, size);
 }
 
+uint32_t FreeBlocks::TakeFromTop(int64_t size) {
+  const bool room_below_top = last_ != kNone && blocks_[last_].free();
+  return Append(room_below_top ? blocks_[last_].address : top_, size);
+}
+
 uint32_t FreeBlocks::Take(int64_t size) {
   const uint32_t found = FindFree(size);
-  if (found != kNone) return Carve(found, blocks_[found].address, size);
-  const bool room_below_top = last_ != kNone && blocks_[last_].free;
-  return Append(room_below_top ? blocks_[last_].address : top_, size);
+  return found != kNone ? Carve(found, blocks_[found].address, size) : TakeFromTop(size);
+}
+
+uint32_t FreeBlocks::TakeLasting(int64_t size) {
+  const uint32_t found = FindLasting(size);
+  if (found == kNone) return TakeFromTop(size);
+  const bool at_end = LeavesBelow(found) < LeavesAbove(found);
+  const int64_t address = blocks_[found].address;
+  return Carve(found, at_end ? address + blocks_[found].size - size : address, size);
 }
 
 uint32_t FreeBlocks::TakeAt(int64_t address, int64_t size) {
@@ -160,12 +192,12 @@ void FreeBlocks::Free(uint32_t handle) {
     unused_ = high;
   };
   const uint32_t after = blocks_[handle].after;
-  if (after != kNone && blocks_[after].free) {
+  if (after != kNone && blocks_[after].free()) {
     DropFromBin(after);
     absorb(handle, after);
   }
   const uint32_t before = blocks_[handle].before;
-  if (before != kNone && blocks_[before].free) {
+  if (before != kNone && blocks_[before].free()) {
     DropFromBin(before);
     absorb(before, handle);
     handle = before;

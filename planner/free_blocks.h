@@ -19,6 +19,11 @@ class FreeBlocks {
   // Takes `size` units from the best free block, or from the top when none fits. Returns a handle.
   uint32_t Take(int64_t size);
 
+  // The same when it is known when every block leaves (see SetLeaves). Of the free blocks that fit
+  // best it takes that whose neighbours both stay longest, and of that the end beside the one that
+  // stays longer: free space beside a block that leaves soon will soon be more than it is.
+  uint32_t TakeLasting(int64_t size);
+
   // The same where not all of a free block may be used: `place(lower, upper)` returns an address at
   // or above `lower` at which `size` units would be legal, and the block is passed over when they
   // do not end at or below `upper`. Above the top everything is free. Tries at most a few dozen.
@@ -34,29 +39,59 @@ class FreeBlocks {
 
   void Free(uint32_t handle);
 
+  // When a block that was just taken will be freed, on a scale of the caller's. With TakeLasting
+  // all need this.
+  void SetLeaves(uint32_t handle, uint32_t when) { blocks_[handle].bin_after = when; }
+
+  // Nothing but hints to the processor, which would wait for memory in Free: first WillFree, then
+  // WillMerge, then Free, a few calls apart. The handle need not be good yet.
+  void WillFree(uint32_t handle) const {
+    if (handle < blocks_.size()) __builtin_prefetch(&blocks_[handle], 1);
+  }
+  void WillMerge(uint32_t handle) const {
+    if (handle >= blocks_.size()) return;
+    WillFree(blocks_[handle].before);
+    WillFree(blocks_[handle].after);
+  }
+
   int64_t address(uint32_t handle) const { return blocks_[handle].address; }
   int64_t top() const { return top_; }
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kTaken = kNone - 1;
   static constexpr int kPerDoubling = 32;
   static constexpr int kBins = 60 * kPerDoubling;
   static constexpr int kDepth = 4;
+  static constexpr int kLastingDepth = 16;
   static constexpr int kTries = 48;
 
-  struct Block {
+  // Never across two cache lines.
+  struct alignas(32) Block {
     int64_t address;
     int64_t size;
     uint32_t before;      // the neighbour below
     uint32_t after;       // the neighbour above
-    uint32_t bin_before;  // kNone: first of its bin
-    uint32_t bin_after;
-    bool free;
+    uint32_t bin_before;  // kNone: first of its bin; kTaken: not free
+    uint32_t bin_after;   // of one that is taken: when it leaves
+
+    bool free() const { return bin_before != kTaken; }
   };
 
   static int BinOf(int64_t size);
   uint32_t NewBlock();
   uint32_t FindFree(int64_t size) const;
+  uint32_t FindLasting(int64_t size) const;
+  uint32_t TakeFromTop(int64_t size);
+  // When the neighbours of a free block leave. The bottom stays for ever.
+  uint32_t LeavesBelow(uint32_t block) const {
+    const uint32_t before = blocks_[block].before;
+    return before == kNone ? kNone : blocks_[before].bin_after;
+  }
+  uint32_t LeavesAbove(uint32_t block) const {
+    const uint32_t after = blocks_[block].after;
+    return after == kNone ? 0 : blocks_[after].bin_after;
+  }
   uint32_t Carve(uint32_t block, int64_t address, int64_t size);
   int NextBin(int bin) const;
   void PutIntoBin(uint32_t block);
@@ -91,7 +126,7 @@ uint32_t FreeBlocks::TakeWhere(int64_t size, Place place) {
       }
     }
   }
-  const bool room_below_top = last_ != kNone && blocks_[last_].free;
+  const bool room_below_top = last_ != kNone && blocks_[last_].free();
   return Append(place(room_below_top ? blocks_[last_].address : top_, INT64_MAX), size);
 }
 

@@ -8,7 +8,8 @@ namespace {
 constexpr uint32_t kMostSections = 1500;
 constexpr uint32_t kMostJobs = 6000;
 
-// The jobs that live in a section of at least `share` times the max load.
+// The jobs that live in a section of at least `share` times the max load, and those whose address
+// is given: what is placed must leave room for them.
 std::vector<uint32_t> JobsThatSee(const Problem& problem, double share) {
   const double least = share * static_cast<double>(problem.max_load);
   std::vector<uint32_t> before(problem.sections + 1);  // how many such sections
@@ -16,15 +17,20 @@ std::vector<uint32_t> JobsThatSee(const Problem& problem, double share) {
     before[s + 1] = before[s] + (static_cast<double>(problem.load[s]) >= least ? 1 : 0);
   }
   std::vector<uint32_t> jobs;
+  size_t given = 0;
   for (uint32_t j = 0; j < problem.size(); ++j) {
-    if (before[problem.jobs[j].lower] < before[problem.jobs[j].upper]) jobs.push_back(j);
+    const bool is_given = given < problem.fixed.size() && problem.fixed[given] == j;
+    given += is_given ? 1 : 0;
+    if (is_given || before[problem.jobs[j].lower] < before[problem.jobs[j].upper]) {
+      jobs.push_back(j);
+    }
   }
   return jobs;
 }
 
 }  // namespace
 
-Kernel MakeKernel(const Problem& whole, std::vector<uint32_t> jobs) {
+Kernel MakeKernel(const Problem& whole, std::vector<uint32_t> jobs, bool keep_given) {
   Kernel kernel;
   kernel.jobs = std::move(jobs);
   kernel.instance = std::make_unique<Instance>();
@@ -32,6 +38,14 @@ Kernel MakeKernel(const Problem& whole, std::vector<uint32_t> jobs) {
     const Job& job = whole.jobs[j];
     const int64_t size = RoundUp(job.size, whole.alignment(j));
     kernel.instance->buffers.push_back({job.lower, job.upper, size});
+  }
+  if (keep_given && !whole.fixed.empty()) {
+    kernel.instance->fixed_offsets.assign(kernel.jobs.size(), Instance::kFree);
+    std::vector<int64_t> given(whole.size(), Instance::kFree);
+    for (const uint32_t j : whole.fixed) given[j] = whole.fixed_address(j);
+    for (size_t k = 0; k < kernel.jobs.size(); ++k) {
+      kernel.instance->fixed_offsets[k] = given[kernel.jobs[k]];
+    }
   }
   kernel.problem = MakeProblem(*kernel.instance);
   kernel.scale = kernel.problem.unit;
@@ -46,7 +60,7 @@ std::vector<Kernel> MakeKernels(const Problem& problem) {
     if (jobs.size() > kMostJobs || jobs.size() == problem.size()) break;
     if (jobs.size() == size) continue;
     size = jobs.size();
-    Kernel kernel = MakeKernel(problem, std::move(jobs));
+    Kernel kernel = MakeKernel(problem, std::move(jobs), problem.solid);
     if (kernel.problem.sections > kMostSections) break;
     kernels.push_back(std::move(kernel));
   }

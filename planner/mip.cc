@@ -1,13 +1,13 @@
 // The integer program of MemoMalloc (formulation 2.1, after Sekiyama et al. 2018), solved by
 // COIN-OR CBC: an offset per buffer, a binary per pair that overlaps in time to say which one is
 // below.
-#include <coin/Cbc_C_Interface.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "planner/fit.h"
+#include "planner/integer_program.h"
 #include "planner/order.h"
 #include "planner/strategy.h"
 
@@ -36,31 +36,40 @@ std::vector<Pair> OverlappingPairs(const Problem& problem) {
   return pairs;
 }
 
-// Columns: the addresses, the makespan, then a binary per pair, 1 when b is below a.
-Cbc_Model* BuildModel(const Problem& problem, const std::vector<Pair>& pairs, double most) {
-  Cbc_Model* model = Cbc_newModel();
-  Cbc_setLogLevel(model, 0);
-  const int n = static_cast<int>(problem.size());
-  for (int j = 0; j < n; ++j) {
-    const double top = most - static_cast<double>(problem.jobs[j].size);
-    Cbc_addCol(model, "", 0, top, 0, 0, 0, nullptr, nullptr);
+struct Model {
+  IntegerProgram program;
+  std::vector<IntegerProgram::Term> addresses;
+  IntegerProgram::Term makespan;
+};
+
+// Starts from a packing.
+Model BuildModel(const Problem& problem, const std::vector<Pair>& pairs, const Addresses& start) {
+  Model model;
+  const int64_t end = Makespan(problem, start);
+  const auto most = static_cast<double>(end);
+  const auto size = [&](uint32_t j) { return static_cast<double>(problem.jobs[j].size); };
+  const auto at = [&](uint32_t j) { return static_cast<double>(start[j]); };
+  IntegerProgram& program = model.program;
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    model.addresses.push_back(program.AddColumn(0, most - size(j), 0, false, at(j)));
   }
-  Cbc_addCol(model, "", static_cast<double>(problem.lower_bound), most, 1, 0, 0, nullptr, nullptr);
-  for (size_t p = 0; p < pairs.size(); ++p) Cbc_addCol(model, "", 0, 1, 0, 1, 0, nullptr, nullptr);
-  for (int j = 0; j < n; ++j) {
-    const int columns[] = {j, n};
-    const double factors[] = {1, -1};
-    Cbc_addRow(model, "", 2, columns, factors, 'L', -static_cast<double>(problem.jobs[j].size));
+  model.makespan =
+      program.AddColumn(static_cast<double>(problem.lower_bound), most, 1, false, most);
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    program.AddRow(
+        IntegerProgram::Row(-size(j)).Add(model.addresses[j], 1).Add(model.makespan, -1));
   }
-  for (size_t p = 0; p < pairs.size(); ++p) {
-    const int a = static_cast<int>(pairs[p].a);
-    const int b = static_cast<int>(pairs[p].b);
-    const int columns[] = {a, b, n + 1 + static_cast<int>(p)};
-    const double a_below[] = {1, -1, -most};
-    Cbc_addRow(model, "", 3, columns, a_below, 'L', -static_cast<double>(problem.jobs[a].size));
-    const double b_below[] = {-1, 1, most};
-    Cbc_addRow(model, "", 3, columns, b_below, 'L',
-               most - static_cast<double>(problem.jobs[b].size));
+  for (const auto& [a, b] : pairs) {
+    const bool above = start[a] > start[b];
+    const IntegerProgram::Term a_above_b = program.AddColumn(0, 1, 0, true, above ? 1 : 0);
+    program.AddRow(IntegerProgram::Row(-size(a))
+                       .Add(model.addresses[a], 1)
+                       .Add(model.addresses[b], -1)
+                       .Add(a_above_b, -most));
+    program.AddRow(IntegerProgram::Row(most - size(b))
+                       .Add(model.addresses[b], 1)
+                       .Add(model.addresses[a], -1)
+                       .Add(a_above_b, most));
   }
   return model;
 }
@@ -73,34 +82,31 @@ void RunMip(Search& search, const std::string& name) {
   RunFirstFitInOrder(search, "big_rocks_first");
   if (search.record.makespan() == INT64_MAX || search.Done()) return;
   const std::vector<Pair> pairs = OverlappingPairs(problem);
-  const double left = search.options.budget_seconds - search.seconds();
-  if (pairs.empty() || left <= 0) return;
+  if (pairs.empty() || search.OutOfTime()) return;
 
-  Cbc_Model* model = BuildModel(problem, pairs, static_cast<double>(search.record.makespan()));
-  Cbc_setParameter(model, "timeMode", "elapsed");
-  Cbc_setMaximumSeconds(model, left);
+  const Model model = BuildModel(problem, pairs, search.record.addresses());
   // Nodes are its iterations: time ends it now here, now there, their number always at the same.
-  if (search.options.iterations > 0) Cbc_setMaximumNodes(model, search.options.iterations);
-  Cbc_solve(model);
-  const double* solution = Cbc_bestSolution(model);
-  if (solution != nullptr) {
-    // Only the order is taken over, so that rounding can do no harm.
-    std::vector<uint32_t> order(problem.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return solution[a] < solution[b]; });
-    Occupancy occupancy(problem);
-    Addresses addresses = PlaceInOrder(problem, occupancy, order, Fit::kFirst, INT64_MAX,
-                                       [&] { return search.Cancelled(); });
-    if (!addresses.empty()) {
-      const int64_t makespan = Makespan(problem, addresses);
-      const double objective = solution[problem.size()];
-      const bool optimal = Cbc_isProvenOptimal(model) != 0 && makespan == std::llround(objective);
-      search.record.Offer(std::move(addresses), makespan, name, 1);
-      if (optimal) search.RaiseBound(makespan);
-    }
+  const int64_t nodes = search.options.iterations > 0 ? search.options.iterations : INT64_MAX;
+  const IntegerProgram::Outcome outcome =
+      model.program.Solve([&] { return search.OutOfTime(); }, nodes);
+  if (outcome.values.empty()) {
+    if (outcome.optimal) search.RaiseBound(search.record.makespan());
+    return;
   }
-  Cbc_deleteModel(model);
+  // Only the order is taken over, so that rounding can do no harm.
+  std::vector<uint32_t> order(problem.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return outcome.ValueOf(model.addresses[a]) < outcome.ValueOf(model.addresses[b]);
+  });
+  Occupancy occupancy(problem);
+  Addresses addresses = PlaceInOrder(problem, occupancy, order, Fit::kFirst, INT64_MAX,
+                                     [&] { return search.Cancelled(); });
+  if (addresses.empty()) return;
+  const int64_t makespan = Makespan(problem, addresses);
+  const bool optimal = outcome.optimal && makespan == std::llround(outcome.ValueOf(model.makespan));
+  search.record.Offer(std::move(addresses), makespan, name, 1);
+  if (optimal) search.RaiseBound(makespan);
 }
 
 }  // namespace reprise::planner

@@ -15,6 +15,9 @@ namespace {
 // Attempts at one part before the parts are compared again.
 constexpr int kSlice = 64;
 
+// Peak sweeps of a plain copy before anything else.
+constexpr int kCopySweeps = 5;
+
 // Ranks of whole packings put together here; above those of any other attempt.
 constexpr int64_t kFirstRank = int64_t{1} << 40;
 
@@ -149,7 +152,7 @@ void ImproveByCopy(Search& search, Portfolio& portfolio) {
   if (jobs.empty()) return portfolio.Improve(Portfolio::KindsFor(problem));
   SubSearch copy(search, MakeKernel(problem, jobs));
   copy.portfolio().TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
-  copy.portfolio().TryPeakSweeps(0, PeakSweep::kStacks);
+  copy.portfolio().TryPeakSweeps(0, kCopySweeps);
   const int64_t most =
       search.options.iterations > 0 ? search.options.iterations / kSlice : INT64_MAX;
   int64_t squeezed = INT64_MAX;
@@ -160,7 +163,8 @@ void ImproveByCopy(Search& search, Portfolio& portfolio) {
       copy.CopyTo(addresses);
       portfolio.Squeeze(addresses, copy.finder());
     }
-    if (!copy.done()) copy.Improve();
+    // Where the problem itself can be searched, the copy is worth a few packings and no more.
+    if (!copy.done() && !problem.solid) copy.Improve();
     portfolio.Improve(Portfolio::KindsFor(problem), kSlice);
   }
 }

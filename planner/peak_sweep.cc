@@ -24,8 +24,17 @@ uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
     case PeakSweep::Stack::kEarliestBorn:
       return job.lower;
     case PeakSweep::Stack::kLargest:
+    case PeakSweep::Stack::kLargestLatestDead:
+    case PeakSweep::Stack::kLargestLongest:
       return Descending(job.size);
   }
+  return 0;
+}
+
+// Of jobs with equal keys.
+uint64_t TieKey(const Job& job, PeakSweep::Stack stack) {
+  if (stack == PeakSweep::Stack::kLargestLatestDead) return ~uint64_t{job.upper};
+  if (stack == PeakSweep::Stack::kLargestLongest) return ~uint64_t{job.upper - job.lower};
   return 0;
 }
 
@@ -131,15 +140,22 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
     size_t least;
     size_t most;
   };
-  constexpr std::array<Group, kRecipes / kStacks> kGroups = {
+  constexpr std::array<Group, 5> kGroups = {
       {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
-  int group = number % static_cast<int>(kGroups.size());
+  constexpr int kPerStack = kGroups.size();
+  // For heaps that stay full; without rocks.
+  constexpr std::array<Stack, 3> kLasting = {Stack::kLargest, Stack::kLargestLatestDead,
+                                             Stack::kLargestLongest};
+  const bool lasting = number >= kPerStack && number < kPerStack + kLasting.size();
+  if (number >= kPerStack && !lasting) number -= kLasting.size();
+  const Stack stack =
+      lasting ? kLasting[number - kPerStack] : static_cast<Stack>(number / kPerStack);
+  int group = lasting ? 0 : number % kPerStack;
   // Where single blocks can cost percents, rocks come first.
   const bool large =
       !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
   if (large && group < 2) group = 1 - group;
-  const auto stack = static_cast<Stack>(number / static_cast<int>(kGroups.size()));
-  if (group + 1 == kGroups.size() && !tables_.hills.empty()) return {{}, stack, true};
+  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true};
   const auto& [fraction, least, most] = kGroups[group];
   const auto smallest = problem_.max_load / fraction;
   const auto& largest = tables_.largest;
@@ -147,7 +163,8 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
     return problem_.jobs[j].size >= smallest;
   });
   const size_t rocks = std::clamp<size_t>(end - largest.begin(), least, most);
-  return {{largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false};
+  return {
+      {largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false, lasting};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
@@ -171,6 +188,7 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   for (const auto& [score, job] : scored) recipe.rocks.push_back(job);
   recipe.stack = static_cast<Stack>(random.Below(kStacks));
   recipe.by_hills = !tables_.hills.empty() && random.Below(2) == 0;
+  recipe.lasting = random.Below(2) == 0;
   return recipe;
 }
 
@@ -234,17 +252,26 @@ void PeakSweep::Put(uint32_t job, bool look, FreeBlocks& space) {
     handles_[job] =
         space.TakeWhere(size, [&](int64_t lower, int64_t) { return problem_.AlignUp(job, lower); });
   } else {
-    handles_[job] = space.Take(size);
+    handles_[job] = lasting_ ? space.TakeLasting(size) : space.Take(size);
   }
   addresses_[job] = space.address(handles_[job]);
+  SetLeaves(job, space);
+}
+
+void PeakSweep::SetLeaves(uint32_t job, FreeBlocks& space) {
+  if (!lasting_) return;
+  const Job& j = problem_.jobs[job];
+  space.SetLeaves(handles_[job], forwards_now_ ? j.upper : problem_.sections - j.lower);
 }
 
 void PeakSweep::StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space) {
   std::vector<KeyedId> order;
   for (const uint32_t j : hill.at_peak) {
-    if (!is_rock_[j]) order.push_back({StackKey(problem_.jobs[j], stack), j});
+    if (!is_rock_[j]) order.push_back({TieKey(problem_.jobs[j], stack), j});
   }
   std::vector<KeyedId> scratch;
+  SortByKey(order, scratch);
+  for (KeyedId& item : order) item.key = StackKey(problem_.jobs[item.id], stack);
   SortByKey(order, scratch);
   for (const KeyedId& item : order) Put(item.id, !rocks_.empty(), space);
 }
@@ -267,11 +294,13 @@ void PeakSweep::RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space
   SortByKey(order, scratch);
   for (const KeyedId& item : order) {
     handles_[item.id] = space.Append(addresses_[item.id], problem_.jobs[item.id].size);
+    SetLeaves(item.id, space);
   }
 }
 
-bool PeakSweep::Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_t limit,
+bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
                       const std::function<bool()>& stop) {
+  const bool forwards = forwards_now_;
   // Backwards, what is born in section s dies there, and what is dead in s + 1 is born.
   const Groups& arrivals = forwards ? tables_.births : tables_.deaths;
   const Groups& departures = forwards ? tables_.deaths : tables_.births;
@@ -285,11 +314,14 @@ bool PeakSweep::Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_
     const uint32_t group = forwards ? hill.peak + step : hill.peak - step + 1;
     for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
       const uint32_t job = departures.ids[i];
+      if (forwards) LookAhead(departures, i, handles_, space);
       if (solid_ || !is_rock_[job]) space.Free(handles_[job]);
     }
     for (; next != rocks.end() && next->section == group; ++next) {
       const uint32_t rock = next->rock;
-      if (solid_) handles_[rock] = space.TakeAt(addresses_[rock], problem_.jobs[rock].size);
+      if (!solid_) continue;
+      handles_[rock] = space.TakeAt(addresses_[rock], problem_.jobs[rock].size);
+      SetLeaves(rock, space);
     }
     for (uint32_t i = arrivals.first[group]; i < arrivals.first[group + 1]; ++i) {
       const uint32_t job = arrivals.ids[i];
@@ -306,19 +338,22 @@ bool PeakSweep::Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_
 
 bool PeakSweep::SweepHill(const Hill& hill, Stack stack, int64_t limit,
                           const std::function<bool()>& stop) {
+  forwards_now_ = true;
   {
     FreeBlocks space;
     RestorePeak(hill, /*rocks_only=*/true, space);
     StackAtPeak(hill, stack, space);
-    if (space.top() >= limit || !Sweep(hill, true, space, limit, stop)) return false;
+    if (space.top() >= limit || !Sweep(hill, space, limit, stop)) return false;
   }
+  forwards_now_ = false;
   FreeBlocks space;
   RestorePeak(hill, /*rocks_only=*/false, space);
-  return Sweep(hill, false, space, limit, stop);
+  return Sweep(hill, space, limit, stop);
 }
 
 Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop) {
   if (problem_.sections == 0) return {};
+  lasting_ = recipe.lasting;
   addresses_.assign(problem_.size(), 0);
   if (!problem_.plain) {  // those that are one gap throughout are met by no sweep
     for (uint32_t j = 0; j < problem_.size(); ++j) addresses_[j] = problem_.AlignUp(j, 0);

@@ -47,19 +47,29 @@ struct PeakTables {
 class PeakSweep {
  public:
   // How what lives at the peak is stacked, from below.
-  enum class Stack { kLatestDead, kSoonestDead, kLatestBorn, kEarliestBorn, kLargest };
-  static constexpr int kStacks = 5;
+  // Where the largest come first, ties are broken by birth, by death or by lifespan.
+  enum class Stack {
+    kLatestDead,
+    kSoonestDead,
+    kLatestBorn,
+    kEarliestBorn,
+    kLargest,
+    kLargestLatestDead,
+    kLargestLongest
+  };
+  static constexpr int kStacks = 7;
 
   struct Recipe {
     std::vector<uint32_t> rocks;  // in the order of their placement
     Stack stack = Stack::kLatestDead;
     bool by_hills = false;
+    bool lasting = false;  // FreeBlocks::TakeLasting, slower; for heaps that stay full
   };
 
   explicit PeakSweep(const PeakTables& tables);
 
   // The `number`-th of a few recipes that are worth trying first; number < kRecipes.
-  static constexpr int kRecipes = 25;
+  static constexpr int kRecipes = 28;
   Recipe Standard(int number) const;
 
   // A random one.
@@ -81,15 +91,17 @@ class PeakSweep {
   bool SweepHill(const Hill& hill, Stack stack, int64_t limit, const std::function<bool()>& stop);
   void StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space);
   void RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space);
-  bool Sweep(const Hill& hill, bool forwards, FreeBlocks& space, int64_t limit,
-             const std::function<bool()>& stop);
+  bool Sweep(const Hill& hill, FreeBlocks& space, int64_t limit, const std::function<bool()>& stop);
   void Put(uint32_t job, bool look, FreeBlocks& space);
+  void SetLeaves(uint32_t job, FreeBlocks& space);
 
   const PeakTables& tables_;
   const Problem& problem_;
   bool aligned_ = false;  // some jobs more strictly than all must be
   int64_t least_alignment_ = 1;
   std::optional<Occupancy> occupancy_;  // of the rocks
+  bool lasting_ = false;                // as the recipe says
+  bool forwards_now_ = true;            // the direction of the sweep
   std::vector<uint32_t> rocks_;
   std::vector<bool> is_rock_;
   // Rocks are blocks of the space while they live, so that jobs need to look out only for those

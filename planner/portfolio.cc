@@ -25,7 +25,7 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 
 // Per buffer: about what the tables of peak sweeps and the better part of a sweep take. With less
 // time left they would only delay the end.
-constexpr double kTableSeconds = 1e-7;
+constexpr double kTableSeconds = 1.6e-7;
 constexpr uint32_t kMostWhenLate = 3'000'000;
 
 int64_t Luby(int64_t n) {
@@ -44,14 +44,10 @@ bool Portfolio::SuitsValleySearch(const Problem& problem) {
 }
 
 bool Portfolio::SuitsBeamSearch(const Problem& problem) {
-  return problem.plain && uint64_t{problem.size()} * problem.sections <= kMostBeamCells;
+  return problem.solid && uint64_t{problem.size()} * problem.sections <= kMostBeamCells;
 }
 
 std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
-  if (SuitsValleySearch(problem) && !problem.plain) {  // with given addresses
-    return {Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleFirstFit, Kind::kValleyRelaxed,
-            Kind::kValley, Kind::kValleyRelaxed, Kind::kSampleBestFit,  Kind::kValleyRelaxed};
-  }
   if (SuitsValleySearch(problem)) {
     // Searches at the bound end it at once when they are lucky; those above it see to it that the
     // record is good when they are not. A beam search takes as long as a dozen of them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/sections.h"
 #include "planner/sort.h"
 
 namespace reprise::planner {
@@ -36,34 +37,62 @@ void SplitAtGaps(const Instance& instance, Problem& problem, std::vector<Stretch
   problem.first_piece.push_back(static_cast<uint32_t>(stretches.size()));
 }
 
+// Above this many instants per item time is not dense.
+constexpr uint64_t kDense = 32;
+
 // Numbers the sections. `lower(i)`, `upper(i)` are the times of item i; `set(i, lower, upper)`
-// receives its sections; `load(i)` is what it adds.
-template <typename Lower, typename Upper, typename Load, typename Set>
-void Compress(uint32_t n, Lower lower, Upper upper, Load load, Set set, Problem& problem) {
+// receives its sections.
+template <typename Lower, typename Upper, typename Set>
+uint32_t Compress(uint32_t n, Lower lower, Upper upper, Set set) {
+  int64_t least = INT64_MAX;
+  int64_t most = INT64_MIN;
+  for (uint32_t i = 0; i < n; ++i) {
+    least = std::min(least, lower(i));
+    most = std::max(most, upper(i));
+  }
+  const uint64_t range = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+  if (n == 0) return 0;
+  if (range / kDense < n) {
+    DenseSections dense(range + 1);
+    for (uint32_t i = 0; i < n; ++i) dense.Add(lower(i) - least, upper(i) - least);
+    const uint32_t sections = dense.Number();
+    for (uint32_t i = 0; i < n; ++i) set(i, dense.At(lower(i) - least), dense.At(upper(i) - least));
+    return sections;
+  }
   const std::vector<uint32_t> births = OrderByTime(n, lower);
   const std::vector<uint32_t> deaths = OrderByTime(n, upper);
   std::vector<uint32_t> first(n);
   uint32_t section = 0;
-  int64_t now = 0;
   bool died = false;  // since the last birth
   size_t dead = 0;
   const auto bury = [&](uint32_t i) {
-    if (!died) {
-      problem.load.push_back(now);
-      ++section;
-      died = true;
-    }
-    now -= load(i);
+    section += died ? 0 : 1;
+    died = true;
     set(i, first[i], section);
   };
   for (const uint32_t i : births) {
     while (upper(deaths[dead]) <= lower(i)) bury(deaths[dead++]);
     died = false;
-    now += load(i);
     first[i] = section;
   }
   while (dead < deaths.size()) bury(deaths[dead++]);
-  problem.sections = section;
+  return section;
+}
+
+// The load of every section from what is added and taken away there.
+void SumLoads(Problem& problem) {
+  int64_t now = 0;
+  for (int64_t& load : problem.load) {
+    now += load;
+    load = now;
+    problem.max_load = std::max(problem.max_load, now);
+  }
+}
+
+// `load` more in the sections [lower, upper), for SumLoads.
+void AddLoad(Problem& problem, uint32_t lower, uint32_t upper, int64_t load) {
+  problem.load[lower] += load;
+  if (upper < problem.sections) problem.load[upper] -= load;
 }
 
 // Divides all sizes, and where there are such things also alignments, given addresses and windows.
@@ -80,6 +109,27 @@ int64_t CommonUnit(const Problem& problem, const Instance& instance) {
     unit = std::gcd(unit, std::gcd(gap.window_lower, gap.window_upper));
   }
   return std::max<int64_t>(unit, 1);
+}
+
+// With gaps: time is compressed by the pieces that jobs consist of.
+void CompressPieces(const Instance& instance, Problem& problem) {
+  std::vector<Stretch> stretches;
+  SplitAtGaps(instance, problem, stretches);
+  problem.pieces.resize(stretches.size());
+  problem.sections = Compress(
+      static_cast<uint32_t>(stretches.size()), [&](uint32_t i) { return stretches[i].lower; },
+      [&](uint32_t i) { return stretches[i].upper; },
+      [&](uint32_t i, uint32_t lower, uint32_t upper) {
+        problem.pieces[i] = {lower, upper, stretches[i].window_lower / problem.unit,
+                             stretches[i].window_upper / problem.unit};
+      });
+  for (uint32_t i = 0; i < problem.size(); ++i) {
+    const uint32_t from = problem.first_piece[i];
+    const uint32_t to = problem.first_piece[i + 1];
+    if (from == to) continue;
+    problem.jobs[i].lower = problem.pieces[from].lower;
+    problem.jobs[i].upper = problem.pieces[to - 1].upper;
+  }
 }
 
 }  // namespace
@@ -100,9 +150,9 @@ Problem MakeProblem(const Instance& instance) {
   problem.instance = &instance;
   const uint32_t n = static_cast<uint32_t>(instance.buffers.size());
   problem.base = RoundUp(instance.start_address, instance.alignment) - instance.start_address;
-  problem.jobs.resize(n);
-  for (uint32_t i = 0; i < n; ++i) {
-    problem.jobs[i].size = RoundUp(instance.buffers[i].size, instance.alignment);
+  problem.jobs.reserve(n);
+  for (const Buffer& buffer : instance.buffers) {
+    problem.jobs.push_back({0, 0, RoundUp(buffer.size, instance.alignment)});
   }
   for (uint32_t i = 0; i < instance.fixed_offsets.size(); ++i) {
     if (instance.fixed_offsets[i] != Instance::kFree) problem.fixed.push_back(i);
@@ -113,49 +163,31 @@ Problem MakeProblem(const Instance& instance) {
   }
   problem.plain = problem.solid && problem.fixed.empty();
   problem.unit = CommonUnit(problem, instance);
-  for (Job& job : problem.jobs) job.size /= problem.unit;
 
   if (instance.gaps.empty()) {
-    Compress(
+    problem.sections = Compress(
         n, [&](uint32_t i) { return instance.buffers[i].lower; },
         [&](uint32_t i) { return instance.buffers[i].upper; },
-        [&](uint32_t i) { return problem.jobs[i].size; },
         [&](uint32_t i, uint32_t lower, uint32_t upper) {
           problem.jobs[i].lower = lower;
           problem.jobs[i].upper = upper;
-        },
-        problem);
+        });
   } else {
-    std::vector<Stretch> stretches;
-    SplitAtGaps(instance, problem, stretches);
-    for (Stretch& stretch : stretches) {
-      stretch.window_lower /= problem.unit;
-      stretch.window_upper /= problem.unit;
-    }
-    problem.pieces.resize(stretches.size());
-    Compress(
-        static_cast<uint32_t>(stretches.size()), [&](uint32_t i) { return stretches[i].lower; },
-        [&](uint32_t i) { return stretches[i].upper; },
-        [&](uint32_t i) { return stretches[i].window_upper - stretches[i].window_lower; },
-        [&](uint32_t i, uint32_t lower, uint32_t upper) {
-          problem.pieces[i] = {lower, upper, stretches[i].window_lower, stretches[i].window_upper};
-        },
-        problem);
-    for (uint32_t i = 0; i < n; ++i) {
-      const uint32_t from = problem.first_piece[i];
-      const uint32_t to = problem.first_piece[i + 1];
-      if (from == to) continue;
-      problem.jobs[i].lower = problem.pieces[from].lower;
-      problem.jobs[i].upper = problem.pieces[to - 1].upper;
-    }
+    CompressPieces(instance, problem);
   }
-
-  for (const int64_t load : problem.load) problem.max_load = std::max(problem.max_load, load);
-  problem.lower_bound = problem.max_load;
+  problem.load.resize(problem.sections);
+  for (const Piece& piece : problem.pieces) {
+    AddLoad(problem, piece.lower, piece.upper, piece.window_upper - piece.window_lower);
+  }
   for (uint32_t i = 0; i < n; ++i) {
-    problem.lower_bound = std::max(problem.lower_bound, problem.jobs[i].size);
-    problem.end_bound += problem.jobs[i].size + (problem.plain ? 0 : problem.alignment(i));
+    Job& job = problem.jobs[i];
+    job.size /= problem.unit;
+    problem.lower_bound = std::max(problem.lower_bound, job.size);
+    problem.end_bound += job.size + (problem.plain ? 0 : problem.alignment(i));
+    if (instance.gaps.empty()) AddLoad(problem, job.lower, job.upper, job.size);
   }
+  SumLoads(problem);
+  problem.lower_bound = std::max(problem.lower_bound, problem.max_load);
   for (const uint32_t i : problem.fixed) {
     const int64_t end = problem.fixed_address(i) + problem.jobs[i].size;
     problem.lower_bound = std::max(problem.lower_bound, end);

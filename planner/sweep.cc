@@ -14,6 +14,7 @@ void RunSweepBestFit(Search& search, const std::string& name) {
   if (!problem.fixed.empty()) return RunBestFitInOrder(search, "best_fit_by_birth");
   const int64_t least_alignment = problem.instance->alignment / problem.unit;
   const bool aligned = !problem.instance->alignments.empty();
+  const bool gaps = !problem.first_piece.empty();
   const Groups deaths = Deaths(problem);
   Groups births = Births(problem);
   FreeBlocks space;
@@ -21,8 +22,9 @@ void RunSweepBestFit(Search& search, const std::string& name) {
   std::vector<uint32_t> handles(problem.size());
   for (uint32_t s = 0; s < problem.sections; ++s) {
     for (uint32_t d = deaths.first[s]; d < deaths.first[s + 1]; ++d) {
-      const Job& job = problem.jobs[deaths.ids[d]];
-      if (job.lower < job.upper) space.Free(handles[deaths.ids[d]]);
+      LookAhead(deaths, d, handles, space);
+      const uint32_t job = deaths.ids[d];
+      if (!gaps || problem.jobs[job].lower < problem.jobs[job].upper) space.Free(handles[job]);
     }
     const auto begin = births.ids.begin() + births.first[s];
     const auto end = births.ids.begin() + births.first[s + 1];
@@ -35,7 +37,7 @@ void RunSweepBestFit(Search& search, const std::string& name) {
     }
     for (auto job = begin; job != end; ++job) {
       const int64_t size = problem.jobs[*job].size;
-      if (problem.jobs[*job].lower == problem.jobs[*job].upper) {  // one gap throughout
+      if (gaps && problem.jobs[*job].lower == problem.jobs[*job].upper) {  // one gap throughout
         addresses[*job] = problem.AlignUp(*job, 0);
         continue;
       }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/free_blocks.h"
 #include "planner/problem.h"
 
 namespace reprise::planner {
@@ -41,6 +42,18 @@ inline Groups Births(const Problem& problem) {
 inline Groups Deaths(const Problem& problem) {
   return GroupBy(problem.size(), problem.sections + 1,
                  [&](uint32_t i) { return problem.jobs[i].upper; });
+}
+
+// When the `next`-th of those in `groups` is about to be freed: asks for the memory that the ones
+// after it will need.
+inline void LookAhead(const Groups& groups, uint32_t next, const std::vector<uint32_t>& handles,
+                      const FreeBlocks& space) {
+  constexpr uint32_t kStep = 8;
+  const auto count = static_cast<uint32_t>(groups.ids.size());
+  if (count - next <= 3 * kStep) return;
+  __builtin_prefetch(&handles[groups.ids[next + 3 * kStep]]);
+  space.WillFree(handles[groups.ids[next + 2 * kStep]]);
+  space.WillMerge(handles[groups.ids[next + kStep]]);
 }
 
 }  // namespace reprise::planner

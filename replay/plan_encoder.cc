@@ -26,7 +26,8 @@ constexpr uint64_t kTableAlignment = 64;
 // The keys of a recording, the most frequent first, and which one each allocation has.
 struct Keys {
   std::vector<PlanKey> keys;
-  std::vector<uint32_t> of;  // per allocation
+  // Per allocation: its key, and when its word is written the index of its placement instead.
+  std::vector<uint32_t> of;
 };
 
 // Codes of all ones say "far", whatever their width, so these indices name no key.
@@ -98,16 +99,20 @@ std::vector<Step> StepsOf(const Recording& recording) {
   return steps;
 }
 
-// A stable sort, eleven bits at a time. Placements come in the order of their births.
+// A stable sort, in as few passes as do not scatter too widely. Placements come in the order of
+// their births.
 void SortByOffset(std::vector<PlanBlock>& placements) {
-  constexpr int kBits = 11;
+  constexpr int kMostBits = 12;
   uint32_t most = 0;
   for (const PlanBlock& block : placements) most = std::max(most, block.offset);
+  const int passes = (std::bit_width(most) + kMostBits - 1) / kMostBits;
+  if (passes == 0) return;
+  const int bits = (std::bit_width(most) + passes - 1) / passes;
   std::vector<PlanBlock> sorted(placements.size());
-  for (int shift = 0; shift < 32 && (most >> shift) != 0; shift += kBits) {
-    std::array<size_t, (size_t{1} << kBits) + 1> start{};
+  for (int shift = 0; shift < passes * bits; shift += bits) {
+    std::array<size_t, (size_t{1} << kMostBits) + 1> start{};
     const auto digit = [&](const PlanBlock& block) {
-      return (block.offset >> shift) & ((1u << kBits) - 1);
+      return (block.offset >> shift) & ((1u << bits) - 1);
     };
     for (const PlanBlock& block : placements) ++start[digit(block) + 1];
     for (size_t d = 1; d < start.size(); ++d) start[d] += start[d - 1];
@@ -188,7 +193,7 @@ class SlotGatherer {
 
 class LaneEncoder {
  public:
-  LaneEncoder(const Recording& recording, const Keys& keys, const std::vector<int64_t>& offsets,
+  LaneEncoder(const Recording& recording, Keys& keys, const std::vector<int64_t>& offsets,
               const EncodedLane& lane)
       : recording_(recording), keys_(keys), offsets_(offsets), lane_(lane) {}
 
@@ -234,7 +239,7 @@ class LaneEncoder {
       words_.push_back(key);
       words_.push_back(static_cast<uint32_t>(granule));
     }
-    placement_of_[allocation] = static_cast<uint32_t>(placements_.size());
+    keys_.of[allocation] = static_cast<uint32_t>(placements_.size());
     placements_.push_back({static_cast<uint32_t>(granule), birth, kNeverDies, key});
   }
 
@@ -242,16 +247,21 @@ class LaneEncoder {
     Turn();
     const bool own =
         lane_.thread == kNone || recording_.allocations[allocation].free_thread == lane_.thread;
-    const auto granule = static_cast<uint32_t>(Granule(allocation));
-    const auto entry = placement_of_.find(allocation);
-    placements_[entry->second].death = static_cast<uint32_t>(words_.size());
-    placement_of_.erase(entry);
+    PlanBlock& placement = placements_[keys_.of[allocation]];
+    placement.death = static_cast<uint32_t>(words_.size());
+    const uint32_t granule = placement.offset;
     if (own) {
       words_.push_back(kFreeBit | granule);
     } else {
       words_.push_back(kDrain);
       words_.push_back(granule);
     }
+  }
+
+  // A hint that memory for this Free, if its block is born, will be needed soon.
+  void WillFree(uint32_t allocation) const {
+    const uint32_t placement = keys_.of[allocation];
+    if (placement < placements_.size()) __builtin_prefetch(&placements_[placement], 1);
   }
 
   // At the end; what is taken is no longer held here.
@@ -278,7 +288,7 @@ class LaneEncoder {
   }
 
   const Recording& recording_;
-  const Keys& keys_;
+  Keys& keys_;
   const std::vector<int64_t>& offsets_;
   const EncodedLane& lane_;
   std::array<std::array<uint64_t, 64>, 64> sizes_{};
@@ -287,7 +297,6 @@ class LaneEncoder {
   size_t next_turn_ = kTurnWords;
   std::vector<uint32_t> words_;
   std::vector<PlanBlock> placements_;
-  absl::flat_hash_map<uint32_t, uint32_t> placement_of_;  // of live allocations
 };
 
 // The file, table by table.
@@ -367,7 +376,7 @@ uint64_t HashRecording(const Recording& recording) {
 std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes,
                        const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
                        uint64_t arena_bytes, uint64_t max_load) {
-  const Keys keys = FindKeys(recording, block_bytes);
+  Keys keys = FindKeys(recording, block_bytes);
   std::vector<LaneEncoder> encoders;
   std::vector<uint32_t> lane_of(recording.threads.size(), 0);
   encoders.reserve(lanes.size());
@@ -376,11 +385,23 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = i;
   }
   const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder& {
+    if (encoders.size() == 1) return encoders[0];
     return encoders[lane_of[recording.allocations[allocation].thread]];
   };
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) encoder_of(i).Measure(i);
   for (LaneEncoder& encoder : encoders) encoder.ChooseSplit();
-  for (const Step& step : StepsOf(recording)) {
+  const std::vector<Step> steps = StepsOf(recording);
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const Step& step = steps[s];
+    constexpr size_t kAhead = 16;
+    if (steps.size() - s > 2 * kAhead) {
+      const uint32_t far = steps[s + 2 * kAhead].allocation;
+      const uint32_t near = steps[s + kAhead].allocation;
+      if (far != kNone) __builtin_prefetch(&keys.of[far & ~Step::kFreeFlag]);
+      if (near != kNone && (near & Step::kFreeFlag) != 0) {
+        encoder_of(near & ~Step::kFreeFlag).WillFree(near & ~Step::kFreeFlag);
+      }
+    }
     if (step.allocation == kNone) continue;  // a free of something never seen allocated
     if ((step.allocation & Step::kFreeFlag) == 0) {
       encoder_of(step.allocation).Allocate(step.allocation);

@@ -94,10 +94,102 @@ struct CallSite {
   uint8_t log2_alignment = 0;
 };
 
+// The ordinals of a file, of which some may be lost, as those of the recording: without holes.
+class Renumbering {
+ public:
+  // [first, end) is lost; called in rising order.
+  void Lose(uint64_t first, uint64_t end) {
+    lost_ += end - first;
+    gaps_.push_back({first, end, lost_});
+  }
+
+  // kNever: of a lost allocation.
+  uint64_t operator()(uint64_t ordinal) const {
+    if (gaps_.empty() || ordinal < gaps_.front().first) return ordinal;
+    const auto after =
+        std::upper_bound(gaps_.begin(), gaps_.end(), ordinal,
+                         [](uint64_t value, const Gap& gap) { return value < gap.first; });
+    return ordinal < after[-1].end ? kNever : ordinal - after[-1].lost;
+  }
+
+ private:
+  struct Gap {
+    uint64_t first, end;  // half-open
+    uint64_t lost;        // in this one and those before it
+  };
+  std::vector<Gap> gaps_;
+  uint64_t lost_ = 0;
+};
+
+// What a Ledger does, for a recording that is kept whole: the allocations themselves tell which
+// blocks live, so a free costs one access to memory and there is no table.
+class WholeRecording {
+ public:
+  WholeRecording(Recording& recording, const Renumbering& ours)
+      : recording_(recording), ours_(ours) {}
+
+  void Allocate(uint64_t, const Event& block) {
+    const uint64_t now = Now(block.thread);
+    const uint64_t ordinal = count_++;
+    if (ordinal >= kNone) return;
+    Allocation& allocation = recording_.allocations.emplace_back();
+    allocation.birth = now;
+    allocation.kind = block.allocation_kind;
+    allocation.log2_alignment = block.log2_alignment & 63;
+    allocation.size = block.size;
+    allocation.site = block.site;
+    allocation.thread = block.thread;
+    if (block.previous < ordinal) allocation.previous = static_cast<uint32_t>(block.previous);
+  }
+
+  uint64_t Free(uint64_t key, uint32_t thread, EventKind kind) {
+    const uint64_t now = Now(thread);
+    const uint64_t ordinal = Live(key);
+    if (ordinal == kNever) {
+      ++recording_.unmatched_frees;
+      return kNever;
+    }
+    if (kind == EventKind::kImpliedFree) ++recording_.implied_frees;
+    recording_.allocations[ordinal].death = now;
+    recording_.allocations[ordinal].free_thread = thread;
+    return ordinal;
+  }
+
+  void Usable(uint64_t key, uint32_t, uint64_t answer) {
+    const uint64_t ordinal = Live(key);
+    if (ordinal == kNever) return;
+    recording_.usable_answers.emplace_back(static_cast<uint32_t>(ordinal), answer);
+  }
+
+  bool too_many() const { return count_ > kNone; }
+
+ private:
+  uint64_t Live(uint64_t key) const {
+    const uint64_t ordinal = ours_(key);
+    const bool live =
+        ordinal < recording_.allocations.size() && recording_.allocations[ordinal].death == kNever;
+    return live ? ordinal : kNever;
+  }
+
+  uint64_t Now(uint32_t thread) {
+    const uint64_t now = recording_.events++;
+    Thread& active = recording_.threads[thread];
+    if (active.end_event == 0) active.first_event = now;
+    active.end_event = now + 1;
+    return now;
+  }
+
+  Recording& recording_;
+  const Renumbering& ours_;
+  uint64_t count_ = 0;
+};
+
+// `Books` is a Ledger or a WholeRecording.
+template <typename Books>
 class Reader {
  public:
-  Reader(Recording& recording, absl::FunctionRef<void(const Event&)> on_event)
-      : recording_(recording), ledger_(recording, on_event) {}
+  Reader(Recording& recording, Renumbering& ours, Books& books)
+      : recording_(recording), ours_(ours), books_(books) {}
 
   // False: the chunk is not what its type says.
   bool Read(const Chunk& chunk) {
@@ -125,6 +217,8 @@ class Reader {
   bool ended() const { return ended_; }
 
  private:
+  static constexpr uint64_t kMostOrdinals = uint64_t{1} << 62;
+
   // Numbers of the file, whose definition may be lost, as indices of ours.
   uint32_t Module(uint64_t number) {
     const auto [found, added] =
@@ -208,10 +302,13 @@ class Reader {
     const uint64_t index = reader.Varint();
     uint64_t ordinal = reader.Varint();
     uint32_t thread = ThreadIndex(reader.Varint());
-    if (!reader.ok() || index < file_index_) return false;
+    if (!reader.ok() || index < file_index_ || ordinal < next_ordinal_ || ordinal > kMostOrdinals) {
+      return false;
+    }
     recording_.lost_events += index - file_index_;
     file_index_ = index;
-    if (ordinal != next_ordinal_) gaps_.push_back({next_ordinal_, ordinal});
+    if (ordinal != next_ordinal_) ours_.Lose(next_ordinal_, ordinal);
+    next_ordinal_ = ordinal;
     last_freed_.clear();
     uint64_t previous = kNever;
     bool previous_given = false;
@@ -235,7 +332,7 @@ class Reader {
           LastFreed(thread) = kNever;
         }
         previous_given = false;
-        ledger_.Allocate(ordinal++, block);
+        books_.Allocate(ordinal++, block);
         next_ordinal_ = ordinal;
         ++file_index_;
       } else if (!ReadCode(token >> 2, reader, ordinal, thread, previous, previous_given)) {
@@ -254,7 +351,7 @@ class Reader {
         return reader.ok();
       case EventCode::kPrevious: {
         const uint64_t distance = reader.Varint();
-        previous = distance == 0 ? kNever : OurOrdinal(ordinal - distance);
+        previous = distance == 0 ? kNever : ours_(ordinal - distance);
         previous_given = true;
         return reader.ok();
       }
@@ -269,7 +366,7 @@ class Reader {
       case EventCode::kUsable: {
         const uint64_t distance = reader.Varint();
         const uint64_t answer = reader.Varint();
-        if (reader.ok()) ledger_.Usable(ordinal - distance, thread, answer);
+        if (reader.ok()) books_.Usable(ordinal - distance, thread, answer);
         return reader.ok();
       }
     }
@@ -278,19 +375,8 @@ class Reader {
 
   void Free(uint64_t ordinal, uint32_t thread, EventKind kind) {
     ++file_index_;
-    const uint64_t freed = ledger_.Free(ordinal, thread, kind);
+    const uint64_t freed = books_.Free(ordinal, thread, kind);
     if (kind == EventKind::kFree) LastFreed(thread) = freed;
-  }
-
-  // The ledger's ordinal of a block that need not live any more.
-  uint64_t OurOrdinal(uint64_t ordinal) const {
-    uint64_t lost = 0;
-    for (const Gap& gap : gaps_) {
-      if (ordinal < gap.first) break;
-      if (ordinal < gap.end) return kNever;
-      lost += gap.end - gap.first;
-    }
-    return ordinal - lost;
   }
 
   uint64_t& LastFreed(uint32_t thread) {
@@ -321,28 +407,23 @@ class Reader {
   }
 
   Recording& recording_;
-  Ledger ledger_;
+  Renumbering& ours_;
+  Books& books_;
   absl::flat_hash_map<uint64_t, uint32_t> modules_, threads_;
   absl::flat_hash_map<uint64_t, CallSite> call_sites_;
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, uint32_t> sites_;
   std::vector<uint64_t> last_freed_;
-  // Ordinals of the file whose allocations were lost: [first, end).
-  struct Gap {
-    uint64_t first, end;
-  };
-  std::vector<Gap> gaps_;
   uint64_t next_ordinal_ = 0;
   uint64_t file_index_ = 0;  // events of the file so far, lost ones included
   bool ended_ = false;
 };
 
-}  // namespace
-
-absl::Status ReadCompact(const MappedFile& file, const std::string& path, Recording& recording,
-                         absl::FunctionRef<void(const Event&)> on_event) {
+template <typename Books>
+absl::Status ReadChunks(const MappedFile& file, const std::string& path, Recording& recording,
+                        Renumbering& ours, Books& books) {
   absl::Status header = CheckHeader(file, path, recording.damage);
   if (!header.ok()) return header;
-  Reader reader(recording, on_event);
+  Reader<Books> reader(recording, ours, books);
   ChunkScanner scanner(file.bytes(), sizeof(FileHeader), recording.damage);
   Chunk chunk;
   while (scanner.Next(chunk)) {
@@ -358,6 +439,8 @@ absl::Status ReadCompact(const MappedFile& file, const std::string& path, Record
   return absl::OkStatus();
 }
 
+// How many allocations the file's end mark tells of, for making room; 0 when that is not to be had
+// or not to be believed.
 uint64_t CountAllocations(const MappedFile& file) {
   const auto bytes = file.bytes();
   uint64_t raw_bytes = 0;
@@ -376,6 +459,28 @@ uint64_t CountAllocations(const MappedFile& file) {
     at += sizeof(header) + header.payload_bytes;
   }
   return 0;
+}
+
+}  // namespace
+
+absl::Status ReadCompact(const MappedFile& file, const std::string& path, Recording& recording,
+                         absl::FunctionRef<void(const Event&)> on_event) {
+  Renumbering ours;
+  Ledger ledger(recording, on_event);
+  return ReadChunks(file, path, recording, ours, ledger);
+}
+
+absl::Status TooManyAllocations(const std::string& path) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(path, ": more than ", kNone, " allocations do not fit in memory"));
+}
+
+absl::Status LoadCompact(const MappedFile& file, const std::string& path, Recording& recording) {
+  recording.allocations.reserve(CountAllocations(file));
+  Renumbering ours;
+  WholeRecording books(recording, ours);
+  absl::Status status = ReadChunks(file, path, recording, ours, books);
+  return status.ok() && books.too_many() ? TooManyAllocations(path) : status;
 }
 
 absl::StatusOr<Process> ReadCompactProcess(const MappedFile& file, const std::string& path) {

@@ -18,9 +18,11 @@ namespace reprise::trace {
 absl::Status ReadCompact(const MappedFile& file, const std::string& path, Recording& recording,
                          absl::FunctionRef<void(const Event&)> on_event);
 
-// How many allocations the file's end mark tells of, for making room; 0 when that is not to be had
-// or not to be believed.
-uint64_t CountAllocations(const MappedFile& file);
+// The same, with the allocations and usable answers in `recording`, too. Errors as LoadRecording.
+absl::Status LoadCompact(const MappedFile& file, const std::string& path, Recording& recording);
+
+// The error of a trace with more allocations than 32-bit indices.
+absl::Status TooManyAllocations(const std::string& path);
 
 // Reads no further than the chunk that describes the process.
 absl::StatusOr<Process> ReadCompactProcess(const MappedFile& file, const std::string& path);

@@ -91,7 +91,9 @@ absl::StatusOr<Recording> LoadRecording(const std::string& path) {
   if (!file.ok()) return file.status();
   Recording recording;
   if (DetectFormat(*file, path) == Format::kCompact) {
-    recording.allocations.reserve(CountAllocations(*file));
+    absl::Status status = LoadCompact(*file, path, recording);
+    if (!status.ok()) return status;
+    return recording;
   }
   bool too_many = false;
   const absl::Status status = ReadTrace(*file, path, recording, [&](const Event& event) {
@@ -99,10 +101,7 @@ absl::StatusOr<Recording> LoadRecording(const std::string& path) {
     AppendEvent(recording, event);
   });
   if (!status.ok()) return status;
-  if (too_many) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, ": more than ", kNone, " allocations do not fit in memory"));
-  }
+  if (too_many) return TooManyAllocations(path);
   return recording;
 }
 

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/graph/integer_program.h"
+#include "planner/integer_program.h"
 #include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
 

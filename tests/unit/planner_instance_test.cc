@@ -6,7 +6,9 @@
 #include <string>
 
 #include "planner/instance.h"
+#include "planner/problem.h"
 #include "planner/solve.h"
+#include "planner_random.h"
 
 namespace reprise::planner {
 namespace {
@@ -100,6 +102,36 @@ INSTANTIATE_TEST_SUITE_P(
              },
              "not sorted"}),
     [](const testing::TestParamInfo<Case>& which) { return which.param.name; });
+
+// Dense times are compressed by bits, others by sorting.
+TEST(ProblemTest, SectionsDoNotDependOnHowTimeIsCounted) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 1 + static_cast<int>(seed);
+    shape.constrained = seed % 2 == 1;
+    const Instance dense = RandomInstance(seed, shape);
+    Instance sparse = dense;
+    const auto stretch = [](int64_t& time) { time = time * 1'000'000 - 7; };
+    for (Buffer& buffer : sparse.buffers) {
+      stretch(buffer.lower);
+      stretch(buffer.upper);
+    }
+    for (Gap& gap : sparse.gaps) {
+      stretch(gap.lower);
+      stretch(gap.upper);
+    }
+    const Problem a = MakeProblem(dense);
+    const Problem b = MakeProblem(sparse);
+    EXPECT_EQ(a.sections, b.sections);
+    EXPECT_EQ(a.load, b.load);
+    EXPECT_EQ(a.max_load * a.unit, MaxLoadByBrute(dense));
+    for (uint32_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a.jobs[i].lower, b.jobs[i].lower);
+      EXPECT_EQ(a.jobs[i].upper, b.jobs[i].upper);
+    }
+  }
+}
 
 TEST(SolveTest, FixedOffsetsThatContradictAreNamed) {
   Instance instance;

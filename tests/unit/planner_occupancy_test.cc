@@ -109,6 +109,25 @@ TEST(OccupancyTest, CutsHoldAFewJobsAsExactlyAsSectionsDo) {
   }
 }
 
+// Of holes that fit equally well, the one that would not grow soon; and the rest of a hole stays
+// beside the neighbour that leaves first.
+TEST(FreeBlocksTest, HolesBetweenLastingBlocksGoFirst) {
+  FreeBlocks space;
+  std::vector<uint32_t> handles;
+  for (const uint32_t leaves : {90, 0, 80, 0, 20, 0, 70}) {  // 0: freed at once
+    handles.push_back(space.TakeLasting(10));
+    space.SetLeaves(handles.back(), leaves);
+  }
+  for (const int hole : {1, 3, 5}) space.Free(handles[hole]);
+  const uint32_t first = space.TakeLasting(10);
+  space.SetLeaves(first, 50);
+  EXPECT_EQ(space.address(first), 10);
+  const uint32_t second = space.TakeLasting(4);
+  space.SetLeaves(second, 60);
+  EXPECT_TRUE(space.address(second) == 30 || space.address(second) == 56) << space.address(second);
+  EXPECT_EQ(space.top(), 70);
+}
+
 TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
   std::mt19937_64 random(7);
   FreeBlocks space;
@@ -136,8 +155,9 @@ TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
         EXPECT_EQ(space.address(handle) % 2, 0);
         live.push_back({handle, size});
       } else {
-        live.push_back({space.Take(size), size});
+        live.push_back({step % 2 == 0 ? space.Take(size) : space.TakeLasting(size), size});
       }
+      space.SetLeaves(live.back().handle, static_cast<uint32_t>(step + random() % 1000));
     } else {
       const size_t at = random() % live.size();
       space.Free(live[at].handle);

@@ -68,6 +68,28 @@ TEST_P(StrategyTest, KeepsGapsAlignmentsAndFixedOffsets) {
   }
 }
 
+// Half of an earlier plan is given: the searches that know given addresses grow around them.
+TEST_P(StrategyTest, KeepsWhatAnEarlierPlanSays) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 2 + static_cast<int>(seed % 20);
+    Instance instance = RandomInstance(seed, shape);
+    Options exact = options();
+    exact.strategy = "exact_search";
+    const auto before = Solve(instance, exact);
+    ASSERT_TRUE(before.ok()) << before.status();
+    instance.fixed_offsets = before->offsets;
+    for (size_t i = seed % 2; i < instance.buffers.size(); i += 2) {
+      instance.fixed_offsets[i] = Instance::kFree;
+    }
+    const auto plan = Solve(instance, options());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(OverlapsByBrute(instance, plan->offsets).empty());
+    EXPECT_TRUE(Check(instance, plan->offsets).valid);
+  }
+}
+
 TEST_P(StrategyTest, NothingToPlan) {
   const auto plan = Solve({}, options());
   ASSERT_TRUE(plan.ok());
@@ -360,6 +382,47 @@ TEST(SolveTest, ImprovementsAreReportedInOrder) {
   ASSERT_FALSE(seen.empty());
   EXPECT_EQ(seen.back(), plan->makespan);
   for (size_t i = 1; i < seen.size(); ++i) EXPECT_LT(seen[i], seen[i - 1]);
+}
+
+// A linear program of CBC may take many times the budget; it is stopped within.
+TEST(MipTest, EndsInTime) {
+  const std::vector<std::string> names = Names();
+  if (std::find(names.begin(), names.end(), "mip") == names.end()) GTEST_SKIP() << "no CBC";
+  Shape shape;
+  shape.buffers = 190;
+  shape.horizon = 400;
+  shape.most = 1000;
+  Options options;
+  options.strategy = "mip";
+  options.budget_seconds = 0.3;
+  const auto plan = Solve(RandomInstance(1, shape), options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(plan->seconds, 1.5);
+}
+
+// A heap in balance: a block dies for every one that is born, so there is no slack to waste.
+TEST(PeakSweepTest, AHeapThatStaysFull) {
+  std::mt19937_64 random(1);
+  Instance instance;
+  std::vector<size_t> live;
+  int64_t now = 0;
+  for (size_t i = 0; i < 60'000; ++i) {
+    live.push_back(i);
+    instance.buffers.push_back({now++, 0, 16 * (1 + static_cast<int64_t>(random() % 25))});
+    if (live.size() <= 6'000) continue;
+    std::swap(live[random() % live.size()], live.back());
+    instance.buffers[live.back()].upper = now++;
+    live.pop_back();
+  }
+  for (const size_t i : live) instance.buffers[i].upper = now;
+  Options options;
+  options.strategy = "peak_sweep";
+  options.iterations = 1;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(static_cast<double>(plan->fragmentation()),
+            0.015 * static_cast<double>(plan->max_load));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "planner/graph/integer_program.h"
+#include "planner/integer_program.h"
 
 #include <algorithm>
 #include <coin/CbcEventHandler.hpp>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-namespace reprise::planner::graph {
+namespace reprise::planner {
 namespace {
 
 // CBC looks at the clock between linear programs, of which one may take minutes; it takes one that
@@ -82,7 +82,8 @@ void IntegerProgram::AddRow(Row row, bool equation) {
   equation_.push_back(equation);
 }
 
-IntegerProgram::Outcome IntegerProgram::Solve(const std::function<bool()>& stop) const {
+IntegerProgram::Outcome IntegerProgram::Solve(const std::function<bool()>& stop,
+                                              int64_t nodes) const {
   const int columns = static_cast<int>(lower_.size());
   const int rows = static_cast<int>(rows_.size());
   std::vector<int> row_of, column_of;
@@ -122,6 +123,8 @@ IntegerProgram::Outcome IntegerProgram::Solve(const std::function<bool()>& stop)
   CglProbing probing;
   probing.setLogLevel(0);
   model.addCutGenerator(&probing, -1, "probing");
+  constexpr int64_t kMostNodes = INT32_MAX;
+  model.setMaximumNodes(static_cast<int>(std::min(nodes, kMostNodes)));
   WatchedSearch search(watch);
   model.passInEventHandler(&search);
   model.branchAndBound();
@@ -133,4 +136,4 @@ IntegerProgram::Outcome IntegerProgram::Solve(const std::function<bool()>& stop)
   return outcome;
 }
 
-}  // namespace reprise::planner::graph
+}  // namespace reprise::planner

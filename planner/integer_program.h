@@ -1,12 +1,13 @@
 // A mixed integer program, solved by COIN-OR CBC until a deadline.
-#ifndef REPRISE_PLANNER_GRAPH_INTEGER_PROGRAM_H_
-#define REPRISE_PLANNER_GRAPH_INTEGER_PROGRAM_H_
+#ifndef REPRISE_PLANNER_INTEGER_PROGRAM_H_
+#define REPRISE_PLANNER_INTEGER_PROGRAM_H_
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
 
-namespace reprise::planner::graph {
+namespace reprise::planner {
 
 // To be minimized: the sum of cost * value over all columns.
 class IntegerProgram {
@@ -47,9 +48,9 @@ class IntegerProgram {
     double ValueOf(Term term) const { return term.column < 0 ? term.value : values[term.column]; }
   };
 
-  // Until `stop`, which is asked many times a second, within linear programs, too. Calls share
-  // nothing.
-  Outcome Solve(const std::function<bool()>& stop) const;
+  // Until `stop`, which is asked many times a second, within linear programs, too, or until
+  // `nodes` of the search were visited. Calls share nothing.
+  Outcome Solve(const std::function<bool()>& stop, int64_t nodes = INT64_MAX) const;
 
  private:
   void AddRow(Row row, bool equation);
@@ -63,6 +64,6 @@ class IntegerProgram {
   std::vector<bool> equation_;  // per row
 };
 
-}  // namespace reprise::planner::graph
+}  // namespace reprise::planner
 
-#endif  // REPRISE_PLANNER_GRAPH_INTEGER_PROGRAM_H_
+#endif  // REPRISE_PLANNER_INTEGER_PROGRAM_H_
