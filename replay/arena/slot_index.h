@@ -50,7 +50,8 @@ class SlotIndex {
     uint32_t left;
     uint32_t granule[14];
   };
-  static constexpr uint32_t kRefillsPerDrop = 32;
+  static constexpr uint64_t kSlotsToKeep = 1 << 18;  // 1 MiB: not worth the faults
+  static constexpr uint32_t kRefillsPerDrop = 256;
 
   void Refill(const PlanRing& ring, Batch& batch);
   uint32_t* EntryFor(uint64_t shape, uint64_t site) const;
