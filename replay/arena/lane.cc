@@ -19,7 +19,7 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
          3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
          SlotIndex::MemoryFor(lane.rings) +
-         LengthNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
+         BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
 }
 
 void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
@@ -68,8 +68,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   slot_memory_ = freed_ + kLists;
-  lengths_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
-                  plan->keys.count);
+  notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
+                          plan->keys.count);
   noting_ = asked_ = 0;
   FoundAgain();
   for (uint32_t& key : skipped_) key = 1;  // names no request (plan_encoder.cc, IsReserved)
@@ -171,7 +171,7 @@ void Lane::PassTurn() {
 void Lane::Pass(const Word& word) {
   switch (word.kind) {
     case Word::kAllocation:
-      if (noting_ != 0) lengths_.Note(word.granule, word.key);
+      if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
       AddEarly(word.granule);
       CountSkipped(cursor_, word.granule);
       skipped_[counters_->skipped % kSkipped] = word.key;
@@ -309,7 +309,7 @@ void* Lane::Place(const Word& word) {
   counters_->passed = reinterpret_cast<uint64_t>(cursor_);
   FoundAgain();
   void* planned = box_ + word.granule * kGranule;
-  if (noting_ != 0) lengths_.Note(word.granule, word.key);
+  if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
   if (care_ == noting_) return planned;
   const uint64_t end = word.granule + BlockGranules(plan_keys_[word.key]);
   if (!late_cover_.HasAny(word.granule, end)) return planned;
@@ -479,7 +479,7 @@ void Lane::Drain() {
 
 uint64_t Lane::Usable(const void* pointer) {
   if (++asked_ == kAsksBeforeNoting && !running_free_) {
-    lengths_.Start(plan_keys_, plan_->keys.count);
+    notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
     __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
     ++care_;
   }
@@ -496,7 +496,7 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   if (late_.Has(granule)) return LateGranules(granule) * kGranule;
   if (running_free_ || granule >= box || early_.Has(granule)) return 0;
   if (__atomic_load_n(&noting_, __ATOMIC_ACQUIRE) != 0) {
-    const uint64_t noted = lengths_.UsableAt(granule);
+    const uint64_t noted = notes_of_blocks_.UsableAt(granule);
     if (noted != 0) return noted;
   }
   const PlanBlock* placement = PlannedAt(granule);

@@ -39,10 +39,10 @@
 
 #include <stdint.h>
 
+#include "replay/arena/block_notes.h"
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
 #include "replay/arena/lane_notes.h"
-#include "replay/arena/length_notes.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
 #include "replay/plan_format.h"
@@ -304,7 +304,7 @@ class Lane {
   mutable uint32_t look_ups_;  // in the table of blocks
   uint32_t asked_;             // for usable sizes, by the owner
   uint32_t noting_;            // 1: the lengths of planned blocks are noted
-  LengthNotes lengths_;
+  BlockNotes notes_of_blocks_;
   bool running_free_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began

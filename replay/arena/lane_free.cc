@@ -37,6 +37,7 @@ void Lane::RunFree() {
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
   notes_.RunsFree(now);
+  if (noting_ != 0) notes_of_blocks_.Clear(box_bytes_ / kGranule);
   care_ -= noting_;
   noting_ = 0;
   cursor_ = end_word_;
@@ -84,6 +85,9 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     return nullptr;
   }
   if (!planned) ++counters_->improvised;
+  if (slot.granule < box_bytes_ / kGranule) {
+    notes_of_blocks_.NoteKind(slot.granule, planned ? slots_.KindOf(ring) : 0);
+  }
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
@@ -220,6 +224,8 @@ void Lane::FreeFreely(uint64_t granule) {
   RemoveLate(granule);
   const uint64_t box = box_bytes_ / kGranule;
   if (granule < box) {
+    const uint32_t kind = notes_of_blocks_.KindAt(granule);
+    if (kind != 0 && slots_.GiveBack(kind, static_cast<uint32_t>(granule))) return;
     if (granule < open_granules_) Remember(granule, granules);
     return;
   }

@@ -37,10 +37,9 @@ void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slo
 }
 
 void SlotIndex::Refill(const PlanRing& ring, Batch& batch) {
-  constexpr uint32_t kMost = sizeof(batch.granule) / sizeof(batch.granule[0]);
   if (batch.next >= ring.count) batch.next = 0;
   const uint32_t left = ring.count - batch.next;
-  const uint32_t count = left < kMost ? left : kMost;
+  const uint32_t count = left < kBatch ? left : kBatch;
   for (uint32_t i = 0; i < count; ++i) {
     batch.granule[count - 1 - i] = slots_[ring.first_slot + batch.next + i];
   }

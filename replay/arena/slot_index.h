@@ -30,11 +30,27 @@ class SlotIndex {
     return found != 0 ? &rings_[found - 1] : nullptr;
   }
 
-  // The ring's place that is to be tried next.
+  // The ring's place that is to be tried next: the latest that was given back, or the next slot.
   uint32_t Next(const PlanRing* ring) {
     Batch& batch = batches_[ring - rings_];
     if (batch.left == 0) Refill(*ring, batch);
     return batch.granule[--batch.left];
+  }
+
+  // A number for the ring, from 1 on, if it is one of the first 255, which are the most frequent;
+  // else 0.
+  uint32_t KindOf(const PlanRing* ring) const {
+    const auto number = static_cast<uint64_t>(ring - rings_) + 1;
+    return number < 256 ? static_cast<uint32_t>(number) : 0;
+  }
+
+  // A place that was taken from the ring of this number, not 0, is free again. False: nobody will
+  // be told.
+  bool GiveBack(uint32_t kind, uint32_t granule) {
+    Batch& batch = batches_[kind - 1];
+    if (batch.left == kBatch) return false;
+    batch.granule[batch.left++] = granule;
+    return true;
   }
 
  private:
@@ -45,10 +61,11 @@ class SlotIndex {
 
   // The next places of a ring, the last one first: taken from the file together, because each look
   // into it leaves pages behind.
+  static constexpr uint32_t kBatch = 14;
   struct Batch {
     uint32_t next;  // the number of the slot that comes after them
     uint32_t left;
-    uint32_t granule[14];
+    uint32_t granule[kBatch];
   };
   static constexpr uint64_t kSlotsToKeep = 1 << 18;  // 1 MiB: not worth the faults
   static constexpr uint32_t kRefillsPerDrop = 256;

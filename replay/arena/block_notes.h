@@ -1,19 +1,23 @@
-// How many bytes are usable in each planned block, noted as the stream is followed: for threads
-// that ask for it often, directly or by realloc. Looking it up among the placements takes a search
-// through a file; this is a byte for each granule of the box.
+// A byte for each granule of a box: what a lane notes of the block that begins there.
+//
+// While the lane follows its stream and is asked often how many bytes are usable, directly or by
+// realloc: a code for that, since looking it up among the placements takes a search through a file.
+// Once the lane runs free: which kind of request the place was planned for.
 //
 // Hook-safe. Notes are written by the lane's thread; others may read that of a block whose lifetime
 // they have under control.
-#ifndef REPRISE_REPLAY_ARENA_LENGTH_NOTES_H_
-#define REPRISE_REPLAY_ARENA_LENGTH_NOTES_H_
+#ifndef REPRISE_REPLAY_ARENA_BLOCK_NOTES_H_
+#define REPRISE_REPLAY_ARENA_BLOCK_NOTES_H_
 
 #include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
 
-class LengthNotes {
+class BlockNotes {
  public:
   // Bytes of zeroed memory, mostly untouched before Start, for a box of so many granules.
   static uint64_t MemoryFor(uint64_t granules, uint64_t keys) {
@@ -54,6 +58,23 @@ class LengthNotes {
     return usable_[__atomic_load_n(&code_at_[granule], __ATOMIC_RELAXED)];
   }
 
+  // Forgets all of it. `granules` as in MemoryFor.
+  void Clear(uint64_t granules) {
+    const auto begin = (reinterpret_cast<uint64_t>(code_at_) + 4095) & ~uint64_t{4095};
+    const auto end = reinterpret_cast<uint64_t>(code_at_ + granules) & ~uint64_t{4095};
+    if (begin >= end) {
+      memset(code_at_, 0, granules);
+      return;
+    }
+    memset(code_at_, 0, begin - reinterpret_cast<uint64_t>(code_at_));
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    memset(reinterpret_cast<void*>(end), 0, reinterpret_cast<uint64_t>(code_at_ + granules) - end);
+  }
+
+  // The kind is a number below 256; 0: none.
+  void NoteKind(uint64_t granule, uint32_t kind) { code_at_[granule] = static_cast<uint8_t>(kind); }
+  uint32_t KindAt(uint64_t granule) const { return code_at_[granule]; }
+
  private:
   static constexpr uint32_t kCodes = 256;
   static constexpr uint32_t kHashes = 1024;
@@ -65,4 +86,4 @@ class LengthNotes {
 
 }  // namespace reprise::replay
 
-#endif  // REPRISE_REPLAY_ARENA_LENGTH_NOTES_H_
+#endif  // REPRISE_REPLAY_ARENA_BLOCK_NOTES_H_
