@@ -63,7 +63,6 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   stretch_ = first_word_;
   stretch_misses_ = 0;
   look_ups_ = 0;
-  box_full_ = 0;
   gap_search_ = annex_search_ = 0;
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);

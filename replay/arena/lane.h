@@ -167,10 +167,9 @@ class Lane {
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
   static constexpr uint32_t kLookUpsPerDrop = 16;
   static constexpr uint32_t kAsksBeforeNoting = 64;  // how long blocks are
-  static constexpr uint32_t kFullFor = 64;           // requests, after a search that found no gap
   static constexpr uint32_t kLists = 512;            // of freed places, by length
   static constexpr uint32_t kRemembered = 15;        // places in each
-  static constexpr int32_t kFewGaps = 16;            // of the annex, before what is unused
+  static constexpr int32_t kFewGaps = 16;            // looked at, one after the other
   static constexpr uint32_t kListTries = 4;          // lists of longer places looked at
   static constexpr uint64_t kGapLooks = 256;         // granules to each side of a freed block
   static constexpr uint32_t kProbes = 64;            // planned places tried per request
@@ -318,7 +317,6 @@ class Lane {
   uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
   uint64_t gap_search_;      // where the last search for a gap of the box ended
-  uint32_t box_full_;        // requests for which a gap need not be looked for again
   uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;    // where the last search for a gap of the annex ended
   FreedPlaces* freed_;       // kLists of them

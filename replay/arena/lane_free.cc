@@ -96,6 +96,8 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
 
 // The next of the plan's places for this kind of request that is free.
 bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
+  *slot = {};
+  if (!slots_.WorthALook(ring)) return false;
   slot->granules = static_cast<uint32_t>(BlockGranules(plan_keys_[ring->key]));
   const uint64_t box = box_bytes_ / kGranule;
   const uint32_t probes = ring->count < kProbes ? ring->count : kProbes;
@@ -105,6 +107,7 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
     const uint64_t end = uint64_t{slot->granule} + slot->granules;
     if (end <= box && !late_cover_.HasAny(slot->granule, end)) return true;
   }
+  slots_.Failed(ring);
   return false;
 }
 
@@ -165,28 +168,16 @@ void Lane::NoteAnnexUse(uint64_t end) {
   if (used > counters_->annex_bytes) counters_->annex_bytes = used;
 }
 
-// Any gap of the box that is long enough, from where the last search ended.
+// One of the next few gaps of the box, if it is long enough.
 bool Lane::TakeGap(uint64_t shape, Slot* slot) {
-  if (box_full_ > 0) {
-    --box_full_;
-    return false;
-  }
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t step = ShapeStep(shape);
-  const uint64_t box = open_granules_;
-  const uint64_t from = gap_search_ < box ? gap_search_ : 0;
-  uint64_t at = from;
-  if (!late_cover_.FindGap(&at, box, granules, step, &effort_)) {
-    at = 0;
-    const uint64_t end = from + granules < box ? from + granules : box;
-    if (!late_cover_.FindGap(&at, end, granules, step, &effort_)) {
-      box_full_ = kFullFor;
-      return false;
-    }
-  }
-  gap_search_ = at + granules;
-  *slot = {static_cast<uint32_t>(at), static_cast<uint32_t>(granules)};
-  return true;
+  int32_t few = kFewGaps;
+  const bool any =
+      late_cover_.FindGap(&gap_search_, open_granules_, granules, ShapeStep(shape), &few);
+  effort_ -= kFewGaps - few;
+  if (any) *slot = {static_cast<uint32_t>(gap_search_), static_cast<uint32_t>(granules)};
+  gap_search_ = any ? gap_search_ + granules : few > 0 ? 0 : gap_search_;
+  return any;
 }
 
 // A gap of the annex that is long enough: one of the next few, or behind all that was ever used, or

@@ -123,6 +123,7 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
 // looked at last stands for all.
 void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest) {
   if (ring == nullptr) return notes_.Unexpected(shape, site);
+  if (latest.granules == 0) return;  // none was looked at
   NoteBlocked(shape, site, latest.granule, latest.granule + latest.granules);
 }
 

@@ -30,6 +30,20 @@ class SlotIndex {
     return found != 0 ? &rings_[found - 1] : nullptr;
   }
 
+  // Whether the ring is worth a look: not for a while when looks into it have failed, longer each
+  // time, unless a place was given back.
+  bool WorthALook(const PlanRing* ring) {
+    Batch& batch = batches_[ring - rings_];
+    if (batch.rest == 0) return true;
+    --batch.rest;
+    return false;
+  }
+  void Failed(const PlanRing* ring) {
+    Batch& batch = batches_[ring - rings_];
+    batch.failures += batch.failures < kMostFailures ? 1 : 0;
+    batch.rest = static_cast<uint16_t>(1u << batch.failures);
+  }
+
   // The ring's place that is to be tried next: the latest that was given back, or the next slot.
   uint32_t Next(const PlanRing* ring) {
     Batch& batch = batches_[ring - rings_];
@@ -50,6 +64,7 @@ class SlotIndex {
     Batch& batch = batches_[kind - 1];
     if (batch.left == kBatch) return false;
     batch.granule[batch.left++] = granule;
+    batch.failures = batch.rest = 0;
     return true;
   }
 
@@ -61,10 +76,13 @@ class SlotIndex {
 
   // The next places of a ring, the last one first: taken from the file together, because each look
   // into it leaves pages behind.
-  static constexpr uint32_t kBatch = 14;
+  static constexpr uint32_t kBatch = 13;
+  static constexpr uint16_t kMostFailures = 6;
   struct Batch {
     uint32_t next;  // the number of the slot that comes after them
     uint32_t left;
+    uint16_t failures;  // in a row
+    uint16_t rest;      // requests for which the ring is not looked at
     uint32_t granule[kBatch];
   };
   static constexpr uint64_t kSlotsToKeep = 1 << 18;  // 1 MiB: not worth the faults
