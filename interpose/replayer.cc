@@ -438,6 +438,14 @@ void EndReplayThread() {
 }
 
 void* ReplayMallocSlowly(size_t size, Caller caller) {
+  if (Lane* lane = self.ready; lane != nullptr) {
+    self.ready = nullptr;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    void* pointer = lane->AllocateWithCare(size, QuickSiteWord(caller));
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self.ready = lane;
+    if (pointer != nullptr) return pointer;
+  }
   void* pointer = AllocatePlanned(size, 4, SiteWord(caller));
   if (__builtin_expect(pointer != nullptr, 1)) return pointer;
   return AllocateElsewhere(size, 16, /*zero=*/false);

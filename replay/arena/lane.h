@@ -99,6 +99,23 @@ class Lane {
     return box_ + (word & offset_mask_) * kGranule;
   }
 
+  // The same when care is needed: there are late blocks, or lengths are noted.
+  void* AllocateWithCare(uint64_t size, uint64_t site) {
+    const uint32_t word = *cursor_;
+    if (static_cast<int32_t>(word) < 0 || unmatched_ != 0) return nullptr;
+    const uint32_t code = word >> offset_bits_;
+    const LiveKey& key = keys_[code];
+    if (key.shape != PlainShape(size) || key.site != site) return nullptr;
+    const uint32_t granule = word & offset_mask_;
+    if (care_ != noting_ &&
+        late_cover_.HasAny(granule, granule + BlockGranules(plan_keys_[code]))) {
+      return nullptr;
+    }
+    if (noting_ != 0) notes_of_blocks_.Note(granule, code);
+    counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
+    return box_ + granule * kGranule;
+  }
+
   // Whether an address lies in the lane's box; blocks in the annex are the lane's, too.
   bool Contains(const void* pointer) const {
     return static_cast<uint64_t>(static_cast<const char*>(pointer) - box_) < box_bytes_;

@@ -95,6 +95,7 @@ class ServedPlan {
 // As the hooks ask: what the stream expects first.
 char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
   void* pointer = log2_alignment <= 4 ? lane->AllocateExpected(size, site) : nullptr;
+  if (pointer == nullptr && log2_alignment <= 4) pointer = lane->AllocateWithCare(size, site);
   if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
   return static_cast<char*>(pointer);
 }
@@ -151,9 +152,11 @@ TEST(LaneTest, NoSizeIsTooLongToBeCompared) {
   const uint64_t site = SiteWordOf(recording, first);
   for (uint64_t high = 1; high < 256; ++high) {
     EXPECT_EQ(lane->AllocateExpected((high << 56) + first.size, site), nullptr);
+    EXPECT_EQ(lane->AllocateWithCare((high << 56) + first.size, site), nullptr);
   }
   for (uint64_t size = 0; size < 16; ++size) {
     EXPECT_EQ(lane->AllocateExpected(UINT64_MAX - size, site), nullptr);
+    EXPECT_EQ(lane->AllocateWithCare(UINT64_MAX - size, site), nullptr);
   }
   EXPECT_NE(Allocate(lane, first.size, first.log2_alignment, site), nullptr);
 }
