@@ -14,6 +14,7 @@
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "replay/arena/arena.h"
+#include "replay/arena/drop_behind.h"
 
 namespace reprise::interpose {
 
@@ -220,6 +221,7 @@ bool SetUpArena() {
     }
   }
   ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
+  replay::DropPages(keys, plan.keys.count * sizeof(PlanKey));  // most are not read again
   replay_state.arena.Start(&plan, {replay_state.keys, LearnSite}, memory);
   return true;
 }

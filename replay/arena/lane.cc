@@ -153,13 +153,12 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
 }
 
 void Lane::PassTurn() {
-  // The words behind are not read again; the ones ahead will be.
+  // The words behind are not read again, but for a few that notes look at; the ones ahead will be.
   constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kStretch = kTurnWords * sizeof(uint32_t) + 2 * kPage;
   const uint64_t here = reinterpret_cast<uint64_t>(cursor_) & ~(kPage - 1);
   const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
-  constexpr uint64_t kStretch = kTurnWords * sizeof(uint32_t) + 2 * kPage;
-  const uint64_t from = here - first > kStretch ? here - kStretch : first;
-  if (here > first) madvise(reinterpret_cast<void*>(from), here - from, MADV_DONTNEED);
+  if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
   const auto end = reinterpret_cast<uint64_t>(end_word_);
   madvise(reinterpret_cast<void*>(here), end - here < kStretch ? end - here : kStretch,
           MADV_POPULATE_READ);
