@@ -154,6 +154,11 @@ std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTab
     if (!symbol.function.empty())
       absl::StrAppend(&name.place, name.place.empty() ? "" : "  ", module);
     name.label = name.place.empty() ? name.brief : absl::StrCat(name.brief, ", ", name.place);
+    for (const trace::Frame& frame : trace::CallersOf(recording, row.site)) {
+      trace::Symbol caller;
+      if (names.size() < kMostSymbols) caller = trace::FindSymbol(recording, frame, symbolizer);
+      name.callers.push_back(trace::DescribeFrame(recording, frame, caller));
+    }
     names.push_back(std::move(name));
   }
   return names;
@@ -314,6 +319,7 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                               {"allocations", row.allocations},
                               {"bytes", row.bytes},
                               {"end_bytes", row.end_bytes}});
+    if (!names[i].callers.empty()) facts["sites"].back()["callers"] = names[i].callers;
   }
   facts["threads"] = ordered_json::array();
   for (size_t i = 0; i < recording.threads.size(); ++i) {

@@ -72,12 +72,11 @@ Column PackBytes(const std::string& name, const std::string& values) {
 
 SiteTable TabulateSites(const Recording& recording, uint64_t peak_event, uint64_t alignment) {
   SiteTable table;
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> known;  // by module and offset
+  std::map<trace::SitePlace, uint32_t> known;
   table.row_of.resize(recording.sites.size() + 1, kNone);
   for (uint32_t i = 0; i < recording.sites.size(); ++i) {
-    const trace::Site& site = recording.sites[i];
-    const auto [entry, added] =
-        known.try_emplace({site.module, site.offset}, static_cast<uint32_t>(table.rows.size()));
+    const auto [entry, added] = known.try_emplace(trace::PlaceOf(recording.sites[i]),
+                                                  static_cast<uint32_t>(table.rows.size()));
     if (added) table.rows.push_back({.site = i});
     table.row_of[i] = entry->second;
   }

@@ -41,7 +41,7 @@ function takeColumn(name) {
 
 function siteLabel(index) {
   const site = facts.sites[index];
-  return site ? site.label : 'not known';
+  return site ? [site.label, ...site.callers ?? []].join(' ← ') : 'not known';
 }
 
 const threadLabel = (index) => facts.threads[index] ?? `thread ${index}`;
