@@ -10,16 +10,15 @@
 namespace reprise::interpose {
 namespace {
 
-constexpr uint64_t kSets = 1 << 14;
+constexpr int kSetShift = 64 - 16;
+constexpr uint64_t kSets = uint64_t{1} << (64 - kSetShift);
 constexpr uint64_t kWays = 4;
-constexpr uint64_t kSlots = uint64_t{1} << 22;
-constexpr uint64_t kMostStacks = kSlots / 2;
-constexpr uint64_t kMostProbes = 64;
+constexpr uint64_t kChains = 1 << 18;
 constexpr uint64_t kStackBytes = 512 << 20;
-static_assert(kMostStacks <= trace::kSpoolMostStacks);
 
 // Never changes once others can see it.
 struct KnownStack {
+  KnownStack* next;  // of the chain
   uint64_t hash;
   uint64_t return_address;  // of the call that allocates
   uint64_t turn;            // of the event that tells of it: whoever names it must have a later one
@@ -27,17 +26,25 @@ struct KnownStack {
   uint32_t generation;  // of modules: what lay at these addresses may have gone
   uint32_t count;
   uint32_t extent;  // bytes from the caller's frame to the end of the last return address
-  struct Word {
-    uint64_t return_address;
-    uint64_t offset;  // bytes from the caller's frame
-  } words[];
+  // Of the callers, `count` of them; then where they lie, in bytes from the caller's frame.
+  uint64_t return_addresses[];
+
+  uint32_t* offsets() { return reinterpret_cast<uint32_t*>(return_addresses + count); }
+  const uint32_t* offsets() const {
+    return reinterpret_cast<const uint32_t*>(return_addresses + count);
+  }
 };
+
+constexpr uint64_t BytesOf(uint32_t count) {
+  constexpr uint64_t kEach = sizeof(uint64_t) + sizeof(uint32_t);
+  return (sizeof(KnownStack) + count * kEach + 7) & ~uint64_t{7};
+}
 
 // Zero pages until they are used.
 struct Memory {
   KnownRule rules[kKnownRules];
   KnownStack* recent[kSets][kWays];  // atomic; by call site
-  KnownStack* known[kSlots];         // atomic; by content
+  KnownStack* chains[kChains];       // atomic; all stacks, by content
   uint64_t used;                     // atomic: bytes of `stacks`
   uint64_t numbers;                  // atomic: given out
   char stacks[kStackBytes];
@@ -63,20 +70,25 @@ inline bool Stands(const KnownStack* stack, const Caller& caller, uint64_t gener
       stack->extent > self.stack_base - caller.frame) {
     return false;
   }
+  const uint32_t* offsets = stack->offsets();
   for (uint32_t i = 0; i < stack->count; ++i) {
-    const KnownStack::Word& word = stack->words[i];
-    if (*reinterpret_cast<const uint64_t*>(caller.frame + word.offset) != word.return_address) {
-      return false;
-    }
+    const auto* word = reinterpret_cast<const uint64_t*>(caller.frame + offsets[i]);
+    if (*word != stack->return_addresses[i]) return false;
   }
   return true;
+}
+
+// Where a return address lies; of a stack that is not the thread's own it may be anywhere, and then
+// nobody looks there.
+uint32_t OffsetOf(const Caller& caller, const StackFrame& frame) {
+  return static_cast<uint32_t>(frame.slot - caller.frame);
 }
 
 uint64_t Hash(const Caller& caller, const StackFrame* frames, uint32_t count, uint32_t generation) {
   uint64_t hash = Mix(generation, caller.return_address);
   for (uint32_t i = 0; i < count; ++i) {
     hash = Mix(hash, frames[i].return_address);
-    hash = Mix(hash, frames[i].slot - caller.frame);
+    hash = Mix(hash, OffsetOf(caller, frames[i]));
   }
   return hash;
 }
@@ -88,8 +100,8 @@ bool Same(const KnownStack* stack, const Caller& caller, const StackFrame* frame
     return false;
   }
   for (uint32_t i = 0; i < count; ++i) {
-    if (stack->words[i].return_address != frames[i].return_address ||
-        stack->words[i].offset != frames[i].slot - caller.frame) {
+    if (stack->return_addresses[i] != frames[i].return_address ||
+        stack->offsets()[i] != OffsetOf(caller, frames[i])) {
       return false;
     }
   }
@@ -99,14 +111,14 @@ bool Same(const KnownStack* stack, const Caller& caller, const StackFrame* frame
 // Tells the spool of a stack. Null: there is no room, here or there.
 KnownStack* Tell(const Caller& caller, const StackFrame* frames, uint32_t count,
                  uint32_t generation, uint64_t hash) {
-  const uint64_t bytes = sizeof(KnownStack) + count * sizeof(KnownStack::Word);
+  const uint64_t bytes = BytesOf(count);
   if (__atomic_load_n(&memory->used, __ATOMIC_RELAXED) + bytes > kStackBytes ||
-      __atomic_load_n(&memory->numbers, __ATOMIC_RELAXED) >= kMostStacks) {
+      __atomic_load_n(&memory->numbers, __ATOMIC_RELAXED) >= trace::kSpoolMostStacks) {
     return nullptr;
   }
   const uint64_t at = __atomic_fetch_add(&memory->used, bytes, __ATOMIC_RELAXED);
   const uint64_t number = __atomic_fetch_add(&memory->numbers, 1, __ATOMIC_RELAXED);
-  if (at + bytes > kStackBytes || number >= kMostStacks) return nullptr;
+  if (at + bytes > kStackBytes || number >= trace::kSpoolMostStacks) return nullptr;
   auto* stack = reinterpret_cast<KnownStack*>(memory->stacks + at);
   stack->hash = hash;
   stack->return_address = caller.return_address;
@@ -117,9 +129,10 @@ KnownStack* Tell(const Caller& caller, const StackFrame* frames, uint32_t count,
   NoteModule(caller.return_address);
   for (uint32_t i = 0; i < count; ++i) {
     const StackFrame& frame = frames[i];
-    const uint64_t offset = frame.slot - caller.frame;
-    stack->words[i] = {frame.return_address, offset};
-    if (offset + 8 > stack->extent) stack->extent = static_cast<uint32_t>(offset + 8);
+    const uint32_t offset = OffsetOf(caller, frame);
+    stack->return_addresses[i] = frame.return_address;
+    stack->offsets()[i] = offset;
+    if (offset + 8 > stack->extent) stack->extent = offset + 8;
     // Readers look for the call in front of an address.
     told[i + 1] = frame.return_address + (frame.interrupted ? 1 : 0);
     NoteModule(frame.return_address);
@@ -132,21 +145,39 @@ KnownStack* Tell(const Caller& caller, const StackFrame* frames, uint32_t count,
 KnownStack* Identify(const Caller& caller, const StackFrame* frames, uint32_t count,
                      uint32_t generation) {
   const uint64_t hash = Hash(caller, frames, count, generation);
-  KnownStack* fresh = nullptr;
-  for (uint64_t probe = 0; probe < kMostProbes; ++probe) {
-    KnownStack** slot = &memory->known[(hash + probe) % kSlots];
-    KnownStack* stack = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-    if (stack == nullptr) {
-      if (fresh == nullptr) fresh = Tell(caller, frames, count, generation, hash);
-      if (fresh == nullptr) return nullptr;
-      if (__atomic_compare_exchange_n(slot, &stack, fresh, false, __ATOMIC_RELEASE,
-                                      __ATOMIC_ACQUIRE)) {
-        return fresh;
-      }
-    }
+  KnownStack** chain = &memory->chains[hash % kChains];
+  KnownStack* first = __atomic_load_n(chain, __ATOMIC_ACQUIRE);
+  for (KnownStack* stack = first; stack != nullptr; stack = stack->next) {
     if (stack->hash == hash && Same(stack, caller, frames, count, generation)) return stack;
   }
+  KnownStack* fresh = Tell(caller, frames, count, generation, hash);
+  if (fresh == nullptr) return nullptr;
+  // Another thread, or a signal handler, may have told of the same stack by now: then it has two
+  // numbers, which are one to the reader.
+  fresh->next = first;
+  while (!__atomic_compare_exchange_n(chain, &fresh->next, fresh, true, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED)) {
+  }
+  return fresh;
+}
+
+// A stack of the set that stands where it did; null when there is none.
+inline KnownStack* Find(const Caller& caller, KnownStack** set, uint64_t generation) {
+  for (uint64_t way = 0; way < kWays; ++way) {
+    KnownStack* candidate = __atomic_load_n(&set[way], __ATOMIC_ACQUIRE);
+    if (candidate == nullptr) break;
+    if (Stands(candidate, caller, generation)) return candidate;
+  }
   return nullptr;
+}
+
+// Puts a stack first in its set. The one that came there longest ago goes.
+void Keep(KnownStack* stack, KnownStack** set) {
+  for (uint64_t way = kWays - 1; way > 0; --way) {
+    KnownStack* before = __atomic_load_n(&set[way - 1], __ATOMIC_ACQUIRE);
+    __atomic_store_n(&set[way], before, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&set[0], stack, __ATOMIC_RELEASE);
 }
 
 __attribute__((noinline, cold)) KnownStack* Learn(const Caller& caller, KnownStack** set,
@@ -154,12 +185,7 @@ __attribute__((noinline, cold)) KnownStack* Learn(const Caller& caller, KnownSta
   StackFrame frames[kMostFrames];
   const uint32_t count = UnwindCallers(caller, most_frames, frames, memory->rules, generation);
   KnownStack* stack = Identify(caller, frames, count, generation);
-  if (stack == nullptr || !OnOwnStack(caller)) return stack;
-  // The latest first; the one that was not asked for the longest time goes.
-  for (uint64_t way = kWays - 1; way > 0; --way) {
-    __atomic_store_n(&set[way], __atomic_load_n(&set[way - 1], __ATOMIC_RELAXED), __ATOMIC_RELEASE);
-  }
-  __atomic_store_n(&set[0], stack, __ATOMIC_RELEASE);
+  if (stack != nullptr && OnOwnStack(caller)) Keep(stack, set);
   return stack;
 }
 
@@ -167,10 +193,10 @@ __attribute__((noinline, cold)) KnownStack* Learn(const Caller& caller, KnownSta
 
 bool StartStacks(uint32_t frames) {
   most_frames = frames < kMostFrames ? frames : kMostFrames;
-  if (memory != nullptr) {
+  if (memory != nullptr && !process.reserved) {
     SystemCall(SYS_munmap, reinterpret_cast<long>(memory), sizeof(Memory));
-    memory = nullptr;
   }
+  memory = nullptr;
   const long mapped = SystemCall(
       SYS_mmap, process.reserved ? static_cast<long>(kStackMap.begin) : 0, sizeof(Memory),
       PROT_READ | PROT_WRITE,
@@ -184,16 +210,10 @@ bool StartStacks(uint32_t frames) {
 uint64_t StackSiteWord(const Caller& caller) {
   const uint64_t site = SiteWord(caller);
   const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_RELAXED);
-  KnownStack** set = memory->recent[(site * 0x9e3779b97f4a7c15) >> 50];
+  KnownStack** set = memory->recent[Mix(0, site) >> kSetShift];
   KnownStack* stack = nullptr;
   // On another stack than the thread's own nobody knows whether there is a word to look at.
-  if (__builtin_expect(OnOwnStack(caller), 1)) {
-    for (uint64_t way = 0; way < kWays && stack == nullptr; ++way) {
-      KnownStack* candidate = __atomic_load_n(&set[way], __ATOMIC_ACQUIRE);
-      if (candidate == nullptr) break;
-      if (Stands(candidate, caller, generation)) stack = candidate;
-    }
-  }
+  if (__builtin_expect(OnOwnStack(caller), 1)) stack = Find(caller, set, generation);
   if (__builtin_expect(stack == nullptr, 0)) {
     stack = Learn(caller, set, generation);
     if (stack == nullptr) {

@@ -18,6 +18,7 @@ struct Machine {
   uint64_t registers[kRegisters];
   uint64_t begin;  // where the walk began
   bool lost;       // registers other than frame and stack pointer are not followed any more
+  bool blind;      // not even the frame pointer is known, until a frame is met that saved it
 
   bool OnOwnStack(uint64_t address) const { return self.stack_base - address < self.stack_bytes; }
   bool Readable(uint64_t address) const {
@@ -91,11 +92,13 @@ constexpr uint64_t kSavesFramePointer = 2;
 constexpr uint64_t kFieldBits = 30;
 constexpr uint64_t kField = (uint64_t{1} << kFieldBits) - 1;
 constexpr uint64_t kUnlike = uint64_t{1} << 62;
+constexpr uint64_t kOutermost = uint64_t{1} << 63;
 constexpr uint64_t kWriting = 1;
 
 uint64_t Pack(const FrameRule& rule) {
   const RegisterRule& saved = rule.registers[kFramePointer];
   const RegisterRule& back = rule.registers[kReturnAddress];
+  if (back.kind == RegisterRule::kUndefined) return kOutermost;
   const int64_t words = rule.cfa.value / 8;
   if (rule.cfa.kind != RegisterRule::kOffset || rule.interrupted || rule.cfa.value % 8 != 0 ||
       words < 0 || words > static_cast<int64_t>(kField) || back.kind != RegisterRule::kSaved ||
@@ -118,6 +121,8 @@ uint64_t Pack(const FrameRule& rule) {
 enum class Step { kDone, kEnd, kAgain };
 
 Step StepByWord(Machine& machine, uint64_t packed, StackFrame* frame) {
+  if (packed == kOutermost) return Step::kEnd;
+  if (machine.blind && (packed & kFromFramePointer) != 0) return Step::kAgain;
   uint64_t* registers = machine.registers;
   const uint64_t cfa =
       registers[(packed & kFromFramePointer) != 0 ? kFramePointer : kStackPointer] +
@@ -127,6 +132,7 @@ Step StepByWord(Machine& machine, uint64_t packed, StackFrame* frame) {
       !machine.Load(cfa - (packed >> 32 & kField) * 8, &registers[kFramePointer])) {
     return Step::kEnd;
   }
+  if ((packed & kSavesFramePointer) != 0) machine.blind = false;
   frame->slot = cfa - 8;
   frame->return_address = *reinterpret_cast<const uint64_t*>(cfa - 8);
   registers[kStackPointer] = cfa;
@@ -207,7 +213,7 @@ class Walker {
  private:
   Step Go(StackFrame* frame) {
     const uint64_t key = place_ | uint64_t{generation_} << 47;
-    KnownRule* known = rules_ != nullptr ? &rules_[(place_ * 0x9e3779b97f4a7c15) >> 50] : nullptr;
+    KnownRule* known = rules_ != nullptr ? &rules_[(place_ * 0x9e3779b97f4a7c15) >> 48] : nullptr;
     if (known != nullptr && __atomic_load_n(&known->key, __ATOMIC_ACQUIRE) == key) {
       const uint64_t packed = __atomic_load_n(&known->rule, __ATOMIC_ACQUIRE);
       if (packed != kUnlike && __atomic_load_n(&known->key, __ATOMIC_RELAXED) == key) {
@@ -216,7 +222,9 @@ class Walker {
     }
     FrameRule rule;
     if (!FindFrameRule(place_, &rule)) return Step::kEnd;
-    if (known != nullptr) Keep(known, key, Pack(rule));
+    const uint64_t packed = Pack(rule);
+    if (known != nullptr) Keep(known, key, packed);
+    if (machine_.lost && packed != kUnlike) return StepByWord(machine_, packed, frame);
     return StepByRule(machine_, rule, frame);
   }
 
@@ -237,9 +245,19 @@ class Walker {
   uint64_t place_;  // in the code whose frame is left next
 };
 
-// False: registers are needed that were not followed; nothing is known yet.
-bool Walk(const Caller& caller, const Machine& start, uint32_t most, StackFrame* frames,
-          uint32_t* count, KnownRule* rules, uint32_t generation) {
+// Goes up as far as it gets, `most` frames at most. False: registers are needed that were not
+// followed, and what stands in `frames` means nothing.
+bool GoUp(Walker& walker, uint32_t most, StackFrame* frames, uint32_t* count) {
+  for (*count = 0; *count < most; ++*count) {
+    const Step step = walker.Next(&frames[*count]);
+    if (step != Step::kDone) return step != Step::kAgain;
+  }
+  return true;
+}
+
+// From here, through frames of ours. False as in GoUp.
+bool WalkFromHere(const Caller& caller, const Machine& start, uint32_t most, StackFrame* frames,
+                  uint32_t* count, KnownRule* rules, uint32_t generation) {
   Walker walker(start, rules, generation);
   *count = 0;
   StackFrame frame;
@@ -248,12 +266,19 @@ bool Walk(const Caller& caller, const Machine& start, uint32_t most, StackFrame*
     if (step != Step::kDone || own == kMostOwnFrames) return step != Step::kAgain;
     if (frame.slot + 8 == caller.frame) break;
   }
-  while (*count < most) {
-    const Step step = walker.Next(&frames[*count]);
-    if (step != Step::kDone) return step != Step::kAgain;
-    ++*count;
-  }
-  return true;
+  return GoUp(walker, most, frames, count);
+}
+
+// From the caller, of whose registers only the stack pointer is known. That is enough where frames
+// are found by it, as nearly all are. False as in GoUp.
+bool WalkFromCaller(const Caller& caller, uint32_t most, StackFrame* frames, uint32_t* count,
+                    KnownRule* rules, uint32_t generation) {
+  Machine start = {};
+  start.registers[kStackPointer] = start.begin = caller.frame;
+  start.registers[kReturnAddress] = caller.return_address - 1;
+  start.lost = start.blind = true;
+  Walker walker(start, rules, generation);
+  return GoUp(walker, most, frames, count);
 }
 
 }  // namespace
@@ -261,6 +286,8 @@ bool Walk(const Caller& caller, const Machine& start, uint32_t most, StackFrame*
 __attribute__((noinline)) uint32_t UnwindCallers(const Caller& caller, uint32_t most,
                                                  StackFrame* frames, KnownRule* rules,
                                                  uint32_t generation) {
+  uint32_t count = 0;
+  if (WalkFromCaller(caller, most, frames, &count, rules, generation)) return count;
   Machine start = {};
   uint64_t* registers = start.registers;
   asm volatile(
@@ -271,9 +298,8 @@ __attribute__((noinline)) uint32_t UnwindCallers(const Caller& caller, uint32_t 
       : "r"(registers)
       : "rax", "memory");
   start.begin = registers[kStackPointer];
-  uint32_t count = 0;
-  if (!Walk(caller, start, most, frames, &count, rules, generation)) {
-    Walk(caller, start, most, frames, &count, nullptr, generation);
+  if (!WalkFromHere(caller, start, most, frames, &count, rules, generation)) {
+    WalkFromHere(caller, start, most, frames, &count, nullptr, generation);
   }
   return count;
 }

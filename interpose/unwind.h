@@ -22,7 +22,7 @@ struct KnownRule {
   uint64_t key;   // atomic: address and generation; 0: none, 1: being written
   uint64_t rule;  // packed
 };
-inline constexpr uint64_t kKnownRules = 1 << 14;
+inline constexpr uint64_t kKnownRules = 1 << 16;
 
 // Writes at most `most` frames above that of a hook's caller, the nearest first, and returns how
 // many: fewer where the stack ends, leaves what the loader knows (generated code), or makes no
