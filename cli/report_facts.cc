@@ -159,6 +159,7 @@ std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTab
       if (names.size() < kMostSymbols) caller = trace::FindSymbol(recording, frame, symbolizer);
       name.callers.push_back(trace::DescribeFrame(recording, frame, caller));
     }
+    if (!name.callers.empty()) absl::StrAppend(&name.brief, " ← ", name.callers[0]);
     names.push_back(std::move(name));
   }
   return names;

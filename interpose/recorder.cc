@@ -72,7 +72,7 @@ char* ChunkAt(uint64_t index) {
   return reinterpret_cast<char*>(spool.header) + kSpoolChunksOffset + index * kSpoolChunkBytes;
 }
 
-void Lose(uint64_t events) {
+void Lose(int64_t events) {
   __atomic_fetch_add(&spool.header->lost_events, events, __ATOMIC_RELAXED);
 }
 
@@ -371,8 +371,9 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
     char* at = Reserve(words * 8);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (at + words * 8 > room.limit || self.life != room.life) {
-      if (!FindRoom(room, at, words * 8)) return 0;
-      continue;
+      if (FindRoom(room, at, words * 8)) continue;
+      Lose(-1);  // a stack is no event
+      return 0;
     }
     if (self.turn != turn) {
       // A handler took a turn in between, and its events stand in front of ours.

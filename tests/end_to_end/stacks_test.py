@@ -92,6 +92,17 @@ def quietly(name, threads=1):
     return run
 
 
+def order_across_threads(bench):
+    """Threads that hand one another memory: every event where it belongs, and with a stack."""
+    record(bench, [program(bench, "reuse_across_threads"), 500], expected=0)
+    info = bench.info()
+    for what in ("implied_frees", "unmatched_frees", "lost_events"):
+        expect_equal(info[what], 0, what)
+    for image in info["images"]:
+        for site in image["top_sites"]:
+            expect(site.get("callers"), f"callers of {site}")
+
+
 def sqlite(bench):
     """A real program: the same output, the same events, a plan that replays it, the formats."""
     if shutil.which("sqlite3") is None:
@@ -144,6 +155,7 @@ def usage(bench):
 CASES = {
     "names": names,
     "few_frames": few_frames,
+    "order_across_threads": order_across_threads,
     "sqlite": sqlite,
     "anonymized": anonymized,
     "usage": usage,

@@ -2,6 +2,7 @@
 #include <alloca.h>
 #include <execinfo.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -102,7 +103,7 @@ TEST(InterposeUnwind, FindsWhatLibgccFinds) {
 
 TEST(InterposeUnwind, InAnotherThread) {
   std::thread([] {
-    KnowStack(reinterpret_cast<uint64_t>(__builtin_thread_pointer()));
+    KnowStack(pthread_self());
     TryAllWays();
   }).join();
 }
