@@ -149,7 +149,7 @@ function showSites() {
       const name = element('button', {type: 'button', class: 'link', title: siteLabel(index),
         onclick: () => focusSite(index)}, swatch(toCss(colour[Math.min(index, 8)])), site.short);
       const below = site.place ? element('div', {class: 'quiet place'}, site.place) : null;
-      const callers = (site.callers ?? []).map((caller) =>
+      const callers = callersOf(site).map((caller) =>
           element('div', {class: 'quiet place'}, `← ${caller}`));
       return element('div', {}, name, below, ...callers);
     }],
