@@ -102,12 +102,16 @@ void AddTo(Result& sum, const Result& it) {
 
 std::string NameOf(const trace::Recording& recording, uint32_t site,
                    trace::Symbolizer& symbolizer) {
-  const bool known = site != trace::kNone && recording.sites[site].module != trace::kNone;
-  return trace::DescribeSite(recording, site,
-                             known
-                                 ? symbolizer.Find(recording.modules[recording.sites[site].module],
-                                                   recording.sites[site].offset)
-                                 : trace::Symbol());
+  const auto find = [&](const trace::Frame& frame) {
+    return trace::FindSymbol(recording, frame, symbolizer);
+  };
+  if (site == trace::kNone) return trace::DescribeSite(recording, site, {});
+  const trace::Frame place = {recording.sites[site].module, recording.sites[site].offset};
+  const std::string name = trace::DescribeSite(recording, site, find(place));
+  const std::vector<trace::Frame>& callers = trace::CallersOf(recording, site);
+  if (callers.empty()) return name;
+  const std::string caller = trace::DescribeFrame(recording, callers[0], find(callers[0]));
+  return absl::StrCat(name, " ← ", caller);
 }
 
 void PrintWhatIf(const Comparison& comparison) {

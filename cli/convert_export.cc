@@ -59,10 +59,17 @@ absl::Status WriteExport(ExportFormat format, const std::string& input, const st
   profile.accounts = accounts.Finish();
   trace::Symbolizer symbolizer;
   for (const trace::SiteAccount& it : profile.accounts) {
-    const bool known = it.site != trace::kNone && tables.sites[it.site].module != trace::kNone;
-    profile.symbols.push_back(known ? symbolizer.Find(tables.modules[tables.sites[it.site].module],
-                                                      tables.sites[it.site].offset)
-                                    : trace::Symbol());
+    const auto named = [&](const trace::Frame& frame) {
+      return trace::NamedFrame{frame, trace::FindSymbol(tables, frame, symbolizer)};
+    };
+    profile.symbols.push_back(
+        it.site == trace::kNone
+            ? trace::Symbol()
+            : named({tables.sites[it.site].module, tables.sites[it.site].offset}).symbol);
+    std::vector<trace::NamedFrame>& callers = profile.callers.emplace_back();
+    for (const trace::Frame& frame : trace::CallersOf(tables, it.site)) {
+      callers.push_back(named(frame));
+    }
   }
   TextFile file(output);
   if (!file.ok()) return file.Finish();

@@ -70,8 +70,19 @@ trace::Symbol SymbolOf(const trace::Recording& recording, uint32_t site_index,
                        trace::Symbolizer& symbolizer) {
   if (site_index == trace::kNone) return {};
   const trace::Site& site = recording.sites[site_index];
-  if (site.module == trace::kNone) return {};
-  return symbolizer.Find(recording.modules[site.module], site.offset);
+  return trace::FindSymbol(recording, {site.module, site.offset}, symbolizer);
+}
+
+nlohmann::ordered_json DescribeFrame(const trace::Recording& recording, const trace::Frame& frame,
+                                     trace::Symbolizer& symbolizer) {
+  const trace::Symbol symbol = trace::FindSymbol(recording, frame, symbolizer);
+  nlohmann::ordered_json one = nlohmann::ordered_json::object();
+  if (frame.module != trace::kNone) one["module"] = recording.modules[frame.module].path;
+  one["offset"] = frame.offset;
+  one["function"] = symbol.function;
+  one["file"] = symbol.file;
+  one["line"] = symbol.line;
+  return one;
 }
 
 nlohmann::ordered_json DescribeSites(const Image& image) {
@@ -81,12 +92,13 @@ nlohmann::ordered_json DescribeSites(const Image& image) {
     nlohmann::ordered_json one = {{"bytes", peak.bytes}, {"blocks", peak.blocks}};
     if (peak.site != trace::kNone) {
       const trace::Site& site = image.recording.sites[peak.site];
-      const trace::Symbol symbol = SymbolOf(image.recording, peak.site, symbolizer);
-      if (site.module != trace::kNone) one["module"] = image.recording.modules[site.module].path;
-      one["offset"] = site.offset;
-      one["function"] = symbol.function;
-      one["file"] = symbol.file;
-      one["line"] = symbol.line;
+      one.update(DescribeFrame(image.recording, {site.module, site.offset}, symbolizer));
+      if (site.stack != trace::kNone) {
+        one["callers"] = nlohmann::ordered_json::array();
+        for (const trace::Frame& frame : trace::CallersOf(image.recording, peak.site)) {
+          one["callers"].push_back(DescribeFrame(image.recording, frame, symbolizer));
+        }
+      }
     }
     list.push_back(std::move(one));
   }
@@ -208,6 +220,10 @@ void Print(const Image& image) {
     std::printf("  %10s in %8llu  %s\n", HumanBytes(static_cast<double>(site.bytes)).c_str(),
                 static_cast<unsigned long long>(site.blocks),
                 trace::DescribeSite(recording, site.site, symbol).c_str());
+    for (const trace::Frame& frame : trace::CallersOf(recording, site.site)) {
+      const trace::Symbol caller = trace::FindSymbol(recording, frame, symbolizer);
+      std::printf("%28s%s\n", "", trace::DescribeFrame(recording, frame, caller).c_str());
+    }
   }
 }
 

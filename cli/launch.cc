@@ -62,6 +62,7 @@ absl::StatusOr<std::string> MakeSession(const LaunchRequest& request) {
   auto* session = reinterpret_cast<SessionFile*>(bytes.data());
   session->magic = interpose::kSessionMagic;
   session->flags = request.flags;
+  session->stack_frames = request.stack_frames;
   session->plans = static_cast<uint32_t>(request.plans.size());
   std::strncpy(session->directory, directory.c_str(), interpose::kPathBytes - 1);
   std::strncpy(session->output, request.output.c_str(), interpose::kPathBytes - 1);

@@ -15,6 +15,7 @@ struct LaunchRequest {
   std::vector<std::string> program;  // path or name, then arguments
   uint32_t flags = 0;                // interpose::SessionFlags
   std::string output;                // directory for spools, absolute; empty when not recording
+  uint32_t stack_frames = 0;         // callers to note for each allocation
   std::vector<interpose::PlanEntry> plans;  // sorted by place
   bool keep_aslr = false;                   // leave address randomisation and PYTHONHASHSEED alone
 };

@@ -18,6 +18,7 @@ namespace {
 struct RecordOptions {
   std::string output = "reprise-out";
   std::vector<std::string> program;
+  uint32_t stacks = 0;
   bool keep_aslr = false;
   bool with_command = false;
 };
@@ -33,6 +34,7 @@ int RunRecord(const RecordOptions& options) {
   request.flags = interpose::kSessionRecord;
   if (options.with_command) request.flags |= interpose::kSessionCommand;
   request.output = *directory;
+  request.stack_frames = options.stacks;
   request.keep_aslr = options.keep_aslr;
   const absl::StatusOr<LaunchResult> result = Launch(request);
   if (!result.ok()) return FailLaunch(result.status());
@@ -51,6 +53,11 @@ void AddRecord(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_flag("--keep-aslr", options->keep_aslr,
                     "leave address randomisation and PYTHONHASHSEED as they are");
+  command
+      ->add_option("--stacks", options->stacks,
+                   "note so many callers of each call site, the nearest ones")
+      ->check(CLI::Range(uint32_t{1}, interpose::kMostStackFrames))
+      ->type_name("N");
   command->add_flag("--with-command", options->with_command,
                     "note the command line and the environment in the trace");
   command->add_option("program", options->program, "the program and its arguments, after --")

@@ -127,8 +127,7 @@ std::string ThreadName(const trace::Recording& recording, size_t index) {
 }
 
 std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites) {
-  // Reading debug information takes longer than all the rest; who looks further than this?
-  constexpr size_t kMostSymbols = 500;
+  // Reading debug information takes longer than all the rest.
   trace::Symbolizer symbolizer;
   std::vector<SiteName> names;
   for (const SiteTable::Row& row : sites.rows) {
@@ -145,7 +144,7 @@ std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTab
     if (site.module != kNone) {
       const trace::Module& where = recording.modules[site.module];
       module = absl::StrFormat("%s+%#x", FileName(where.path), site.offset);
-      if (names.size() < kMostSymbols) symbol = symbolizer.Find(where, site.offset);
+      if (names.size() < kMostNamedSites) symbol = symbolizer.Find(where, site.offset);
     } else {
       module = absl::StrFormat("%#x", site.offset);
     }
@@ -154,6 +153,13 @@ std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTab
     if (!symbol.function.empty())
       absl::StrAppend(&name.place, name.place.empty() ? "" : "  ", module);
     name.label = name.place.empty() ? name.brief : absl::StrCat(name.brief, ", ", name.place);
+    if (row.callers) {
+      for (const trace::Frame& frame : trace::CallersOf(recording, row.site)) {
+        const trace::Symbol caller = trace::FindSymbol(recording, frame, symbolizer);
+        name.callers.push_back(trace::DescribeFrame(recording, frame, caller));
+      }
+    }
+    if (!name.callers.empty()) absl::StrAppend(&name.brief, " ← ", name.callers[0]);
     names.push_back(std::move(name));
   }
   return names;
@@ -303,6 +309,13 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
   facts["contenders"] = Contenders(maps, comparison);
   facts["curves"] = Curves(subject, comparison);
   facts["sites"] = ordered_json::array();
+  facts["frames"] = ordered_json::array();  // of callers, each once
+  std::map<std::string, size_t> frames;
+  const auto number = [&](const std::string& frame) {
+    const auto [entry, added] = frames.try_emplace(frame, frames.size());
+    if (added) facts["frames"].push_back(frame);
+    return entry->second;
+  };
   for (size_t i = 0; i < sites.rows.size(); ++i) {
     const SiteTable::Row& row = sites.rows[i];
     facts["sites"].push_back({{"label", names[i].label},
@@ -314,6 +327,9 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                               {"allocations", row.allocations},
                               {"bytes", row.bytes},
                               {"end_bytes", row.end_bytes}});
+    if (names[i].callers.empty()) continue;
+    ordered_json& callers = facts["sites"].back()["callers"] = ordered_json::array();
+    for (const std::string& caller : names[i].callers) callers.push_back(number(caller));
   }
   facts["threads"] = ordered_json::array();
   for (size_t i = 0; i < recording.threads.size(); ++i) {

@@ -18,6 +18,7 @@ struct SiteName {
   std::string brief;  // the function, or module+offset
   std::string place;  // file and line, or module; may be empty
   bool known = false;
+  std::vector<std::string> callers{};  // the nearest first; none without call stacks
 };
 std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites);
 

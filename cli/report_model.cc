@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -70,15 +71,18 @@ Column PackBytes(const std::string& name, const std::string& values) {
   return {.name = name, .count = values.size(), .text = absl::Base64Escape(Deflate(values))};
 }
 
-SiteTable TabulateSites(const Recording& recording, uint64_t peak_event, uint64_t alignment) {
+namespace {
+
+// A row for each of `places`, which are the sites' in their order.
+SiteTable TabulatePlaces(const Recording& recording, const std::vector<trace::SitePlace>& places,
+                         uint64_t peak_event, uint64_t alignment) {
   SiteTable table;
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> known;  // by module and offset
+  std::map<trace::SitePlace, uint32_t> known;
   table.row_of.resize(recording.sites.size() + 1, kNone);
   for (uint32_t i = 0; i < recording.sites.size(); ++i) {
-    const trace::Site& site = recording.sites[i];
     const auto [entry, added] =
-        known.try_emplace({site.module, site.offset}, static_cast<uint32_t>(table.rows.size()));
-    if (added) table.rows.push_back({.site = i});
+        known.try_emplace(places[i], static_cast<uint32_t>(table.rows.size()));
+    if (added) table.rows.push_back({.site = i, .callers = std::get<2>(places[i]) != kNone});
     table.row_of[i] = entry->second;
   }
   table.row_of.back() = static_cast<uint32_t>(table.rows.size());
@@ -111,6 +115,20 @@ SiteTable TabulateSites(const Recording& recording, uint64_t peak_event, uint64_
   table.rows = std::move(rows);
   for (uint32_t& row : table.row_of) row = place[row];
   return table;
+}
+
+}  // namespace
+
+SiteTable TabulateSites(const Recording& recording, uint64_t peak_event, uint64_t alignment) {
+  std::vector<trace::SitePlace> places;
+  places.reserve(recording.sites.size());
+  for (const trace::Site& site : recording.sites) places.push_back(trace::PlaceOf(site));
+  SiteTable table = TabulatePlaces(recording, places, peak_event, alignment);
+  if (recording.stacks.empty() || table.rows.size() <= kMostNamedSites) return table;
+  for (uint32_t i = 0; i < places.size(); ++i) {
+    if (table.row_of[i] >= kMostNamedSites) std::get<2>(places[i]) = kNone;
+  }
+  return TabulatePlaces(recording, places, peak_event, alignment);
 }
 
 LoadCurve CurveOf(const Recording& recording, size_t count, uint64_t alignment) {

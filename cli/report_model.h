@@ -40,10 +40,16 @@ Column PackColumn(const std::string& name, const std::vector<int64_t>& values, b
 // The same of bytes.
 Column PackBytes(const std::string& name, const std::string& values);
 
-// Call sites that differ only in their stack depth are one for the reader.
+// So many call sites have names of functions: who looks further than this?
+inline constexpr size_t kMostNamedSites = 500;
+
+// Call sites that differ only in their stack depth are one for the reader. Those that differ in
+// their callers are several as far as they have names; of the others there may be very many, and
+// each place is one.
 struct SiteTable {
   struct Row {
     uint32_t site = trace::kNone;  // one of those sites of the recording
+    bool callers = false;          // they are known, and the same for all of it
     uint64_t allocations = 0;
     uint64_t bytes = 0;       // requested, over all allocations
     uint64_t peak_bytes = 0;  // rounded, live at the peak

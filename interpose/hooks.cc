@@ -11,6 +11,7 @@
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
 #include "interpose/side_heap.h"
+#include "interpose/stacks.h"
 
 namespace reprise::interpose {
 namespace {
@@ -36,8 +37,33 @@ inline Mode CurrentMode() {
   return mode;
 }
 
+// Whether that is the mode, and this no forked child that does not know it yet.
+inline bool PulseIs(Mode mode) {
+  return __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED) == static_cast<uint64_t>(mode);
+}
+
 inline bool Serves(Mode mode) { return mode >= Mode::kReplay; }
-inline bool Records(Mode mode) { return mode == Mode::kRecord || mode == Mode::kReplayRecord; }
+inline bool RecordsPlainly(Mode mode) {
+  return mode == Mode::kRecord || mode == Mode::kReplayRecord;
+}
+inline bool Records(Mode mode) { return RecordsPlainly(mode) || mode == Mode::kRecordStacks; }
+
+__attribute__((noinline)) void RecordWithStack(trace::SpoolEventKind kind, const void* pointer,
+                                               size_t size, Caller caller,
+                                               unsigned log2_alignment) {
+  WriteAllocation(kind, pointer, size, StackSiteWord(caller), log2_alignment);
+}
+
+// Records an allocation in the modes that record.
+inline void NoteAllocation(Mode mode, trace::SpoolEventKind kind, const void* pointer, size_t size,
+                           Caller caller, unsigned log2_alignment = 0) {
+  if (pointer == nullptr) return;
+  if (RecordsPlainly(mode)) {
+    RecordAllocation(kind, pointer, size, SiteWord(caller), log2_alignment);
+  } else if (mode == Mode::kRecordStacks) {
+    RecordWithStack(kind, pointer, size, caller, log2_alignment);
+  }
+}
 
 // A hook that is called while the library starts has no allocator to pass on to yet.
 void* StartingAllocate(size_t size, size_t alignment = 16) {
@@ -70,10 +96,8 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
   } else {
     pointer = passed();
   }
-  if (Records(mode) && pointer != nullptr) {
-    RecordAllocation(trace::kSpoolAligned, pointer, size, SiteWord(caller),
-                     Log2(LegalAlignment(alignment)));
-  }
+  NoteAllocation(mode, trace::kSpoolAligned, pointer, size, caller,
+                 Log2(LegalAlignment(alignment)));
   return pointer;
 }
 
@@ -94,17 +118,26 @@ __attribute__((noinline)) void RecordedFree(void* pointer) {
   real.free(pointer);
 }
 
-__attribute__((noinline, cold)) void* MallocInOtherModes(size_t size, Caller caller) {
-  const Mode mode = CurrentMode();
-  if (mode == Mode::kStarting) return StartingAllocate(size);
-  void* pointer = Serves(mode) ? ReplayMalloc(size, caller) : real.malloc(size);
-  if (Records(mode) && pointer != nullptr) {
-    RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
+// Of a recording with call stacks, where free is no different.
+__attribute__((noinline)) void* MallocWithStack(size_t size, Caller caller) {
+  void* pointer = real.malloc(size);
+  if (__builtin_expect(pointer != nullptr, 1)) {
+    WriteAllocation(trace::kSpoolMalloc, pointer, size, StackSiteWord(caller), 0);
   }
   return pointer;
 }
 
+__attribute__((noinline, cold)) void* MallocInOtherModes(size_t size, Caller caller) {
+  if (PulseIs(Mode::kRecordStacks)) return MallocWithStack(size, caller);
+  const Mode mode = CurrentMode();
+  if (mode == Mode::kStarting) return StartingAllocate(size);
+  void* pointer = Serves(mode) ? ReplayMalloc(size, caller) : real.malloc(size);
+  NoteAllocation(mode, trace::kSpoolMalloc, pointer, size, caller);
+  return pointer;
+}
+
 __attribute__((noinline, cold)) void FreeInOtherModes(void* pointer) {
+  if (PulseIs(Mode::kRecordStacks)) return RecordedFree(pointer);
   const Mode mode = CurrentMode();
   if (pointer == nullptr) return;
   if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
@@ -126,9 +159,7 @@ void* HookCalloc(size_t count, size_t size, Caller caller) {
   }
   if (mode == Mode::kStarting) return StartingAllocate(bytes);
   void* pointer = Serves(mode) ? ReplayCalloc(bytes, SiteWord(caller)) : real.calloc(count, size);
-  if (Records(mode) && pointer != nullptr) {
-    RecordAllocation(trace::kSpoolCalloc, pointer, bytes, SiteWord(caller));
-  }
+  NoteAllocation(mode, trace::kSpoolCalloc, pointer, bytes, caller);
   return pointer;
 }
 
@@ -150,7 +181,7 @@ void* HookRealloc(void* pointer, size_t size, Caller caller) {
   void* fresh = Serves(mode) ? ReplayRealloc(pointer, size, caller) : real.realloc(pointer, size);
   if (!Records(mode)) return fresh;
   if (fresh != nullptr) {
-    RecordAllocation(trace::kSpoolReallocAlloc, fresh, size, SiteWord(caller));
+    NoteAllocation(mode, trace::kSpoolReallocAlloc, fresh, size, caller);
   } else if (size != 0) {
     RecordFree(trace::kSpoolReallocFailed, pointer);
   }

@@ -10,6 +10,7 @@
 #include "interpose/real.h"
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
+#include "interpose/stacks.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"
@@ -157,6 +158,15 @@ char** Environment() {
   return words + 1 + reinterpret_cast<intptr_t>(words[0]) + 1;
 }
 
+// Of a process that is not replayed.
+Mode RecordMode() {
+  const uint32_t frames = process.session->stack_frames;
+  if (frames == 0) return Mode::kRecord;
+  if (StartStacks(frames)) return Mode::kRecordStacks;
+  Say("recorded without call stacks: no room for them (RLIMIT_AS)");
+  return Mode::kRecord;
+}
+
 Mode ChooseMode() {
   const char* path = nullptr;
   for (char** variable = Environment(); *variable != nullptr; ++variable) {
@@ -180,7 +190,7 @@ Mode ChooseMode() {
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
   const bool replay = (process.session->flags & kSessionReplay) != 0 && StartReplay();
   process.image->state = replay ? kImageReplayed : record ? kImageRecorded : kImagePlain;
-  if (record) return replay ? Mode::kReplayRecord : Mode::kRecord;
+  if (record) return replay ? Mode::kReplayRecord : RecordMode();
   return replay ? Mode::kReplay : Mode::kPlain;
 }
 
@@ -208,7 +218,8 @@ void AfterFork() {
     __atomic_store_n(&entry->place, MixPath(parent->place, fork_number), __ATOMIC_RELEASE);
   }
   // When there is no entry left the child is still a process of ours, only an unrecorded one.
-  const bool was_recording = process.mode == Mode::kRecord || process.mode == Mode::kReplayRecord;
+  const bool was_recording = process.mode == Mode::kRecord || process.mode == Mode::kRecordStacks ||
+                             process.mode == Mode::kReplayRecord;
   const bool was_replaying = process.mode == Mode::kReplay || process.mode == Mode::kReplayRecord ||
                              process.mode == Mode::kReplayChild;
   RenewThreadAfterFork();
@@ -218,7 +229,7 @@ void AfterFork() {
     StopReplayAfterFork();
     SetMode(Mode::kReplayChild);
   } else {
-    SetMode(records ? Mode::kRecord : Mode::kPlain);
+    SetMode(records ? RecordMode() : Mode::kPlain);
   }
   if (entry != nullptr) entry->state = records ? kImageRecorded : kImagePlain;
 }
@@ -234,7 +245,7 @@ void SayStrangers() {
   constexpr size_t kNameBytes = 128;
   if (!FindStranger(message, kNameBytes)) return;
   strcat(message, " calls another malloc than ours (RTLD_DEEPBIND?): what it allocates is ");
-  strcat(message, process.mode == Mode::kRecord ? "not recorded" : "not served from the plan");
+  strcat(message, process.mode < Mode::kReplay ? "not recorded" : "not served from the plan");
   Say(message);
 }
 

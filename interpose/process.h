@@ -14,6 +14,7 @@ enum class Mode : int {
   kStarting,       // Start() is running; hooks are served from the side heap
   kPlain,          // hooks pass everything on
   kRecord,         // hooks pass on and record
+  kRecordStacks,   // the same, with call stacks
   kReplay,         // hooks serve from the arena
   kReplayRecord,   // both
   kReplayChild,    // forked from a replayed process: everything new comes from the fallback

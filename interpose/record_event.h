@@ -49,6 +49,11 @@ inline void Store(void* at, uint64_t word) {
 
 inline uint64_t SkipWord(uint64_t words) { return trace::kSpoolSkip | words << 20; }
 
+// Marks room that was reserved and will not be used, so that readers need not wonder.
+inline void Waste(char* begin, const char* end) {
+  if (begin < end) Store(begin, SkipWord((end - begin) / 8) | trace::kSpoolWaste);
+}
+
 // Writes an event of several words so that a kill at any instruction leaves something readable: the
 // first word says "skip these" until the others are there.
 template <int Words>
@@ -71,6 +76,13 @@ template <int Words>
 void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, bool large, Room before,
                     char* at);
 void LearnModule(uint64_t address);
+
+// After the reservation [at, at + bytes) did not fit: makes room. False: the event is lost.
+bool FindRoom(const Room& before, char* at, uint64_t bytes);
+
+// Takes a new turn for the thread, and says so in its chunk. Returns it, or a newer one that a
+// signal handler took meanwhile; 0 when there is no room, and the event behind it is lost.
+uint64_t NewTurn();
 
 // ForgetModules() makes all that threads know of modules obsolete.
 extern __attribute__((visibility("hidden"))) uint32_t module_generation;

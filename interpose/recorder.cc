@@ -7,14 +7,15 @@
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
 #include "interpose/process.h"
+#include "interpose/spool_file.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"
 #include "interpose/turns.h"
+#include "interpose/unwind.h"
 
 namespace reprise::interpose {
 
-using trace::kSpoolAddressShift;
 using trace::kSpoolChunkBytes;
 using trace::kSpoolChunkMagic;
 using trace::kSpoolChunksOffset;
@@ -34,7 +35,6 @@ constexpr uint32_t kMostResident = 12;
 constexpr uint64_t kResidentChunks = 1024;  // chunks of which we know; none above stays
 // To wake the launcher costs some system calls' worth of time, so it is done once for a few chunks.
 constexpr uint64_t kWakeAt = 4;
-constexpr uint64_t kSmallestSpool = 64 << 20;
 constexpr uint32_t kMaxRemainders = 1024;
 constexpr uint32_t kMaxModules = 512;
 constexpr uint32_t kStarvedEvents = 4096;  // lost before the disk is asked again
@@ -72,15 +72,8 @@ char* ChunkAt(uint64_t index) {
   return reinterpret_cast<char*>(spool.header) + kSpoolChunksOffset + index * kSpoolChunkBytes;
 }
 
-void Lose(uint64_t events) {
+void Lose(int64_t events) {
   __atomic_fetch_add(&spool.header->lost_events, events, __ATOMIC_RELAXED);
-}
-
-// Backs [from, from + bytes) with memory and disk; false when there is none left.
-bool Populate(char* from, uint64_t bytes) {
-  const auto begin = reinterpret_cast<uint64_t>(from) & ~uint64_t{4095};
-  const uint64_t end = (reinterpret_cast<uint64_t>(from) + bytes + 4095) & ~uint64_t{4095};
-  return Advise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0;
 }
 
 uint64_t TakeTurn() { return __atomic_add_fetch(&spool.header->turns, 1, __ATOMIC_RELAXED); }
@@ -205,11 +198,6 @@ bool TakeChunk() {
   return true;
 }
 
-// Marks room that was reserved and will not be used, so that readers need not wonder.
-void Waste(char* begin, const char* end) {
-  if (begin < end) Store(begin, SkipWord((end - begin) / 8) | trace::kSpoolWaste);
-}
-
 // Marks the part of the reservation [at, at + bytes) that lies before `end`.
 void WasteBefore(const char* end, char* at, uint64_t bytes) {
   Waste(at, at + bytes < end ? at + bytes : end);
@@ -232,7 +220,7 @@ bool Grow() {
 __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint64_t bytes) {
   const SignalBlock block;
   // Behind a chunk's end lie the reservations that did not fit, even where the next chunk begins.
-  constexpr uint64_t kOvershoot = 64;
+  constexpr uint64_t kOvershoot = 64 + sizeof(uint64_t) * (kMostFrames + 2);
   if (before.life != self.life) {
     char* const old = reinterpret_cast<char*>(before.chunk);
     char* const now = reinterpret_cast<char*>(self.chunk);
@@ -267,46 +255,6 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
   // Asking again for every event would make a program on a full disk crawl.
   if (!room) self.starved = kStarvedEvents;
   return room;
-}
-
-// After the reservation [at, at + bytes) did not fit: makes room. False: the event is lost.
-bool FindRoom(const Room& before, char* at, uint64_t bytes) {
-  if (self.starved > 0 && self.chunk == nullptr) {
-    --self.starved;
-    self.cursor = nullptr;
-  } else if (MakeRoom(before, at, bytes)) {
-    return true;
-  }
-  Lose(1);
-  return false;
-}
-
-// Takes a new turn for the thread, and says so in its chunk. Returns it, or a newer one that a
-// signal handler took meanwhile; 0 when there is no room, and the event behind it is lost.
-__attribute__((noinline)) uint64_t NewTurn() {
-  for (;;) {
-    // A handler that comes in between takes a turn of its own, and so is noticed.
-    __atomic_store_n(&self.turn, 0, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const uint64_t turn = TakeTurn();
-    const Room room = {self.life, self.chunk, self.limit};
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    char* at = Reserve(16);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(at + 16 > room.limit || self.life != room.life, 0)) {
-      if (!FindRoom(room, at, 16)) return 0;
-      continue;
-    }
-    StoreEvent<2>(at, trace::kSpoolTurn, turn);
-    uint64_t none = 0;
-    if (__atomic_compare_exchange_n(&self.turn, &none, turn, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED)) {
-      self.turn_end = at + 16 + kTurnBytes;
-      return turn;
-    }
-    Waste(at, at + 16);
-    return none;
-  }
 }
 
 // Room for a record of the module area with `text_bytes` of text; null when there is none. Under
@@ -375,6 +323,69 @@ void WriteText(uint64_t kind, const char* path) {
 }  // namespace
 
 uint32_t module_generation = 1;
+
+bool FindRoom(const Room& before, char* at, uint64_t bytes) {
+  if (self.starved > 0 && self.chunk == nullptr) {
+    --self.starved;
+    self.cursor = nullptr;
+  } else if (MakeRoom(before, at, bytes)) {
+    return true;
+  }
+  Lose(1);
+  return false;
+}
+
+__attribute__((noinline)) uint64_t NewTurn() {
+  for (;;) {
+    // A handler that comes in between takes a turn of its own, and so is noticed.
+    __atomic_store_n(&self.turn, 0, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    const uint64_t turn = TakeTurn();
+    const Room room = {self.life, self.chunk, self.limit};
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    char* at = Reserve(16);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(at + 16 > room.limit || self.life != room.life, 0)) {
+      if (!FindRoom(room, at, 16)) return 0;
+      continue;
+    }
+    StoreEvent<2>(at, trace::kSpoolTurn, turn);
+    uint64_t none = 0;
+    if (__atomic_compare_exchange_n(&self.turn, &none, turn, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
+      self.turn_end = at + 16 + kTurnBytes;
+      return turn;
+    }
+    Waste(at, at + 16);
+    return none;
+  }
+}
+
+uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) {
+  const uint64_t words = uint64_t{count} + 1;
+  for (;;) {
+    uint64_t turn = self.turn;
+    if (turn == 0 && (turn = NewTurn()) == 0) return 0;
+    const Room room = {self.life, self.chunk, self.limit};
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    char* at = Reserve(words * 8);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (at + words * 8 > room.limit || self.life != room.life) {
+      if (FindRoom(room, at, words * 8)) continue;
+      Lose(-1);  // a stack is no event
+      return 0;
+    }
+    if (self.turn != turn) {
+      // A handler took a turn in between, and its events stand in front of ours.
+      Waste(at, at + words * 8);
+      continue;
+    }
+    Store(at, SkipWord(words));
+    for (uint32_t i = 0; i < count; ++i) Store(at + 8 + uint64_t{i} * 8, addresses[i]);
+    Store(at, trace::kSpoolStack | uint64_t{count} << 4 | uint64_t{number} << 20);
+    return turn;
+  }
+}
 
 // Whether the spool knows the module that holds `address`. The thread's next event comes after it.
 bool KnowsModule(uint64_t address, uint32_t count) {
@@ -475,70 +486,13 @@ void StopRecordingAfterFork() {
 }
 
 bool StartRecording() {
-  char path[kPathBytes + 128];
-  const char* output = process.session->output;
-  const size_t length = strnlen(output, kPathBytes - 1);
-  memcpy(path, output, length);
-  char* at = path + length;
-  *at++ = '/';
-  for (uint32_t digit = 10000, number = process.image_number; digit > 0; digit /= 10) {
-    *at++ = static_cast<char>('0' + number / digit % 10);
-  }
-  *at++ = '-';
-  const char* name = strrchr(process.executable, '/');
-  name = name != nullptr ? name + 1 : process.executable;
-  const size_t name_length = strnlen(name, 64);
-  memcpy(at, name, name_length);
-  strcpy(at + name_length, ".spool");
-
-  const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
-  if (fd < 0) {
-    Say("not recorded: the output directory cannot be written to");
-    return false;
-  }
-  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
-  SystemCall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, reinterpret_cast<long>(&limit));
-  uint64_t bytes = kSpool.bytes;
-  // Growing a file beyond the limit would be a SIGXFSZ in the host.
-  while (bytes > limit.rlim_cur) bytes /= 2;
-  long mapped = -1;
-  for (; bytes >= kSmallestSpool / 64; bytes /= 2) {
-    if (Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) continue;
-    mapped = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(kSpool.begin) : 0,
-                        static_cast<long>(bytes), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | (process.reserved ? MAP_FIXED : 0), fd, 0);
-    if (!Failed(mapped)) break;
-  }
-  CloseFile(fd);
-  // Reading holes ahead costs a process with few events more than all else; with many it saves.
-  constexpr uint64_t kFewEvents = kSpoolChunksOffset + 16 * kSpoolChunkBytes;
-  if (!Failed(mapped)) {
-    Advise(reinterpret_cast<void*>(mapped), bytes < kFewEvents ? bytes : kFewEvents, MADV_RANDOM);
-  }
-  auto* header = reinterpret_cast<SpoolHeader*>(mapped);
-  if (bytes < kSmallestSpool / 64 || Failed(mapped) ||
-      !Populate(reinterpret_cast<char*>(mapped), trace::kSpoolHeaderBytes)) {
-    SystemCall(SYS_unlinkat, AT_FDCWD, reinterpret_cast<long>(path), 0);
-    Say("not recorded: no room for the spool (disk full, RLIMIT_FSIZE or RLIMIT_AS)");
-    return false;
-  }
-  // A child must not write into its parent's spool.
-  Advise(header, bytes, MADV_DONTFORK);
-  Advise(header, bytes, MADV_DONTDUMP);
+  const SpoolFile file = OpenSpool();
+  SpoolHeader* header = file.header;
+  if (header == nullptr) return false;
   spool.header = header;
-  spool.bytes = bytes;
-  spool.chunks = (bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
-  header->version = trace::kSpoolVersion;
-  header->byte_order = trace::kSpoolByteOrder;
-  header->address_shift = kSpoolAddressShift;
-  header->pid = process.image->pid;
-  header->start_time = process.image->start_time;
-  header->place = process.image->place;
-  header->parent_place = process.image->parent_place;
-  header->start_order = process.image_number;
-  header->copies_offset = bytes;
-  header->threads = 1;
-  memcpy(header->executable, process.executable, sizeof(header->executable));
+  spool.bytes = file.bytes;
+  spool.chunks = (file.bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
+  if (process.session->stack_frames != 0) header->stack_base = kStackMap.begin;
   if ((process.session->flags & kSessionCommand) != 0) {
     WriteText(trace::kSpoolCommand, "/proc/self/cmdline");
     WriteText(trace::kSpoolEnvironment, "/proc/self/environ");

@@ -15,7 +15,8 @@
 namespace reprise::interpose {
 
 inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
-inline constexpr uint64_t kSessionMagic = 0x3353534550525245;  // changes with every layout below
+inline constexpr uint64_t kSessionMagic = 0x3453534550525245;  // changes with every layout below
+inline constexpr uint32_t kMostStackFrames = 64;
 inline constexpr uint32_t kMaxImages = 1 << 16;
 inline constexpr uint32_t kPathBytes = 1024;
 
@@ -37,6 +38,7 @@ struct PlanEntry {
 struct SessionFile {
   uint64_t magic;
   uint32_t flags;
+  uint32_t stack_frames;       // with kSessionRecord: callers noted for each allocation; 0: none
   uint32_t plans;              // PlanEntry records follow, sorted by place; mapped shared
   char directory[kPathBytes];  // the session directory
   char output[kPathBytes];     // where spools go; empty when not recording

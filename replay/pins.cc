@@ -134,7 +134,7 @@ Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, b
   std::sort(live.begin(), live.end(),
             [&](uint32_t a, uint32_t b) { return offsets[a] < offsets[b]; });
 
-  std::map<std::pair<uint32_t, uint64_t>, PinnedBySite> sites;   // by module and offset
+  std::map<trace::SitePlace, PinnedBySite> sites;
   int64_t end = 0;                                               // of the blocks so far
   std::vector<std::pair<int64_t, int64_t>> around(live.size());  // free below and above
   for (size_t i = 0; i < live.size(); ++i) {
@@ -156,10 +156,9 @@ Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, b
     if (below + above == 0) continue;
     pins.blocks.push_back({live[i], below + above});
     const Allocation& it = recording.allocations[live[i]];
-    const trace::Site site =
-        it.site == kNone ? trace::Site{.offset = UINT64_MAX} : recording.sites[it.site];
-    PinnedBySite& row =
-        sites.try_emplace({site.module, site.offset}, PinnedBySite{.site = it.site}).first->second;
+    const trace::SitePlace place =
+        it.site == kNone ? trace::PlaceOfNone() : trace::PlaceOf(recording.sites[it.site]);
+    PinnedBySite& row = sites.try_emplace(place, PinnedBySite{.site = it.site}).first->second;
     // A hole has a block on either side; what is above the last block is its alone.
     const bool last = i + 1 == live.size();
     row.hostage_bytes += (i == 0 ? below : below / 2) + (last ? above : above - above / 2);
@@ -175,7 +174,7 @@ Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, b
   std::stable_sort(pins.blocks.begin(), pins.blocks.end(),
                    [](const Pin& a, const Pin& b) { return a.hostage_bytes > b.hostage_bytes; });
   if (pins.blocks.size() > most) pins.blocks.resize(most);
-  for (auto& [place, row] : sites) pins.sites.push_back(std::move(row));
+  for (auto& [where, row] : sites) pins.sites.push_back(std::move(row));
   std::stable_sort(pins.sites.begin(), pins.sites.end(),
                    [](const PinnedBySite& a, const PinnedBySite& b) {
                      return a.hostage_bytes > b.hostage_bytes;

@@ -33,6 +33,17 @@ struct Keys {
 // Codes of all ones say "far", whatever their width, so these indices name no key.
 bool IsReserved(uint64_t index) { return index != 0 && (index & (index + 1)) == 0; }
 
+// For each site the first one that a running program cannot tell from it: it does not see stacks.
+std::vector<uint32_t> WithoutStacks(const std::vector<trace::Site>& sites) {
+  std::vector<uint32_t> same(sites.size());
+  absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t>, uint32_t> first;
+  for (uint32_t i = 0; i < sites.size(); ++i) {
+    same[i] =
+        first.try_emplace({sites[i].module, sites[i].offset, sites[i].depth}, i).first->second;
+  }
+  return same;
+}
+
 Keys FindKeys(const Recording& recording, const BlockBytes& block_bytes) {
   absl::flat_hash_map<uint32_t, uint64_t> answers;
   for (const auto& [allocation, answer] : recording.usable_answers) {
@@ -42,6 +53,7 @@ Keys FindKeys(const Recording& recording, const BlockBytes& block_bytes) {
     const auto found = answers.find(allocation);
     return found == answers.end() ? block_bytes[allocation] : found->second;
   };
+  const std::vector<uint32_t> same = WithoutStacks(recording.sites);
   absl::flat_hash_map<std::tuple<uint64_t, uint32_t, uint64_t>, uint32_t> index;
   std::vector<PlanKey> found;
   std::vector<uint64_t> count;
@@ -51,15 +63,16 @@ Keys FindKeys(const Recording& recording, const BlockBytes& block_bytes) {
     const Allocation& allocation = recording.allocations[i];
     const uint64_t shape = Shape(allocation.size, allocation.log2_alignment);
     const uint64_t told = usable(i);
-    const auto [entry, fresh] = index.try_emplace(std::make_tuple(shape, allocation.site, told),
-                                                  static_cast<uint32_t>(found.size()));
+    const uint32_t site = allocation.site == kNone ? kNone : same[allocation.site];
+    const auto [entry, fresh] =
+        index.try_emplace(std::make_tuple(shape, site, told), static_cast<uint32_t>(found.size()));
     if (fresh) {
       PlanKey key{shape, 0, kNoModule, 0, told};
-      if (allocation.site != kNone) {
-        const trace::Site& site = recording.sites[allocation.site];
-        key.site_offset = site.offset;
-        key.module = site.module == kNone ? kNoModule : site.module;
-        key.depth = site.depth;
+      if (site != kNone) {
+        const trace::Site& where = recording.sites[site];
+        key.site_offset = where.offset;
+        key.module = where.module == kNone ? kNoModule : where.module;
+        key.depth = where.depth;
       }
       found.push_back(key);
       count.push_back(0);

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little,
               "the compact format is read and written by plain copies");
 
 inline constexpr uint64_t kCompactMagic = 0x0a45434152545052;  // "RPTRACE\n"
-inline constexpr uint32_t kCompactVersion = 1;
+inline constexpr uint32_t kCompactVersion = 2;                 // version 1 had no stacks
 inline constexpr uint32_t kCompactByteOrder = 0x01020304;
 inline constexpr uint64_t kChunkSync = 0xc3a59b17e84d02f6;
 
@@ -39,6 +39,7 @@ enum class ChunkType : uint32_t {
   kEvents = 5,
   kDamage = 6,
   kEnd = 7,
+  kStacks = 8,
 };
 
 struct ChunkHeader {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,7 +42,7 @@ absl::Status CheckHeader(const MappedFile& file, const std::string& path,
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": offset 12: expected byte order 01020304, found another"));
   }
-  if (header.version != kCompactVersion) {
+  if (header.version == 0 || header.version > kCompactVersion) {
     return absl::UnimplementedError(absl::StrCat(path, ": offset 8: expected trace version ",
                                                  kCompactVersion, ", found ", header.version));
   }
@@ -210,6 +211,8 @@ class Reader {
         return ReadDamage(reader);
       case ChunkType::kEnd:
         return ReadEnd(chunk.raw);
+      case ChunkType::kStacks:
+        return ReadStacks(reader);
     }
     return true;  // of a later revision
   }
@@ -269,6 +272,31 @@ class Reader {
     return reader.empty();
   }
 
+  uint32_t Stack(uint64_t number) {
+    const auto [found, added] =
+        stacks_.emplace(number, static_cast<uint32_t>(recording_.stacks.size()));
+    if (added) recording_.stacks.emplace_back();
+    return found->second;
+  }
+
+  bool ReadStacks(ByteReader& reader) {
+    uint64_t first, end;
+    if (!ReadRange(reader, first, end)) return false;
+    for (uint64_t number = first; number < end; ++number) {
+      std::vector<Frame> frames;
+      const uint64_t count = reader.Varint();
+      for (uint64_t i = 0; i < count && reader.ok(); ++i) {
+        const uint64_t module = reader.Varint();
+        const uint64_t offset = reader.Varint();
+        if (!reader.ok()) return false;
+        frames.push_back({module == 0 ? kNone : Module(module - 1), offset});
+      }
+      if (!reader.ok()) return false;
+      recording_.stacks[Stack(number)] = std::move(frames);
+    }
+    return reader.empty();
+  }
+
   bool ReadSites(ByteReader& reader) {
     uint64_t first, end;
     if (!ReadRange(reader, first, end)) return false;
@@ -278,12 +306,14 @@ class Reader {
       Site site;
       site.offset = reader.Varint();
       site.depth = static_cast<uint32_t>(reader.Varint());
+      const uint64_t stack = (flags >> 11 & 1) != 0 ? reader.Varint() : 0;
       if (!reader.ok()) return false;
       CallSite call;
       call.kind = static_cast<AllocationKind>(flags & 3);
       call.log2_alignment = static_cast<uint8_t>(flags >> 2);
       if ((flags >> 10 & 1) != 0) {
         if (module != 0) site.module = Module(module - 1);
+        if ((flags >> 11 & 1) != 0) site.stack = Stack(stack);
         call.site = Intern(site);
       }
       call_sites_[number] = call;
@@ -292,7 +322,7 @@ class Reader {
   }
 
   uint32_t Intern(const Site& site) {
-    const std::pair<uint64_t, uint64_t> key(uint64_t{site.module} << 32 | site.depth, site.offset);
+    const std::tuple key(uint64_t{site.module} << 32 | site.depth, site.offset, site.stack);
     const auto [found, added] = sites_.emplace(key, static_cast<uint32_t>(recording_.sites.size()));
     if (added) recording_.sites.push_back(site);
     return found->second;
@@ -409,9 +439,9 @@ class Reader {
   Recording& recording_;
   Renumbering& ours_;
   Books& books_;
-  absl::flat_hash_map<uint64_t, uint32_t> modules_, threads_;
+  absl::flat_hash_map<uint64_t, uint32_t> modules_, threads_, stacks_;
   absl::flat_hash_map<uint64_t, CallSite> call_sites_;
-  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, uint32_t> sites_;
+  absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>, uint32_t> sites_;
   std::vector<uint64_t> last_freed_;
   uint64_t next_ordinal_ = 0;
   uint64_t file_index_ = 0;  // events of the file so far, lost ones included

@@ -26,9 +26,12 @@ std::string ProgramName(const Recording& recording) {
   return name.empty() ? "program" : name;
 }
 
-std::string ModuleName(const Recording& recording, uint32_t site) {
-  if (site == kNone || recording.sites[site].module == kNone) return "(no module)";
-  return FileName(recording.modules[recording.sites[site].module].path);
+uint32_t ModuleOf(const Recording& recording, uint32_t site) {
+  return site == kNone ? kNone : recording.sites[site].module;
+}
+
+std::string ModuleName(const Recording& recording, uint32_t module) {
+  return module == kNone ? "(no module)" : FileName(recording.modules[module].path);
 }
 
 // A table of frames, each once.
@@ -47,15 +50,35 @@ class Frames {
 };
 
 // "function (module)" or "function (file:line)", and the place as valgrind writes it: "0xADDR: …".
-std::string DhatFrame(const Recording& recording, const SiteAccount& account,
-                      const Symbol& symbol) {
-  if (account.site == kNone) return "0x0: (not known)";
-  const Site& site = recording.sites[account.site];
-  const std::string function = symbol.function.empty() ? "???" : symbol.function;
-  const std::string place = symbol.line > 0
-                                ? absl::StrCat(FileName(symbol.file), ":", symbol.line)
-                                : absl::StrCat("in ", ModuleName(recording, account.site));
-  return absl::StrFormat("%#x: %s (%s)", site.offset, function, place);
+std::string DhatFrame(const Recording& recording, const NamedFrame& it) {
+  const std::string function = it.symbol.function.empty() ? "???" : it.symbol.function;
+  const std::string place = it.symbol.line > 0
+                                ? absl::StrCat(FileName(it.symbol.file), ":", it.symbol.line)
+                                : absl::StrCat("in ", ModuleName(recording, it.frame.module));
+  return absl::StrFormat("%#x: %s (%s)", it.frame.offset, function, place);
+}
+
+// A line of a flame graph.
+struct Line {
+  std::string name;
+  Symbol symbol;
+};
+
+// What leads to an account, from the program inwards.
+std::vector<Line> LinesOf(const Profile& profile, size_t account) {
+  const Recording& recording = *profile.recording;
+  const uint32_t site = profile.accounts[account].site;
+  std::vector<Line> lines = {{ProgramName(recording), {}}};
+  const std::vector<NamedFrame> none;
+  const auto& callers = profile.callers.empty() ? none : profile.callers[account];
+  if (callers.empty()) lines.push_back({ModuleName(recording, ModuleOf(recording, site)), {}});
+  for (size_t i = callers.size(); i-- > 0;) {
+    lines.push_back(
+        {DescribeFrame(recording, callers[i].frame, callers[i].symbol), callers[i].symbol});
+  }
+  const Symbol& symbol = profile.symbols[account];
+  lines.push_back({DescribeSite(recording, site, symbol), symbol});
+  return lines;
 }
 
 }  // namespace
@@ -99,7 +122,6 @@ void WritePerfetto(const Profile& profile, WriteText write) {
 }
 
 void WriteCollapsed(const Profile& profile, WriteText write) {
-  const Recording& recording = *profile.recording;
   // Semicolons part frames, and the last blank parts the count.
   const auto frame = [](const std::string& text) {
     return absl::StrReplaceAll(text, {{";", ":"}, {"\n", " "}});
@@ -107,9 +129,10 @@ void WriteCollapsed(const Profile& profile, WriteText write) {
   for (size_t i = 0; i < profile.accounts.size(); ++i) {
     const SiteAccount& it = profile.accounts[i];
     if (it.peak_bytes == 0) continue;
-    write(absl::StrCat(frame(ProgramName(recording)), ";", frame(ModuleName(recording, it.site)),
-                       ";", frame(DescribeSite(recording, it.site, profile.symbols[i])), " ",
-                       it.peak_bytes, "\n"));
+    const std::string stack = absl::StrJoin(
+        LinesOf(profile, i), ";",
+        [&frame](std::string* out, const Line& line) { absl::StrAppend(out, frame(line.name)); });
+    write(absl::StrCat(stack, " ", it.peak_bytes, "\n"));
   }
 }
 
@@ -132,9 +155,9 @@ void WriteSpeedscope(const Profile& profile, WriteText write) {
   uint64_t peak = 0, all = 0;
   for (size_t i = 0; i < profile.accounts.size(); ++i) {
     const SiteAccount& it = profile.accounts[i];
-    samples.push_back(
-        {add(ProgramName(recording), {}), add(ModuleName(recording, it.site), {}),
-         add(DescribeSite(recording, it.site, profile.symbols[i]), profile.symbols[i])});
+    ordered_json sample = ordered_json::array();
+    for (const Line& line : LinesOf(profile, i)) sample.push_back(add(line.name, line.symbol));
+    samples.push_back(std::move(sample));
     at_peak.push_back(it.peak_bytes);
     in_all.push_back(it.bytes);
     peak += it.peak_bytes;
@@ -163,7 +186,19 @@ void WriteDhat(const Profile& profile, WriteText write) {
   ordered_json points = ordered_json::array();
   for (size_t i = 0; i < profile.accounts.size(); ++i) {
     const SiteAccount& it = profile.accounts[i];
-    const uint32_t frame = frames.Number(DhatFrame(recording, it, profile.symbols[i]));
+    ordered_json stack = ordered_json::array();  // the allocation first
+    if (it.site == kNone) {
+      stack.push_back(frames.Number("0x0: (not known)"));
+    } else {
+      const Site& site = recording.sites[it.site];
+      const NamedFrame top = {{site.module, site.offset}, profile.symbols[i]};
+      stack.push_back(frames.Number(DhatFrame(recording, top)));
+      if (!profile.callers.empty()) {
+        for (const NamedFrame& caller : profile.callers[i]) {
+          stack.push_back(frames.Number(DhatFrame(recording, caller)));
+        }
+      }
+    }
     points.push_back({{"tb", it.bytes},
                       {"tbk", it.blocks},
                       {"tl", it.lifetimes},
@@ -173,7 +208,7 @@ void WriteDhat(const Profile& profile, WriteText write) {
                       {"gbk", it.peak_blocks},
                       {"eb", it.end_bytes},
                       {"ebk", it.end_blocks},
-                      {"fs", {frame}}});
+                      {"fs", std::move(stack)}});
   }
   const std::string command = absl::StrJoin(SplitWords(recording.process.command), " ");
   // What lives for fewer events than this is called short-lived by the viewer.
@@ -214,7 +249,12 @@ void WriteSummary(const Profile& profile, WriteText write) {
       const SiteAccount& it = profile.accounts[i];
       write(absl::StrCat("  ", tell(it), " from ",
                          DescribeSite(recording, it.site, profile.symbols[i]), " in ",
-                         ModuleName(recording, it.site), "\n"));
+                         ModuleName(recording, ModuleOf(recording, it.site)), "\n"));
+      if (profile.callers.empty()) continue;
+      for (const NamedFrame& caller : profile.callers[i]) {
+        write(absl::StrCat("      called by ",
+                           DescribeFrame(recording, caller.frame, caller.symbol), "\n"));
+      }
     }
     write("\n");
   };

@@ -35,12 +35,20 @@ class LoadPoints {
   std::vector<LoadPoint> points_;
 };
 
-// Everything that the formats below tell. `symbols` belongs to `accounts`, entry by entry.
+// A caller as the formats below show it.
+struct NamedFrame {
+  Frame frame;
+  Symbol symbol{};
+};
+
+// Everything that the formats below tell. `symbols` and `callers` belong to `accounts`, entry by
+// entry; without call stacks nobody has callers.
 struct Profile {
   const Recording* recording = nullptr;  // its tables; allocations are not looked at
   Statistics statistics{};
   std::vector<SiteAccount> accounts{};
   std::vector<Symbol> symbols{};
+  std::vector<std::vector<NamedFrame>> callers{};  // the nearest first
   std::vector<LoadPoint> load{};
 };
 
@@ -51,7 +59,8 @@ using WriteText = absl::FunctionRef<void(const std::string&)>;
 void WritePerfetto(const Profile& profile, WriteText write);
 
 // "program;module;function (file:line) BYTES" per site: bytes live at the peak, as flame graph
-// scripts read it. Sites that held nothing then are left out.
+// scripts read it; with call stacks the callers in place of the module, the farthest first. Sites
+// that held nothing then are left out.
 void WriteCollapsed(const Profile& profile, WriteText write);
 
 // speedscope's JSON: the same as two sampled profiles, bytes at the peak and bytes in all.

@@ -6,8 +6,8 @@
 
 namespace reprise::trace {
 
-ModuleMap::ModuleMap(Recording& recording, std::vector<LoadedModule> modules)
-    : recording_(recording), loaded_(std::move(modules)) {
+ModuleMap::ModuleMap(Recording& recording, std::vector<LoadedModule> modules, uint64_t stack_base)
+    : recording_(recording), loaded_(std::move(modules)), stack_base_(stack_base) {
   std::stable_sort(loaded_.begin(), loaded_.end(),
                    [](const auto& a, const auto& b) { return a.turn < b.turn; });
   std::map<std::pair<std::string, std::string>, uint32_t> index;
@@ -40,22 +40,52 @@ uint32_t ModuleMap::Find(uint64_t address) const {
   return kNone;
 }
 
-uint32_t ModuleMap::Resolve(uint64_t site_word, uint64_t turn) {
+void ModuleMap::AdvanceTo(uint64_t turn) {
   while (next_ < loaded_.size() && loaded_[next_].turn <= turn) {
     Activate(static_cast<uint32_t>(next_++));
   }
+}
+
+Frame ModuleMap::FrameAt(uint64_t address) const {
+  const uint32_t loaded = Find(address);
+  if (loaded == kNone) return {kNone, address};
+  return {module_index_[loaded], address - loaded_[loaded].module.base};
+}
+
+void ModuleMap::DefineStack(uint64_t number, std::span<const uint64_t> addresses, uint64_t turn) {
+  if (addresses.empty()) return;
+  AdvanceTo(turn);
+  std::vector<Frame> frames;
+  std::vector<std::pair<uint32_t, uint64_t>> key;
+  for (const uint64_t address : addresses.subspan(1)) {
+    frames.push_back(FrameAt(address));
+    key.emplace_back(frames.back().module, frames.back().offset);
+  }
+  const auto [found, added] =
+      callers_.try_emplace(std::move(key), static_cast<uint32_t>(recording_.stacks.size()));
+  if (added) recording_.stacks.push_back(std::move(frames));
+  stacks_[number] = {FrameAt(addresses[0]), found->second};
+}
+
+uint32_t ModuleMap::Resolve(uint64_t site_word, uint64_t turn) {
+  AdvanceTo(turn);
   const auto known = known_words_.find(site_word);
   if (known != known_words_.end()) return known->second;
 
   const uint64_t address = site_word & ((uint64_t{1} << kSpoolSiteBits) - 1);
-  Site site;
-  site.depth = static_cast<uint32_t>(site_word >> kSpoolSiteBits);
-  site.offset = address;
-  if (const uint32_t loaded = Find(address); loaded != kNone) {
-    site.module = module_index_[loaded];
-    site.offset = address - loaded_[loaded].module.base;
+  Stack stack;
+  if (stack_base_ != 0 && address - stack_base_ < kSpoolMostStacks) {
+    const auto defined = stacks_.find(address - stack_base_);
+    if (defined == stacks_.end()) return kNone;
+    stack = defined->second;
+  } else {
+    stack.top = FrameAt(address);
   }
-  const std::pair<uint64_t, uint64_t> key(uint64_t{site.module} << 32 | site.depth, site.offset);
+  const Site site{.module = stack.top.module,
+                  .offset = stack.top.offset,
+                  .depth = static_cast<uint32_t>(site_word >> kSpoolSiteBits),
+                  .stack = stack.callers};
+  const std::tuple key(uint64_t{site.module} << 32 | site.depth, site.offset, site.stack);
   const auto [found, added] = sites_.emplace(key, static_cast<uint32_t>(recording_.sites.size()));
   if (added) recording_.sites.push_back(site);
   known_words_.emplace(site_word, found->second);

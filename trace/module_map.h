@@ -1,11 +1,13 @@
-// Resolves the code addresses of a spool, where a library may be unloaded and another one take its
-// addresses: a module record counts from its turn on.
+// Resolves the code addresses and call stacks of a spool, where a library may be unloaded and
+// another one take its addresses: a module record counts from its turn on.
 #ifndef REPRISE_TRACE_MODULE_MAP_H_
 #define REPRISE_TRACE_MODULE_MAP_H_
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,13 +26,25 @@ struct LoadedModule {
 // Adds modules (one per path and build id) and sites to `recording`, which must outlive it.
 class ModuleMap {
  public:
-  ModuleMap(Recording& recording, std::vector<LoadedModule> modules);
+  // `stack_base`: SpoolHeader::stack_base.
+  ModuleMap(Recording& recording, std::vector<LoadedModule> modules, uint64_t stack_base = 0);
 
-  // The index of the site that a spool's site word names at `turn`. Turns must not decrease.
+  // The index of the site that a spool's site word names at `turn`; kNone when it names a stack
+  // that is not known. Turns must not decrease, neither here nor below.
   uint32_t Resolve(uint64_t site_word, uint64_t turn);
 
+  // The stack of that number: a return address, then those of its callers.
+  void DefineStack(uint64_t number, std::span<const uint64_t> addresses, uint64_t turn);
+
  private:
+  // What a stack's number stands for.
+  struct Stack {
+    Frame top;
+    uint32_t callers = kNone;  // index into Recording::stacks
+  };
+  void AdvanceTo(uint64_t turn);
   void Activate(uint32_t loaded);
+  Frame FrameAt(uint64_t address) const;
   uint32_t Find(uint64_t address) const;  // index into loaded_, kNone
 
   Recording& recording_;
@@ -39,7 +53,10 @@ class ModuleMap {
   size_t next_ = 0;                      // of loaded_: not active yet
   std::map<uint64_t, uint32_t> active_;  // by begin; disjoint
   absl::flat_hash_map<uint64_t, uint32_t> known_words_;
-  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, uint32_t> sites_;
+  absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>, uint32_t> sites_;
+  uint64_t stack_base_;
+  absl::flat_hash_map<uint64_t, Stack> stacks_;  // by number
+  absl::flat_hash_map<std::vector<std::pair<uint32_t, uint64_t>>, uint32_t> callers_;
 };
 
 }  // namespace reprise::trace

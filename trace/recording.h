@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct Module {
   uint64_t base = 0;     // load address in the recorded run; informative only
 };
 
+// A place in the code: a return address.
+struct Frame {
+  uint32_t module = kNone;  // index into Recording::modules; kNone: outside every known module
+  uint64_t offset = 0;      // bytes from the module's load address; absolute when module is kNone
+  bool operator==(const Frame&) const = default;
+};
+
 // A call site: the return address of the allocating call, as module + offset, and how deep the
 // stack was there, in 16-byte units. Together they name the call path (Mytkowicz et al., Inferred
 // Call Path Profiling, 2009).
@@ -28,7 +36,15 @@ struct Site {
   uint32_t module = kNone;  // index into Recording::modules; kNone: outside every known module
   uint64_t offset = 0;      // bytes from the module's load address; absolute when module is kNone
   uint32_t depth = 0;       // 16-byte units from the thread's stack base, modulo 2^17; 0: not known
+  uint32_t stack = kNone;   // index into Recording::stacks; kNone: its callers were not recorded
 };
+
+// What tells sites apart for a reader, whom the stack depth tells nothing: module, offset, stack.
+using SitePlace = std::tuple<uint32_t, uint64_t, uint32_t>;
+inline SitePlace PlaceOf(const Site& site) { return {site.module, site.offset, site.stack}; }
+
+// The place of an allocation without a site: no address is as high.
+inline SitePlace PlaceOfNone() { return {kNone, UINT64_MAX, kNone}; }
 
 // A thread, named by how it came to be, so that the same thread has the same name in the next run.
 struct Thread {
@@ -91,6 +107,8 @@ struct Recording {
   Process process;
   std::vector<Module> modules;
   std::vector<Site> sites;
+  // The callers of sites, the nearest first, without the site itself. Each list stands there once.
+  std::vector<std::vector<Frame>> stacks;
   std::vector<Thread> threads;
   std::vector<Allocation> allocations;  // by birth, ascending
   // (index into allocations, bytes): what malloc_usable_size answered where the program asked.

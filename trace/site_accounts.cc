@@ -13,10 +13,8 @@ SiteAccountsBuilder::Load& SiteAccountsBuilder::At(uint32_t site) {
   }
   uint32_t& place = place_of_[entry];
   if (place == kNone) {
-    // No address is as high as the one that stands for an allocation without a site.
-    const Site where = site == kNone ? Site{.offset = UINT64_MAX} : recording_.sites[site];
-    const auto [known, added] =
-        places_.try_emplace({where.module, where.offset}, static_cast<uint32_t>(loads_.size()));
+    const SitePlace where = site == kNone ? PlaceOfNone() : PlaceOf(recording_.sites[site]);
+    const auto [known, added] = places_.try_emplace(where, static_cast<uint32_t>(loads_.size()));
     if (added) loads_.push_back({.account = {.site = site}});
     place = known->second;
   }

@@ -52,9 +52,9 @@ class SiteAccountsBuilder {
   const Recording& recording_;
   uint64_t peak_event_;
   bool peak_read_ = false;
-  std::vector<Load> loads_;                                   // per place
-  std::vector<uint32_t> place_of_;                            // entry 0: no site; n: site n - 1
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> places_;  // by module and offset
+  std::vector<Load> loads_;         // per place
+  std::vector<uint32_t> place_of_;  // entry 0: no site; n: site n - 1
+  std::map<SitePlace, uint32_t> places_;
 };
 
 }  // namespace reprise::trace

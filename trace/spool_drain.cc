@@ -28,6 +28,7 @@ bool IsWhole(const char* begin, const char* end) {
     std::memcpy(&word, begin, sizeof(word));
     uint64_t words = kWords[word & 15];
     if ((word & 15) == kSpoolSkip && (word & kSpoolWaste) != 0) words = word >> 20;
+    if ((word & 15) == kSpoolStack) words = 1 + (word >> 4 & kSpoolStackCount);
     if (words == 0 || words > static_cast<uint64_t>(end - begin) / 8) return false;
     begin += words * 8;
   }

@@ -29,7 +29,7 @@
 namespace reprise::trace {
 
 inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535052;  // "RPSPOOL1" in little-endian bytes
-inline constexpr uint32_t kSpoolVersion = 3;
+inline constexpr uint32_t kSpoolVersion = 4;
 inline constexpr uint32_t kSpoolByteOrder = 0x01020304;
 inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
@@ -58,12 +58,19 @@ enum SpoolEventKind : uint64_t {
   // Clear: an event was being written there; lost when the same thread wrote others after it.
   kSpoolSkip = 11,
   kSpoolSmallMalloc = 12,  // 2 words: word 0 with the size in bits 4..19, site word
+  // A call stack: bits 4..19 say how many addresses follow, a word each, bits 20..63 its number.
+  // The first is the return address of the call that allocates, the others are those above it.
+  kSpoolStack = 13,
 };
 
 inline constexpr uint64_t kSpoolWaste = 1 << 4;
 
 // Site word: return address in bits 0..46, stack depth in 16-byte units modulo 2^17 in bits 47..63.
 inline constexpr int kSpoolSiteBits = 47;
+// In a recording with call stacks the number of one, counted from SpoolHeader::stack_base, takes
+// the place of the return address.
+inline constexpr uint64_t kSpoolStackCount = (1 << 16) - 1;
+inline constexpr uint64_t kSpoolMostStacks = 1 << 21;
 // Sizes below this fit in word 0.
 inline constexpr uint64_t kSpoolSmallSizes = 1 << 16;
 // Size word: bytes requested in bits 0..55, log2 of the alignment in bits 56..63 (0: the usual
@@ -104,6 +111,7 @@ struct SpoolHeader {
   uint64_t unpreloadable;      // atomic
   uint32_t threads;            // atomic: thread ids given out; the main thread is 0
   char executable[1024];       // zero-terminated; cut when longer
+  uint64_t stack_base;         // an address where no code is; 0: without call stacks
 
   // A line of its own: threads look at it for every event.
   alignas(64) uint64_t turns;  // atomic: the newest turn; the first is 1

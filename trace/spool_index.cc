@@ -300,7 +300,7 @@ class Indexer {
 
 bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t turn,
                       SpoolEvent& event, bool& malformed) {
-  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 0, 0, 0};
+  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 8, 0, 0};
   if (position + 8 > end) return false;
   const uint64_t word = LoadWord(file, position);
   if (word == 0) return false;
@@ -314,12 +314,20 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
     malformed = event.bytes == 0 || event.bytes > end - position;
     return !malformed;
   }
+  if (event.kind == kSpoolStack) event.bytes = 8 + ((word >> 4) & kSpoolStackCount) * 8;
   if (event.bytes == 0 || position + event.bytes > end) {
     malformed = true;
     return false;
   }
   event.address = word >> 20;
   event.position = position;
+  if (event.kind == kSpoolStack) {
+    const auto* addresses =
+        reinterpret_cast<const uint64_t*>(file.bytes().data() + position + sizeof(word));
+    event.stack = {addresses, event.bytes / 8 - 1};
+    event.number = event.address;
+    return true;
+  }
   std::memcpy(event.words, file.bytes().data() + position + 8, event.bytes - 8);
   if (event.kind == kSpoolSmallMalloc) {
     event.kind = kSpoolMalloc;

@@ -4,6 +4,7 @@
 #define REPRISE_TRACE_SPOOL_INDEX_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -22,6 +23,9 @@ struct SpoolEvent {
   uint64_t bytes = 0;      // that it takes
   bool flag = false;       // kSpoolWaste
   uint64_t position = 0;   // of word 0, bytes from the start of the file
+  // kSpoolStack: its addresses, in the file, and its number.
+  std::span<const uint64_t> stack{};
+  uint64_t number = 0;
 };
 
 // Events of one thread that lie one after another in one chunk.

@@ -127,10 +127,10 @@ class Cursor {
 // Performs one event after another on the ledger.
 class Interpreter {
  public:
-  Interpreter(Recording& recording, std::vector<LoadedModule> modules, const SpoolIndex& index,
-              absl::FunctionRef<void(const Event&)> on_event)
+  Interpreter(Recording& recording, std::vector<LoadedModule> modules, uint64_t stack_base,
+              const SpoolIndex& index, absl::FunctionRef<void(const Event&)> on_event)
       : index_(index),
-        modules_(recording, std::move(modules)),
+        modules_(recording, std::move(modules), stack_base),
         ledger_(recording, on_event),
         open_reallocs_(recording.threads.size()) {}
 
@@ -157,6 +157,8 @@ class Interpreter {
       }
       case kSpoolUsable:
         return ledger_.Usable(event.address, thread, event.words[0]);
+      case kSpoolStack:
+        return modules_.DefineStack(event.number, event.stack, event.turn);
       default:
         return;
     }
@@ -240,7 +242,7 @@ absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recordin
   std::erase_if(modules, [](const LoadedModule& module) { return module.end == 0; });
   recording.lost_events = header->lost_events;
   const SpoolIndex index = IndexSpool(file, *header, recording);
-  Interpreter interpreter(recording, std::move(modules), index, on_event);
+  Interpreter interpreter(recording, std::move(modules), header->stack_base, index, on_event);
   Merge(file, index, interpreter);
   absl::StatusOr<SpoolHeader> now = ReadHeader(file, path);
   if (now.ok() && now->rewritten_count != header->rewritten_count) {

@@ -68,17 +68,15 @@ void StatisticsBuilder::Add(const Event& event) {
 Statistics StatisticsBuilder::Finish(const std::vector<Site>& sites, size_t count) const {
   Statistics result = statistics_;
   result.never_freed_bytes = requested_load_;
-  std::map<std::pair<uint32_t, uint64_t>, SitePeak> peaks;  // by module and offset
+  std::map<SitePlace, SitePeak> peaks;
   for (size_t i = 0; i < sites_.size(); ++i) {
     const SiteLoad& load = sites_[i];
     const bool changed = load.peak == peaks_;
     const uint64_t blocks = changed ? load.peak_blocks : load.blocks;
     if (blocks == 0) continue;
     const uint32_t index = i == 0 ? kNone : static_cast<uint32_t>(i - 1);
-    // No address is as high as the one that stands for an allocation without a site.
-    const Site site = i == 0 ? Site{.offset = UINT64_MAX} : sites[index];
-    SitePeak& peak =
-        peaks.try_emplace({site.module, site.offset}, SitePeak{.site = index}).first->second;
+    const SitePlace place = i == 0 ? PlaceOfNone() : PlaceOf(sites[index]);
+    SitePeak& peak = peaks.try_emplace(place, SitePeak{.site = index}).first->second;
     peak.bytes += changed ? load.peak_bytes : load.bytes;
     peak.blocks += blocks;
   }

@@ -21,8 +21,8 @@ uint64_t BlockBytes(uint64_t size, uint64_t alignment = kBlockAlignment);
 // Counts by powers of two: entry 0 counts the value 0, entry n the values of [2^(n-1), 2^n).
 using Histogram = std::array<uint64_t, 65>;
 
-// What the load consisted of at its peak, by return address: sites that differ only in their stack
-// depth count as one.
+// What the load consisted of at its peak, by place and callers: sites that differ only in their
+// stack depth count as one.
 struct SitePeak {
   uint32_t site = kNone;  // one of those sites
   uint64_t bytes = 0;     // rounded as for max_load

@@ -225,23 +225,36 @@ std::vector<std::string> Symbolizer::Complaints() const {
 std::string DescribeSite(const Recording& recording, uint32_t index, const Symbol& symbol) {
   if (index == kNone) return "(unknown)";
   const Site& site = recording.sites[index];
+  return DescribeFrame(recording, {site.module, site.offset}, symbol);
+}
+
+std::string DescribeFrame(const Recording& recording, const Frame& frame, const Symbol& symbol) {
   const std::string module =
-      site.module == kNone ? std::string() : FileName(recording.modules[site.module].path);
+      frame.module == kNone ? std::string() : FileName(recording.modules[frame.module].path);
   if (symbol.function.empty()) {
-    return module.empty() ? absl::StrFormat("%#x", site.offset)
-                          : absl::StrFormat("%s+%#x", module, site.offset);
+    return module.empty() ? absl::StrFormat("%#x", frame.offset)
+                          : absl::StrFormat("%s+%#x", module, frame.offset);
   }
   if (symbol.line == 0) return absl::StrCat(symbol.function, " (", module, ")");
   return absl::StrCat(symbol.function, " (", FileName(symbol.file), ":", symbol.line, ")");
+}
+
+Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer) {
+  if (frame.module == kNone) return {};
+  return symbolizer.Find(recording.modules[frame.module], frame.offset);
+}
+
+const std::vector<Frame>& CallersOf(const Recording& recording, uint32_t site) {
+  static const std::vector<Frame> kNobody;
+  if (site == kNone || recording.sites[site].stack == kNone) return kNobody;
+  return recording.stacks[recording.sites[site].stack];
 }
 
 std::vector<Symbol> FindSymbols(const Recording& recording, Symbolizer& symbolizer) {
   std::vector<Symbol> symbols;
   symbols.reserve(recording.sites.size());
   for (const Site& site : recording.sites) {
-    symbols.push_back(site.module == kNone
-                          ? Symbol()
-                          : symbolizer.Find(recording.modules[site.module], site.offset));
+    symbols.push_back(FindSymbol(recording, {site.module, site.offset}, symbolizer));
   }
   return symbols;
 }

@@ -53,6 +53,15 @@ class Symbolizer {
 // "function (file:line)", "function (module)", or "module+0x12ab" where no name is known.
 std::string DescribeSite(const Recording& recording, uint32_t site, const Symbol& symbol);
 
+// The same for a place in the code.
+std::string DescribeFrame(const Recording& recording, const Frame& frame, const Symbol& symbol);
+
+// The name of a place in the code; empty outside every module.
+Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer);
+
+// The callers of a site, the nearest first; none when they were not recorded.
+const std::vector<Frame>& CallersOf(const Recording& recording, uint32_t site);
+
 // The symbols of all sites; equal for sites that differ only in their stack depth.
 std::vector<Symbol> FindSymbols(const Recording& recording, Symbolizer& symbolizer);
 

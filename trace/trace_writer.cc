@@ -109,14 +109,22 @@ void TraceWriter::WriteDefinitions(const Recording& tables) {
           AppendVarint(out, tables.threads[i].path);
           AppendVarint(out, static_cast<uint32_t>(tables.threads[i].parent + 1));
         });
+  write(ChunkType::kStacks, stacks_written_, tables.stacks.size(), [&](std::string& out, size_t i) {
+    AppendVarint(out, tables.stacks[i].size());
+    for (const Frame& frame : tables.stacks[i]) {
+      AppendVarint(out, static_cast<uint32_t>(frame.module + 1));
+      AppendVarint(out, frame.offset);
+    }
+  });
   write(ChunkType::kSites, sites_written_, call_sites_.size(), [&](std::string& out, size_t i) {
     const CallSite& call = call_sites_[i];
     const Site site = call.site == kNone ? Site{} : tables.sites[call.site];
     AppendVarint(out, static_cast<uint64_t>(call.kind) | uint64_t{call.log2_alignment} << 2 |
-                          uint64_t{call.site != kNone} << 10);
+                          uint64_t{call.site != kNone} << 10 | uint64_t{site.stack != kNone} << 11);
     AppendVarint(out, static_cast<uint32_t>(site.module + 1));
     AppendVarint(out, site.offset);
     AppendVarint(out, site.depth);
+    if (site.stack != kNone) AppendVarint(out, site.stack);
   });
 }
 

@@ -61,7 +61,7 @@ class TraceWriter {
   uint32_t chunks_ = 0;
   bool drop_names_ = false;
   bool process_written_ = false;
-  size_t modules_written_ = 0, threads_written_ = 0, sites_written_ = 0;
+  size_t modules_written_ = 0, threads_written_ = 0, stacks_written_ = 0, sites_written_ = 0;
   std::vector<CallSite> call_sites_;
   absl::flat_hash_map<uint64_t, uint32_t> key_of_;
   std::string events_;    // tokens of the chunk being made

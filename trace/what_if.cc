@@ -15,8 +15,7 @@ WhatIfBuilder::WhatIfBuilder(const Recording& recording, const std::vector<uint3
     : recording_(recording) {
   for (const uint32_t site : sites) {
     if (site == kNone) continue;
-    const Site& where = recording.sites[site];
-    const auto [entry, added] = places_.try_emplace({where.module, where.offset},
+    const auto [entry, added] = places_.try_emplace(PlaceOf(recording.sites[site]),
                                                     static_cast<uint32_t>(candidates_.size()));
     if (!added) continue;
     candidates_.emplace_back();
@@ -32,8 +31,7 @@ void WhatIfBuilder::Add(const Event& event) {
     if (candidate_of_.size() <= event.site) candidate_of_.resize(size_t{event.site} * 2 + 1, kNone);
     uint32_t& known = candidate_of_[event.site];
     if (known == kNone) {
-      const Site& where = recording_.sites[event.site];
-      const auto found = places_.find({where.module, where.offset});
+      const auto found = places_.find(PlaceOf(recording_.sites[event.site]));
       known = found == places_.end() ? kNotAsked : found->second;
     }
     index = known;

@@ -52,8 +52,8 @@ class WhatIfBuilder {
 
   const Recording& recording_;
   std::vector<Candidate> candidates_;
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> places_;  // module, offset → candidate
-  std::vector<uint32_t> candidate_of_;                        // per site; kNone: none
+  std::map<SitePlace, uint32_t> places_;
+  std::vector<uint32_t> candidate_of_;  // per site; kNone: none
   uint64_t load_ = 0;
 };
 

@@ -53,6 +53,14 @@ class Reprise(Tracer):
         return sum(f.stat().st_size for f in (folder / "out").glob("*.trace"))
 
 
+class WithStacks(Reprise):
+    name = "reprise --stacks 8"
+
+    def command(self, folder, command):
+        words = super().command(folder, command)
+        return [*words[:2], "--stacks", "8", *words[2:]]
+
+
 class Preloaded(Tracer):
     """A tracer that is a library and a few variables of the environment."""
 
@@ -176,7 +184,7 @@ class Bench:
         return found
 
     def tracers(self):
-        tracers = [Plain(self), Reprise(self)]
+        tracers = [Plain(self), Reprise(self), WithStacks(self)]
         for kind in (Heaptrack, Lttng, Memusage):
             if kind.preload.exists() and (kind is not Lttng or shutil.which("lttng")):
                 tracers.append(kind(self))

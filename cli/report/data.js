@@ -39,9 +39,11 @@ function takeColumn(name) {
   }
 }
 
+const callersOf = (site) => (site.callers ?? []).map((number) => facts.frames[number]);
+
 function siteLabel(index) {
   const site = facts.sites[index];
-  return site ? site.label : 'not known';
+  return site ? [site.label, ...callersOf(site)].join(' ← ') : 'not known';
 }
 
 const threadLabel = (index) => facts.threads[index] ?? `thread ${index}`;

@@ -146,10 +146,12 @@ function showSites() {
   const colour = palette('site');
   const columns = [
     ['site', 'text', (site, index) => {
-      const name = element('button', {type: 'button', class: 'link', title: site.label,
+      const name = element('button', {type: 'button', class: 'link', title: siteLabel(index),
         onclick: () => focusSite(index)}, swatch(toCss(colour[Math.min(index, 8)])), site.short);
       const below = site.place ? element('div', {class: 'quiet place'}, site.place) : null;
-      return element('div', {}, name, below);
+      const callers = callersOf(site).map((caller) =>
+          element('div', {class: 'quiet place'}, `← ${caller}`));
+      return element('div', {}, name, below, ...callers);
     }],
     ['live at the peak', 'number', (site) => bytesText(site.peak_bytes)],
     ['', 'wide', share],

@@ -47,6 +47,12 @@ void Read(std::string bytes, const char* name) {
   Require(!status.ok() || recording.events == next);
   for (const Site& site : recording.sites) {
     Require(site.module == kNone || site.module < recording.modules.size());
+    Require(site.stack == kNone || site.stack < recording.stacks.size());
+  }
+  for (const std::vector<Frame>& stack : recording.stacks) {
+    for (const Frame& frame : stack) {
+      Require(frame.module == kNone || frame.module < recording.modules.size());
+    }
   }
   statistics.Finish(recording.sites, 10);
 }
@@ -55,7 +61,7 @@ std::string SealChunks(const std::string& data) {
   std::string file = SealFileHeader();
   uint32_t number = 0;
   for (size_t at = 0; at + 3 <= data.size();) {
-    const auto type = static_cast<ChunkType>(data[at] & 7);
+    const auto type = static_cast<ChunkType>(data[at] & 15);
     const size_t length =
         static_cast<uint8_t>(data[at + 1]) * size_t{256} + static_cast<uint8_t>(data[at + 2]);
     const std::string content = data.substr(at + 3, length);
@@ -72,6 +78,7 @@ std::string MakeSpool(const std::string& data) {
   header.byte_order = kSpoolByteOrder;
   header.address_shift = kSpoolAddressShift;
   header.chunks_used = 2;
+  header.stack_base = 0x1000;
   const size_t third = data.size() / 3;
   header.module_bytes_used = third;
   std::string file(kSpoolChunksOffset, '\0');

@@ -90,18 +90,18 @@ TEST(TraceCommands, InfoOfAnInstance) {
 TEST(TraceCommands, DamageIsSaidAfterTheResult) {
   const std::string path = TestPath("a.trace");
   std::string bytes = DocumentVector("trace");
-  bytes[0x170] ^= 1;  // in the events
+  bytes[0x1a8] ^= 1;  // in the events
   WriteFile(path, bytes);
   const Result result = Reprise("info --json " + path);
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(nlohmann::json::parse(result.output)["lost_events"], 6);
-  EXPECT_THAT(result.errors, testing::HasSubstr("damaged at offset 324, 74 bytes skipped"));
+  EXPECT_THAT(result.errors, testing::HasSubstr("damaged at offset 380, 74 bytes skipped"));
   EXPECT_THAT(result.errors, testing::HasSubstr("6 events are missing"));
 }
 
 TEST(TraceCommands, BadInputs) {
   std::string newer = VectorSpool().Bytes();
-  newer[8] = 4;
+  newer[8] = 5;
   struct Case {
     std::string content;
     std::string name;
@@ -112,7 +112,7 @@ TEST(TraceCommands, BadInputs) {
       {"rubbish", "a.trace", "expected a trace, found something else"},
       {DocumentVector("trace").substr(0, 20), "a.trace",
        "offset 20: expected a header of 32 bytes"},
-      {newer, "a.spool", "offset 8: expected spool version 3, found 4"},
+      {newer, "a.spool", "offset 8: expected spool version 4, found 5"},
       {"", "a.csv", "a.csv:1: expected a header"},
       {"id,lower,upper,size\na,1,2,0\n", "b.csv", "b.csv:2: expected a size above 0, found 0"},
       {"1: malloc\n", "a.txt", "a.txt:1: expected malloc PTR SIZE"},

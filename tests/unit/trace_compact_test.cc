@@ -1,8 +1,10 @@
 // The compact trace: what is written comes back, and damage costs only what it touches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -24,6 +26,26 @@ std::string Write(const Recording& recording, const std::string& name) {
   const absl::Status status = WriteRecording(recording, path);
   EXPECT_TRUE(status.ok()) << status;
   return path;
+}
+
+// What was written before there were stacks is read as ever.
+TEST(TraceCompact, VersionOneIsReadAsWell) {
+  Recording recording = RandomRecording(1, 300);
+  for (Site& site : recording.sites) site.stack = kNone;
+  recording.stacks.clear();
+  const std::string path = Write(recording, "a.trace");
+  const auto expected = LoadRecording(path);
+  ASSERT_TRUE(expected.ok());
+  FileHeader header;
+  header.version = 1;
+  header.checksum = XXH3_64bits(&header, offsetof(FileHeader, checksum));
+  std::string bytes = ReadFile(path);
+  bytes.replace(0, sizeof(header), reinterpret_cast<const char*>(&header), sizeof(header));
+  WriteFile(path, bytes);
+  const auto read = LoadRecording(path);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->damage.empty());
+  ExpectSame(*read, *expected);
 }
 
 TEST(TraceCompact, RandomRecordingsComeBack) {
@@ -53,6 +75,7 @@ TEST(TraceCompact, RandomRecordingsComeBack) {
       EXPECT_EQ(first->sites[ours].offset, expected.sites[theirs].offset);
       EXPECT_EQ(first->sites[ours].module, expected.sites[theirs].module);
       EXPECT_EQ(first->sites[ours].depth, expected.sites[theirs].depth);
+      EXPECT_EQ(first->sites[ours].stack, expected.sites[theirs].stack);
       ours = theirs;
     }
     settled.sites = expected.sites;

@@ -91,6 +91,39 @@ TEST(TraceExport, CollapsedStacksHaveTheBytesOfThePeak) {
             "example;example;example+0x10 150\n");
 }
 
+// With callers a site is a line for each way that leads there.
+TEST(TraceExport, CallersAreShown) {
+  Recording recording = Example();
+  recording.stacks = {{{0, 0x500}, {1, 0x600}}, {{0, 0x700}}};
+  recording.sites[0].stack = 0;
+  recording.sites[1].stack = 1;
+  Profile profile = ProfileOf(recording);
+  ASSERT_EQ(profile.accounts.size(), 4u);  // what differed in its depth alone is two sites now
+  for (const SiteAccount& it : profile.accounts) {
+    std::vector<NamedFrame>& callers = profile.callers.emplace_back();
+    for (const Frame& frame : CallersOf(recording, it.site)) callers.push_back({frame});
+  }
+  profile.callers[1][0].symbol = {"near()", "/src/near.cc", 3};
+  const auto written = [&](auto writer) {
+    std::string text;
+    writer(profile, [&](const std::string& piece) { text += piece; });
+    return text;
+  };
+  EXPECT_EQ(written(WriteCollapsed),
+            "example;libother.so;other::make(int) (other.cc:12) 1000\n"
+            "example;libother.so+0x600;near() (near.cc:3);example+0x10 100\n"
+            "example;example+0x700;example+0x10 50\n");
+  const json dhat = json::parse(written(WriteDhat));
+  const json& stack = dhat["pps"][1]["fs"];
+  ASSERT_EQ(stack.size(), 3u);
+  EXPECT_EQ(dhat["ftbl"][stack[0].get<size_t>()], "0x10: ??? (in example)");
+  EXPECT_EQ(dhat["ftbl"][stack[1].get<size_t>()], "0x500: near() (near.cc:3)");
+  EXPECT_EQ(dhat["ftbl"][stack[2].get<size_t>()], "0x600: ??? (in libother.so)");
+  const json scope = json::parse(written(WriteSpeedscope));
+  EXPECT_EQ(scope["profiles"][0]["samples"][1].size(), 4u);
+  EXPECT_THAT(written(WriteSummary), testing::HasSubstr("called by near() (near.cc:3)"));
+}
+
 TEST(TraceExport, PerfettoCountsEveryEvent) {
   const json parsed = json::parse(Written(WritePerfetto));
   const json& events = parsed["traceEvents"];

@@ -55,6 +55,11 @@ TEST(TraceFormatDocument, VectorsTellTheirStory) {
     ASSERT_EQ(recording.sites.size(), 3);
     EXPECT_EQ(recording.sites[1].offset, 0x1300);
     EXPECT_EQ(recording.sites[1].depth, 9);
+    EXPECT_EQ(recording.sites[1].stack, kNone);
+    EXPECT_EQ(recording.sites[0].offset, 0x1234);
+    EXPECT_EQ(recording.sites[0].depth, 3);
+    EXPECT_EQ(recording.sites[0].stack, 0);
+    EXPECT_THAT(recording.stacks, testing::ElementsAre(testing::ElementsAre(Frame{0, 0x1400})));
     EXPECT_THAT(recording.usable_answers, testing::ElementsAre(testing::Pair(2, 216)));
   }
   ExpectSame(Load("trace"), Load("spool"));

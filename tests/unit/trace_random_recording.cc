@@ -26,6 +26,7 @@ Recording Tables() {
                        .complete = true};
   recording.modules = {{"/usr/bin/example", "00ff", 0x555500000000},
                        {"/lib/with space \xff.so", "", 0x7f0000000000}};
+  recording.stacks = {{}, {{0, 0x1234}}, {{1, 1}, {kNone, UINT64_MAX}, {0, 0x1234}}};
   recording.threads.resize(4);
   for (uint32_t i = 0; i < 4; ++i) {
     recording.threads[i].path = i * 0x123456789abcdef + 1;
@@ -59,6 +60,7 @@ Recording RandomRecording(uint64_t seed, uint64_t events) {
     added.module = below(3) == 0 ? kNone : static_cast<uint32_t>(below(2));
     added.offset = recording.sites.size() * 1000;
     added.depth = static_cast<uint32_t>(below(1 << 17));
+    if (below(2) == 0) added.stack = static_cast<uint32_t>(below(recording.stacks.size()));
     recording.sites.push_back(added);
     return static_cast<uint32_t>(recording.sites.size() - 1);
   };
@@ -127,7 +129,9 @@ void ExpectSame(const Recording& actual, const Recording& expected) {
     EXPECT_EQ(actual.sites[i].module, expected.sites[i].module) << i;
     EXPECT_EQ(actual.sites[i].offset, expected.sites[i].offset) << i;
     EXPECT_EQ(actual.sites[i].depth, expected.sites[i].depth) << i;
+    EXPECT_EQ(actual.sites[i].stack, expected.sites[i].stack) << i;
   }
+  EXPECT_EQ(actual.stacks, expected.stacks);
   ASSERT_EQ(actual.threads.size(), expected.threads.size());
   for (size_t i = 0; i < expected.threads.size(); ++i) {
     EXPECT_EQ(actual.threads[i].path, expected.threads[i].path);

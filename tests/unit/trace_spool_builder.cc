@@ -72,6 +72,11 @@ void SpoolBuilder::Usable(uint32_t chunk, uint64_t turn, uint64_t address, uint6
   Words(chunk, {Word0(kSpoolUsable, address), answer});
 }
 
+void SpoolBuilder::Stack(uint32_t chunk, uint64_t number, const std::vector<uint64_t>& addresses) {
+  Words(chunk, {kSpoolStack | addresses.size() << 4 | number << 20});
+  Words(chunk, addresses);
+}
+
 void SpoolBuilder::Seal(uint32_t chunk) { At(chunk).sealed = true; }
 
 void SpoolBuilder::Module(const std::string& path, const std::string& build_id, uint64_t begin,

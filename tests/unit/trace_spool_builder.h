@@ -22,6 +22,7 @@ class SpoolBuilder {
                 SpoolEventKind kind = kSpoolMalloc, uint64_t site = 0x1000, int log2_alignment = 0);
   void Free(uint32_t chunk, uint64_t turn, uint64_t address, SpoolEventKind kind = kSpoolFree);
   void Usable(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t answer);
+  void Stack(uint32_t chunk, uint64_t number, const std::vector<uint64_t>& addresses);
   void Words(uint32_t chunk, const std::vector<uint64_t>& words);
   void Seal(uint32_t chunk);
   void Module(const std::string& path, const std::string& build_id, uint64_t begin, uint64_t end,

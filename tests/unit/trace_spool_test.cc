@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/unit/trace_spool_builder.h"
@@ -281,6 +282,58 @@ TEST(TraceSpool, BadChecksumIsDamageAndCounted) {
   EXPECT_EQ(recording->damage[0].offset, SpoolBuilder::ChunkOffset(0));
   EXPECT_EQ(recording->damage[0].bytes, kSpoolChunkBytes);
   EXPECT_EQ(recording->lost_events, 1);
+}
+
+constexpr uint64_t kStackBase = 0x2a00c0000000;
+
+// The number of a stack in place of a return address; sites that differ in their callers are two,
+// and callers that several sites share are told once.
+TEST(TraceSpool, StacksNameTheirSites) {
+  SpoolBuilder spool;
+  spool.header.stack_base = kStackBase;
+  spool.Module("/bin/example", "", 0x10000, 0x20000, 1);
+  spool.Thread(0, 0, 0, 1, 2);
+  spool.Stack(0, 0, {0x10100, 0x10200, 0x7000});
+  spool.Stack(0, 1, {0x10100, 0x10300});
+  spool.Allocate(0, 2, 0x1000, 1, kSpoolSmallMalloc, SiteWord(kStackBase, 5));
+  spool.Allocate(0, 2, 0x2000, 2, kSpoolCalloc, SiteWord(kStackBase + 1, 5));
+  spool.Thread(1, 1, 0, 42, 3);
+  spool.Stack(1, 2, {0x10500, 0x10300});
+  spool.Allocate(1, 3, 0x3000, 3, kSpoolMalloc, SiteWord(kStackBase + 2, 5));
+  spool.Allocate(1, 3, 0x4000, 4, kSpoolMalloc, SiteWord(kStackBase, 6));
+  spool.Allocate(1, 3, 0x5000, 5, kSpoolMalloc, SiteWord(0x10100, 5));
+  spool.Allocate(1, 3, 0x6000, 6, kSpoolMalloc, SiteWord(kStackBase + 9, 5));
+  const Recording recording = Load(spool);
+  EXPECT_TRUE(recording.damage.empty());
+  ASSERT_EQ(recording.allocations.size(), 6);
+  EXPECT_THAT(recording.stacks,
+              testing::ElementsAre(testing::ElementsAre(Frame{0, 0x200}, Frame{kNone, 0x7000}),
+                                   testing::ElementsAre(Frame{0, 0x300})));
+  const auto site = [&](size_t i) {
+    const Site& it = recording.sites.at(recording.allocations[i].site);
+    return std::tuple(it.offset, it.depth, it.stack);
+  };
+  EXPECT_EQ(site(0), std::tuple(0x100, 5, 0));
+  EXPECT_EQ(site(1), std::tuple(0x100, 5, 1));
+  EXPECT_EQ(site(2), std::tuple(0x500, 5, 1));
+  EXPECT_EQ(site(3), std::tuple(0x100, 6, 0));
+  EXPECT_EQ(site(4), std::tuple(0x100, 5, kNone));
+  EXPECT_EQ(recording.allocations[5].site, kNone);  // nobody told of that stack
+}
+
+// A stack that claims more addresses than there is room for is damage, and nothing else.
+TEST(TraceSpool, StackWithoutEnd) {
+  for (const uint64_t count : {0, 3, 65535}) {
+    SpoolBuilder spool;
+    spool.header.stack_base = kStackBase;
+    spool.Thread(0, 0, 0, 1, 0);
+    spool.Allocate(0, 1, 0x1000, 10);
+    spool.Words(0, {kSpoolStack | count << 4});
+    spool.Seal(0);
+    const Recording recording = Load(spool);
+    EXPECT_THAT(Story(recording), testing::ElementsAre("0-:10"));
+    EXPECT_EQ(recording.damage.size(), count == 0 ? 0 : 1) << count;
+  }
 }
 
 TEST(TraceSpool, RefusesWhatItCannotRead) {

@@ -30,9 +30,11 @@ SpoolBuilder VectorSpool() {
   spool.header.start_time = 1000;
   spool.header.turns = 5;
   spool.header.threads = 2;
+  spool.header.stack_base = 0x2a00c0000000;
   spool.Module("/bin/example", "\xab\xcd", 0x555555554000, 0x555555560000, 1);
   spool.Thread(0, 0, 0, 1, 1);
-  spool.Allocate(0, 1, 0x555555600010, 100, kSpoolSmallMalloc, SiteWord(0x555555555234, 3));
+  spool.Stack(0, 7, {0x555555555234, 0x555555555400});
+  spool.Allocate(0, 1, 0x555555600010, 100, kSpoolSmallMalloc, SiteWord(0x2a00c0000007, 3));
   spool.Thread(1, 1, 0, 0x1122334455667788, 2);
   spool.Allocate(1, 2, 0x555555600100, 40, kSpoolCalloc, SiteWord(0x555555555300, 9));
   spool.Free(0, 3, 0x555555600010, kSpoolReallocFree);

@@ -1,0 +1,97 @@
+#include "interpose/spool_file.h"
+
+#include <string.h>
+
+#include "interpose/address_map.h"
+#include "interpose/process.h"
+#include "interpose/system_call.h"
+
+namespace reprise::interpose {
+
+using trace::kSpoolAddressShift;
+using trace::kSpoolChunkBytes;
+using trace::kSpoolChunksOffset;
+using trace::SpoolHeader;
+
+namespace {
+
+constexpr uint64_t kSmallestSpool = 64 << 20;
+
+// OUTPUT/number-program.spool.
+void NameSpool(char* path) {
+  const char* output = process.session->output;
+  const size_t length = strnlen(output, kPathBytes - 1);
+  memcpy(path, output, length);
+  char* at = path + length;
+  *at++ = '/';
+  for (uint32_t digit = 10000, number = process.image_number; digit > 0; digit /= 10) {
+    *at++ = static_cast<char>('0' + number / digit % 10);
+  }
+  *at++ = '-';
+  const char* name = strrchr(process.executable, '/');
+  name = name != nullptr ? name + 1 : process.executable;
+  const size_t name_length = strnlen(name, 64);
+  memcpy(at, name, name_length);
+  strcpy(at + name_length, ".spool");
+}
+
+}  // namespace
+
+bool Populate(char* from, uint64_t bytes) {
+  const auto begin = reinterpret_cast<uint64_t>(from) & ~uint64_t{4095};
+  const uint64_t end = (reinterpret_cast<uint64_t>(from) + bytes + 4095) & ~uint64_t{4095};
+  return Advise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0;
+}
+
+SpoolFile OpenSpool() {
+  char path[kPathBytes + 128];
+  NameSpool(path);
+  const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
+  if (fd < 0) {
+    Say("not recorded: the output directory cannot be written to");
+    return {};
+  }
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  SystemCall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, reinterpret_cast<long>(&limit));
+  uint64_t bytes = kSpool.bytes;
+  // Growing a file beyond the limit would be a SIGXFSZ in the host.
+  while (bytes > limit.rlim_cur) bytes /= 2;
+  long mapped = -1;
+  for (; bytes >= kSmallestSpool / 64; bytes /= 2) {
+    if (Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) continue;
+    mapped = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(kSpool.begin) : 0,
+                        static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | (process.reserved ? MAP_FIXED : 0), fd, 0);
+    if (!Failed(mapped)) break;
+  }
+  CloseFile(fd);
+  // Reading holes ahead costs a process with few events more than all else; with many it saves.
+  constexpr uint64_t kFewEvents = kSpoolChunksOffset + 16 * kSpoolChunkBytes;
+  if (!Failed(mapped)) {
+    Advise(reinterpret_cast<void*>(mapped), bytes < kFewEvents ? bytes : kFewEvents, MADV_RANDOM);
+  }
+  auto* header = reinterpret_cast<SpoolHeader*>(mapped);
+  if (bytes < kSmallestSpool / 64 || Failed(mapped) ||
+      !Populate(reinterpret_cast<char*>(mapped), trace::kSpoolHeaderBytes)) {
+    SystemCall(SYS_unlinkat, AT_FDCWD, reinterpret_cast<long>(path), 0);
+    Say("not recorded: no room for the spool (disk full, RLIMIT_FSIZE or RLIMIT_AS)");
+    return {};
+  }
+  // A child must not write into its parent's spool.
+  Advise(header, bytes, MADV_DONTFORK);
+  Advise(header, bytes, MADV_DONTDUMP);
+  header->version = trace::kSpoolVersion;
+  header->byte_order = trace::kSpoolByteOrder;
+  header->address_shift = kSpoolAddressShift;
+  header->pid = process.image->pid;
+  header->start_time = process.image->start_time;
+  header->place = process.image->place;
+  header->parent_place = process.image->parent_place;
+  header->start_order = process.image_number;
+  header->copies_offset = bytes;
+  header->threads = 1;
+  memcpy(header->executable, process.executable, sizeof(header->executable));
+  return {header, bytes};
+}
+
+}  // namespace reprise::interpose
