@@ -35,6 +35,7 @@ struct ReplayOptions {
   std::string record;
   std::vector<std::string> program;
   bool keep_aslr = false;
+  std::string huge_pages = "auto";
 };
 
 // What the launcher knows of the plans it offers.
@@ -247,6 +248,8 @@ int RunReplay(const ReplayOptions& options) {
   LaunchRequest request;
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
+  if (options.huge_pages == "always") request.flags |= interpose::kSessionHugePages;
+  if (options.huge_pages == "never") request.flags |= interpose::kSessionNoHugePages;
   request.plans = offer->entries;
   request.keep_aslr = options.keep_aslr;
   if (!options.record.empty()) {
@@ -328,6 +331,11 @@ void AddReplay(CLI::App& app, Run& run) {
   command->add_option("--record", options->record, "record the run into this directory, too");
   command->add_flag("--keep-aslr", options->keep_aslr,
                     "leave address randomisation and PYTHONHASHSEED as they are");
+  command
+      ->add_option("--huge-pages", options->huge_pages,
+                   "for the arena: auto (where no block is longer than 256 KiB), never, always")
+      ->check(CLI::IsMember({"auto", "never", "always"}))
+      ->capture_default_str();
   command->add_option("program", options->program, "the program and its arguments, after --")
       ->required();
   command->callback([options, &run] { run = [options] { return RunReplay(*options); }; });

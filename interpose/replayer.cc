@@ -188,6 +188,27 @@ LaneCounters* MapCounters(uint64_t bytes) {
   return static_cast<LaneCounters*>(mapped);
 }
 
+// Huge pages save faults and misses of the translation buffer. A plan is dense, so they cost no
+// memory at its peak, but for blocks that the program does not touch all of: those are long ones.
+void ChoosePages(char* blocks, uint64_t bytes) {
+  constexpr uint64_t kHuge = 2 << 20;
+  constexpr uint64_t kDense = 256 << 10;  // no block of a dense arena is longer
+  const uint32_t flags = process.session->flags;
+  if ((flags & kSessionNoHugePages) != 0) {
+    Advise(blocks, bytes, MADV_NOHUGEPAGE);
+    return;
+  }
+  const PlanHeader& plan = *replay_state.plan;
+  if ((flags & kSessionHugePages) == 0) {
+    const auto* keys = Table<PlanKey>(plan.keys);
+    for (uint64_t key = 0; key < plan.keys.count; ++key) {
+      if (keys[key].usable > kDense) return;
+    }
+  }
+  const uint64_t dense = plan.arena_bytes & ~(kHuge - 1);  // the arena begins at a multiple
+  if (dense > 0) Advise(blocks, dense, MADV_HUGEPAGE);
+}
+
 bool SetUpArena() {
   const PlanHeader& plan = *replay_state.plan;
   const uint64_t spare =
@@ -197,6 +218,7 @@ bool SetUpArena() {
   replay::ArenaMemory memory{};
   memory.block_bytes = block_bytes;
   memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));
+  if (memory.blocks != nullptr) ChoosePages(memory.blocks, block_bytes);
   const auto layout = replay::CountersLayout::Of(plan);
   char* counters = reinterpret_cast<char*>(replay_state.counters);
   memory.counters = replay_state.counters;

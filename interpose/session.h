@@ -24,6 +24,9 @@ enum SessionFlags : uint32_t {
   kSessionRecord = 1,   // write a spool per image into `output`
   kSessionReplay = 2,   // serve from the plans of `plans`
   kSessionCommand = 4,  // with kSessionRecord: note command line and environment
+  // With kSessionReplay: huge pages for the arena; neither: where they cost no memory.
+  kSessionHugePages = 8,
+  kSessionNoHugePages = 16,
 };
 
 // A plan that an image of this session may take.

@@ -133,6 +133,30 @@ def keep_aslr(bench):
     expect_equal(outcome_of(replayed), outcome_of(plain), "replayed")
 
 
+def huge_pages(bench):
+    """--huge-pages says what the kernel is told of the arena, and changes nothing else."""
+    # The arena is where its address says (docs/architecture.md); the flags are the kernel's.
+    script = """
+blocks = [bytes(1000) for _ in range(6000)]
+flags = [line.split()[1:] for area in open("/proc/self/smaps").read().split("\\n2a80")[1:]
+         for line in area.splitlines() if line.startswith("VmFlags")]
+import sys
+print(len(blocks), file=sys.stdout)
+print(*(name for name in ("hg", "nh") if any(name in words for words in flags)), file=sys.stderr)
+"""
+    bench.environment["PYTHONMALLOC"] = "malloc"
+    command = ["/usr/bin/python3", "-c", script]
+    plain = bench.run(*command, expected=0)
+    bench.run(bench.reprise, "record", "-o", bench.scratch / "recording", "--", *command, expected=0)
+    bench.plan()
+    for choice, told in {"auto": b"hg", "always": b"hg", "never": b"nh"}.items():
+        words = [bench.reprise, "replay", bench.scratch / "plan", "--huge-pages", choice]
+        replayed = bench.run(*words, "--", *command, expected=0)
+        expect_equal(replayed.stdout, plain.stdout, choice)
+        expect(replayed.stderr.startswith(told), f"{choice}: {replayed.stderr}")
+    bench.run(*words[:-1], "sometimes", "--", *command, expected=125)
+
+
 def with_command(bench):
     """A trace tells command line and environment on request, and never otherwise."""
     command = ["/bin/echo", "a b", "secret-word"]
@@ -161,4 +185,5 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    main(table | {"wrong_frees": wrong_frees, "keep_aslr": keep_aslr, "with_command": with_command})
+    others = (wrong_frees, keep_aslr, huge_pages, with_command)
+    main(table | {case.__name__: case for case in others})
