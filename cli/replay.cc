@@ -35,6 +35,7 @@ struct ReplayOptions {
   std::string record;
   std::vector<std::string> program;
   bool keep_aslr = false;
+  bool release = false;
   std::string huge_pages = "auto";
 };
 
@@ -248,6 +249,7 @@ int RunReplay(const ReplayOptions& options) {
   LaunchRequest request;
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
+  if (options.release) request.flags |= interpose::kSessionRelease;
   if (options.huge_pages == "always") request.flags |= interpose::kSessionHugePages;
   if (options.huge_pages == "never") request.flags |= interpose::kSessionNoHugePages;
   request.plans = offer->entries;
@@ -331,6 +333,8 @@ void AddReplay(CLI::App& app, Run& run) {
   command->add_option("--record", options->record, "record the run into this directory, too");
   command->add_flag("--keep-aslr", options->keep_aslr,
                     "leave address randomisation and PYTHONHASHSEED as they are");
+  command->add_flag("--release", options->release,
+                    "give back pages of the arena that the plan leaves idle for long");
   command
       ->add_option("--huge-pages", options->huge_pages,
                    "for the arena: auto (where no block is longer than 256 KiB), never, always")

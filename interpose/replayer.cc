@@ -222,6 +222,7 @@ bool SetUpArena() {
   const auto layout = replay::CountersLayout::Of(plan);
   char* counters = reinterpret_cast<char*>(replay_state.counters);
   memory.counters = replay_state.counters;
+  memory.releases = (process.session->flags & kSessionRelease) != 0;
   memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
   replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
   const uint64_t key_bytes = (plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
@@ -388,6 +389,8 @@ size_t UsableAnywhere(void* pointer) {
 // glibc would abort, here the program gets a fresh block and the free is counted.
 void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
+  const bool releases = self.lane->releases();
+  self.lane->set_releases(false);
   const size_t usable = self.lane->Usable(pointer);
   const size_t before = self.lane->Free(pointer) ? usable : 0;
   void* fresh = size <= kArena.bytes ? self.lane->Allocate(Shape(size, 4), site) : nullptr;
@@ -397,9 +400,11 @@ void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   }
   if (fresh == nullptr) {
     if (before != 0) self.lane->Revive(pointer, before);
+    self.lane->set_releases(releases);
     return nullptr;
   }
   memmove(fresh, pointer, before < size ? before : size);
+  self.lane->set_releases(releases);
   return fresh;
 }
 

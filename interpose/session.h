@@ -27,6 +27,7 @@ enum SessionFlags : uint32_t {
   // With kSessionReplay: huge pages for the arena; neither: where they cost no memory.
   kSessionHugePages = 8,
   kSessionNoHugePages = 16,
+  kSessionRelease = 32,  // with kSessionReplay: give back pages that the plan leaves idle for long
 };
 
 // A plan that an image of this session may take.

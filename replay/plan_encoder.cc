@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "replay/idle_pages.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
@@ -280,6 +281,8 @@ class LaneEncoder {
   // At the end; what is taken is no longer held here.
   std::vector<uint32_t> TakeWords() {
     words_.push_back(kEnd);
+    // A lane that is not for replay has nothing to give back.
+    if (lane_.path != 0) AddIdlePages(words_, turns_, keys_.keys, lane_.box_bytes, placements_);
     return std::move(words_);
   }
   std::vector<PlanBlock> TakePlacements() {
@@ -296,6 +299,7 @@ class LaneEncoder {
 
   void Turn() {
     if (words_.size() < next_turn_) return;
+    turns_.push_back(static_cast<uint32_t>(words_.size()));
     words_.push_back(kTurn);
     next_turn_ = words_.size() + kTurnWords;
   }
@@ -309,6 +313,7 @@ class LaneEncoder {
   int offset_bits_ = 16;
   size_t next_turn_ = kTurnWords;
   std::vector<uint32_t> words_;
+  std::vector<uint32_t> turns_;  // the kTurn words among them
   std::vector<PlanBlock> placements_;
 };
 

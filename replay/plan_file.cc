@@ -13,6 +13,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "replay/arena/stream.h"
 
 namespace reprise::replay {
 namespace {
@@ -30,21 +31,15 @@ absl::Status Refuse(const std::string& path, const std::string& what) {
 // The allocation words of a lane, in order: offsets from the arena's start.
 std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
   std::vector<int64_t> offsets;
-  const uint32_t* word = plan.table<uint32_t>(plan.header().words) + lane.first_word;
-  const uint32_t* end = word + lane.words;
-  const uint32_t mask = (1u << lane.offset_bits) - 1;
-  while (word < end && *word != kEnd) {
-    uint32_t granule = *word & mask;
-    if ((*word & kFreeBit) != 0) {
-      word += *word == kDrain ? 2 : 1;
-      continue;
+  const uint32_t* at = plan.table<uint32_t>(plan.header().words) + lane.first_word;
+  const uint32_t* end = at + lane.words;
+  while (at < end) {
+    const Word word = DecodeWord(at, lane.offset_bits);
+    if (word.kind == Word::kEnded) break;
+    if (word.kind == Word::kAllocation) {
+      offsets.push_back(static_cast<int64_t>(lane.box_offset + word.granule * kGranule));
     }
-    if (*word >> lane.offset_bits == (kFreeBit - 1) >> lane.offset_bits) {
-      granule = word[2];
-      word += 2;
-    }
-    ++word;
-    offsets.push_back(static_cast<int64_t>(lane.box_offset + granule * kGranule));
+    at += word.length;
   }
   return offsets;
 }

@@ -11,6 +11,8 @@
 //   special     bit 31 = 1 | a value from kSpecial on:
 //               kDrain  another thread frees a block of this lane; one more word, offset / 16
 //               kTurn   the words before this one are not read again
+//               kIdle   no block is planned in some pages of the box for a long time from here on;
+//                       two more words, the first page and how many
 //               kEnd    the lane ends
 //
 // Offsets are relative to the lane's box, which is a part of the arena.
@@ -28,6 +30,7 @@ inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a m
 inline constexpr uint64_t kBoxAlignment = 4096;
 inline constexpr uint32_t kFreeBit = 1u << 31;
 inline constexpr uint32_t kSpecial = 0xfffffff0;
+inline constexpr uint32_t kIdle = 0xfffffffc;
 inline constexpr uint32_t kDrain = 0xfffffffd;
 inline constexpr uint32_t kTurn = 0xfffffffe;
 inline constexpr uint32_t kEnd = 0xffffffff;

@@ -121,6 +121,7 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
   if (lane->state == kUnused) {
     Lane::Room room{};
     room.box = BoxFor(plan_lane, &moved);
+    room.releases = memory_.releases;
     if (room.box != nullptr) {
       room.annex = Spare(Lane::AnnexBytes(plan_lane), kBoxAlignment);
       room.annex_bytes = room.annex != nullptr ? Lane::AnnexBytes(plan_lane) : 0;

@@ -25,6 +25,7 @@ struct ArenaMemory {
   char* state;             // StateBytes(plan, block_bytes)
   LaneCounters* counters;  // one per lane of the plan, and one more
   NotePage* notes;         // as many per lane as CountersLayout says
+  bool releases;           // idle pages of the boxes are given back
 };
 
 class Arena {

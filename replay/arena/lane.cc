@@ -39,6 +39,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   box_ = room.box;
   annex_ = room.annex;
   annex_granules_ = room.annex_bytes / kGranule;
+  releases_ = room.releases;
   box_bytes_ = lane->box_bytes;
   open_granules_ = box_bytes_ / kGranule - lane->reserved;
   counters_ = counters;
@@ -165,6 +166,15 @@ void Lane::PassTurn() {
   ++cursor_;
 }
 
+// Gives pages back in which no block is planned for long, if none is late there.
+void Lane::Release(const Word& idle) {
+  constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
+  const uint64_t begin = idle.granule * kPageGranules;
+  const uint64_t end = begin + idle.key * kPageGranules;
+  if (!releases_ || (care_ != noting_ && late_cover_.HasAny(begin, end))) return;
+  madvise(box_ + begin * kGranule, (end - begin) * kGranule, MADV_DONTNEED);
+}
+
 // Passes a step of the stream that the program did not take.
 void Lane::Pass(const Word& word) {
   switch (word.kind) {
@@ -185,6 +195,9 @@ void Lane::Pass(const Word& word) {
     case Word::kTurned:
       PassTurn();
       return;
+    case Word::kIdling:
+      Release(word);
+      break;
     case Word::kEnded:
       return;
   }
@@ -208,8 +221,8 @@ void Lane::Settle() {
       const uint32_t* before = cursor_;
       if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
       if (cursor_ == before) Pass(word);
-    } else if (word.kind == Word::kTurned) {
-      PassTurn();
+    } else if (word.kind == Word::kTurned || word.kind == Word::kIdling) {
+      Pass(word);
     } else {
       return;
     }

@@ -72,6 +72,7 @@ class Lane {
     char* box;             // lane.box_bytes, at least as aligned as the plan's box
     char* annex;           // page-aligned
     uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
+    bool releases;         // pages of the box that the plan leaves idle are given back
   };
 
   // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
@@ -153,13 +154,18 @@ class Lane {
   // The same, by any other thread that has the block's lifetime under control.
   uint64_t UsableRemotely(const void* pointer) const;
 
+  // Whether idle pages may be given back: not while the bytes of a block that was just freed are
+  // still wanted.
+  void set_releases(bool releases) { releases_ = releases; }
+  bool releases() const { return releases_; }
+
   // Undoes the Free of a block, immediately after it: for a realloc that failed.
   void Revive(void* pointer, uint64_t bytes);
 
   // Whether no block is live. By the owner, or when there is none any more.
   bool Empty();
 
-  Room room() const { return {box_, annex_, annex_granules_ * kGranule}; }
+  Room room() const { return {box_, annex_, annex_granules_ * kGranule, releases_}; }
   LaneCounters* counters() const { return counters_; }
   const PlanLane* plan() const { return lane_; }
 
@@ -260,6 +266,7 @@ class Lane {
   bool FreeBesideTheStream(uint64_t granule);
   void Settle();
   void PassTurn();
+  void Release(const Word& idle);
   Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits_); }
   const uint32_t* NextAllocation(const uint32_t* from, const uint32_t* limit) const;
   void PassUntil(const uint32_t* target);
@@ -322,6 +329,7 @@ class Lane {
   uint32_t noting_;            // 1: the lengths of planned blocks are noted
   BlockNotes notes_of_blocks_;
   bool running_free_;
+  bool releases_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began
   uint32_t spent_;   // of these, how many found no budget

@@ -10,11 +10,11 @@ namespace reprise::replay {
 
 // One step of a stream.
 struct Word {
-  enum Kind : uint32_t { kAllocation, kFree, kDrained, kTurned, kEnded };
+  enum Kind : uint32_t { kAllocation, kFree, kDrained, kTurned, kIdling, kEnded };
   Kind kind;
   uint32_t length;   // in 32-bit words; 0 at the end
-  uint32_t granule;  // offset / 16; of kAllocation, kFree and kDrained
-  uint32_t key;      // of kAllocation
+  uint32_t granule;  // offset / 16; of kAllocation, kFree and kDrained; of kIdling the first page
+  uint32_t key;      // of kAllocation; of kIdling how many pages
 };
 
 inline Word DecodeWord(const uint32_t* at, uint32_t offset_bits) {
@@ -29,6 +29,7 @@ inline Word DecodeWord(const uint32_t* at, uint32_t offset_bits) {
   if (word < kSpecial) return {Word::kFree, 1, word & ~kFreeBit, 0};
   if (word == kDrain) return {Word::kDrained, 2, at[1], 0};
   if (word == kTurn) return {Word::kTurned, 1, 0, 0};
+  if (word == kIdle) return {Word::kIdling, 3, at[1], at[2]};
   return {Word::kEnded, 0, 0, 0};
 }
 

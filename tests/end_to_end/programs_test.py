@@ -157,6 +157,22 @@ print(*(name for name in ("hg", "nh") if any(name in words for words in flags)),
     bench.run(*words[:-1], "sometimes", "--", *command, expected=125)
 
 
+def release(bench):
+    """--release: pages that the plan leaves idle for long are given back, and nothing is lost."""
+    command = [bench.build / "bin" / "programs" / "idle_phase"]
+    plain = bench.run(*command, expected=0)
+    bench.run(bench.reprise, "record", "-o", bench.scratch / "recording", "--", *command, expected=0)
+    bench.plan()
+    resident = {}
+    for options in ((), ("--release",)):
+        words = [bench.reprise, "replay", bench.scratch / "plan", *options, "--", *command]
+        replayed = bench.run(*words, expected=0)
+        expect_equal(replayed.stdout, plain.stdout, f"output with {options}")
+        resident[options] = int(replayed.stderr.split()[0])
+    saved = resident[()] - resident["--release",]
+    expect(saved > 14000, f"of 16,000 KiB that the first phase needs {saved} were given back")
+
+
 def with_command(bench):
     """A trace tells command line and environment on request, and never otherwise."""
     command = ["/bin/echo", "a b", "secret-word"]
@@ -185,5 +201,5 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (wrong_frees, keep_aslr, huge_pages, with_command)
+    others = (wrong_frees, keep_aslr, huge_pages, release, with_command)
     main(table | {case.__name__: case for case in others})
