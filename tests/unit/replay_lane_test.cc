@@ -1,8 +1,6 @@
 // The lane against a model that keeps every live block in a map: whatever the program does, no two
 // live blocks may share a byte, and nothing may be lost.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -11,111 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "replay/arena/arena.h"
-#include "replay/plan_builder.h"
-#include "replay/served.h"
 #include "tests/unit/replay_recordings.h"
+#include "tests/unit/replay_served_plan.h"
 
 namespace reprise::replay {
 namespace {
-
-constexpr uint64_t kModuleBase = 0x400000;
-
-uint64_t SiteOf(const PlanKey& key) {
-  return (kModuleBase + key.site_offset) | static_cast<uint64_t>(key.depth) << 47;
-}
-
-bool LearnNothing(uint64_t) { return false; }
-
-// A plan that is served in this process.
-class ServedPlan {
- public:
-  explicit ServedPlan(const trace::Recording& recording) {
-    planner::Options options;
-    options.budget_seconds = 0.02;
-    options.threads = 1;
-    built_ = *BuildPlan(recording, options, LaneMode::kThread);
-    // A mapped file, because lanes give back pages of it that they expect to find again.
-    const int fd = memfd_create("plan", 0);
-    EXPECT_EQ(write(fd, built_.bytes.data(), built_.bytes.size()),
-              static_cast<ssize_t>(built_.bytes.size()));
-    plan_ = static_cast<const PlanHeader*>(Map(built_.bytes.size(), MAP_PRIVATE, fd));
-    close(fd);
-    const auto* plan_keys = Table<PlanKey>(plan_->keys);
-    for (uint64_t i = 0; i < plan_->keys.count; ++i) {
-      keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
-    }
-    memory_.block_bytes = (plan_->arena_bytes * 5 + (8 << 20)) & ~uint64_t{4095};
-    memory_.blocks = static_cast<char*>(Map(memory_.block_bytes));
-    memory_.state = static_cast<char*>(Map(Arena::StateBytes(*plan_, memory_.block_bytes)));
-    counters_.resize(plan_->lanes.count + 1);
-    memory_.counters = counters_.data();
-    notes_.resize(plan_->lanes.count * CountersLayout::Of(*plan_).pages);
-    memory_.notes = notes_.data();
-    arena_.Start(plan_, {keys_.data(), LearnNothing}, memory_);
-  }
-  ~ServedPlan() {
-    for (const auto& [address, bytes] : maps_) munmap(address, bytes);
-  }
-  ServedPlan(const ServedPlan&) = delete;
-  ServedPlan& operator=(const ServedPlan&) = delete;
-
-  Arena& arena() { return arena_; }
-  const BuiltPlan& built() const { return built_; }
-  char* blocks() const { return memory_.blocks; }
-  const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
-  Served served(size_t lane) const {
-    const PlanLane& entry = Table<PlanLane>(plan_->lanes)[lane];
-    return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word, counters_[lane]);
-  }
-  const std::vector<NotePage>& notes() const { return notes_; }
-
- private:
-  void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1) {
-    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-    EXPECT_NE(mapped, MAP_FAILED);
-    maps_.emplace_back(mapped, bytes);
-    return mapped;
-  }
-  template <typename T>
-  const T* Table(const PlanTable& table) const {
-    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(plan_) + table.offset);
-  }
-
-  BuiltPlan built_;
-  const PlanHeader* plan_ = nullptr;
-  std::vector<LiveKey> keys_;
-  ArenaMemory memory_{};
-  std::vector<LaneCounters> counters_;
-  std::vector<NotePage> notes_;
-  std::vector<std::pair<void*, uint64_t>> maps_;
-  Arena arena_;
-};
-
-// As the hooks ask: what the stream expects first.
-char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
-  void* pointer = log2_alignment <= 4 ? lane->AllocateExpected(size, site) : nullptr;
-  if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
-  return static_cast<char*>(pointer);
-}
-
-uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation) {
-  const trace::Site& site = recording.sites[allocation.site];
-  return (kModuleBase + site.offset) | static_cast<uint64_t>(site.depth) << 47;
-}
-
-// What happens at each event index: an allocation is born, or dies (kDies).
-constexpr uint32_t kDies = 1u << 31;
-std::map<uint64_t, uint32_t> EventsOf(const trace::Recording& recording) {
-  std::map<uint64_t, uint32_t> events;
-  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-    events[recording.allocations[i].birth] = i;
-    if (recording.allocations[i].death != trace::kNever) {
-      events[recording.allocations[i].death] = i | kDies;
-    }
-  }
-  return events;
-}
 
 // What must be true of every block that a lane gives out.
 class Model {
