@@ -371,14 +371,14 @@ bool Lane::FreeInAnnex(void* pointer) {
     FreeFreely(granule);
     return true;
   }
-  ++counters_->invalid_frees;
+  CountInvalidFree();
   return false;
 }
 
 bool Lane::FreeSlowly(uint64_t granule) {
   const bool freed = granule < box_bytes_ / kGranule &&
                      (running_free_ ? FreeLate(granule) : FreeBesideTheStream(granule));
-  if (!freed) ++counters_->invalid_frees;
+  if (!freed) CountInvalidFree();
   return freed;
 }
 
@@ -391,15 +391,15 @@ bool Lane::FreeLate(uint64_t granule) {
 bool Lane::FreeBesideTheStream(uint64_t granule) {
   if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
     Settle();
+    // A free tells better than a length where in the stream the program is.
+    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule) && !late_.Has(granule)) {
+      const uint32_t* behind = BehindTheSameSites(unmatched_);
+      if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
+    }
     // A late block is looked for first: then what is planned live at its place is early.
     if (care_ != noting_ && late_.Has(granule)) {
       RemoveLate(granule);
       return true;
-    }
-    // A free tells better than a length where in the stream the program is.
-    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule)) {
-      const uint32_t* behind = BehindTheSameSites(unmatched_);
-      if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
     }
   }
   if (early_.Has(granule)) return false;
@@ -419,7 +419,7 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
 
 void Lane::FreeRemotely(void* pointer) {
   if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0) {
-    __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
+    CountInvalidFree();
     return;
   }
   void* head = __atomic_load_n(&remote_, __ATOMIC_RELAXED);
@@ -443,13 +443,13 @@ void Lane::Drain() {
         RemoveLate(granule);
       }
     } else if (running_free_) {
-      ++counters_->invalid_frees;
+      CountInvalidFree();
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
     } else {
       const PlanBlock* placement = PlannedAt(granule);
       if (placement == nullptr || placement->death < cursor_ - first_word_ || early_.Has(granule)) {
-        ++counters_->invalid_frees;
+        CountInvalidFree();
       } else {
         AddEarly(granule);
       }
@@ -499,10 +499,9 @@ uint64_t Lane::UsableRemotely(const void* pointer) const {
   }
 }
 
+// What is early at this place may be another block by now: the cursor has moved on.
 void Lane::Revive(void* pointer, uint64_t bytes) {
-  const uint64_t granule = GranuleOf(pointer);
-  if (RemoveEarly(granule)) return;
-  AddLate(granule, (bytes + kGranule - 1) / kGranule);
+  AddLate(GranuleOf(pointer), (bytes + kGranule - 1) / kGranule);
 }
 
 bool Lane::Empty() {

@@ -136,7 +136,8 @@ class Lane {
   // The same, by any other thread that has the block's lifetime under control.
   uint64_t UsableRemotely(const void* pointer) const;
 
-  // Undoes the Free of a block, immediately after it: for a realloc that failed.
+  // Undoes the Free of a block after which nothing was placed: for a realloc that failed. `bytes`
+  // were usable in it.
   void Revive(void* pointer, uint64_t bytes);
 
   // Whether no block is live. By the owner, or when there is none any more.
@@ -196,6 +197,8 @@ class Lane {
     const uint64_t distance = static_cast<const char*>(pointer) - box_;
     return distance >> 4 | distance << 60;
   }
+  // Any thread may come with a wrong pointer.
+  void CountInvalidFree() { __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED); }
   void CountApart(const void* pointer) {
     counters_->apart_hash += MixAddress(++counters_->apart, reinterpret_cast<uint64_t>(pointer));
   }

@@ -351,6 +351,70 @@ TEST(LaneTest, ReviveUndoesAFree) {
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
 
+struct Made {
+  uint64_t birth;
+  uint64_t death;
+  uint64_t size;
+  uint8_t log2_alignment = 4;
+};
+
+// One thread; each allocation comes from a call site of its own, which SiteWordOf tells.
+trace::Recording RecordingOf(const std::vector<Made>& blocks) {
+  trace::Recording recording;
+  recording.modules.push_back({"/made/up", "", kModuleBase});
+  recording.threads = {{1, trace::kNone, 0, 0}};
+  for (const Made& made : blocks) {
+    trace::Allocation allocation{.birth = made.birth, .death = made.death, .size = made.size};
+    allocation.log2_alignment = made.log2_alignment;
+    allocation.site = static_cast<uint32_t>(recording.sites.size());
+    allocation.free_thread = 0;
+    recording.sites.push_back({0, 16 * (allocation.site + uint64_t{1}), 1});
+    recording.allocations.push_back(allocation);
+    recording.events += 2;
+  }
+  return recording;
+}
+
+// The free of a block tells that the request before stood for a planned one of another length. What
+// was planned in between goes by: the block's own free, and the next block at its place.
+TEST(LaneTest, ABlockThatOutlivedItsFreeIsTheOneThatIsFreed) {
+  const trace::Recording recording = RecordingOf({{0, 2, 16}, {1, 3, 320, 12}, {4, 5, 320, 12}});
+  ServedPlan plan(recording);
+  ASSERT_EQ(plan.built().offsets[1], plan.built().offsets[2]);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* first = Allocate(lane, 16, 4, SiteWordOf(recording, recording.allocations[0]));
+  char* second = Allocate(lane, 320, 12, SiteWordOf(recording, recording.allocations[1]));
+  char* longer = Allocate(lane, 400, 4, SiteWordOf(recording, recording.allocations[2]));
+  EXPECT_TRUE(lane->Free(second));
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->Free(first));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+// A realloc that fails because its planned place, which begins where the old block does, is taken.
+TEST(LaneTest, ReviveKeepsTheLengthOfItsBlock) {
+  // An alignment of 8192 is too much for an annex.
+  const trace::Recording recording = RecordingOf({{0, 2, 32}, {1, 3, 320, 13}, {4, 5, 640, 13}});
+  ServedPlan plan(recording);
+  ASSERT_EQ(plan.built().offsets[1], plan.built().offsets[2]);
+  const auto site = [&](uint32_t number) {
+    return SiteWordOf(recording, recording.allocations[number]);
+  };
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* kept = Allocate(lane, 32, 4, site(0));
+  char* block = Allocate(lane, 320, 13, site(1));
+  const uint64_t usable = lane->Usable(block);
+  EXPECT_TRUE(lane->Free(block));
+  ASSERT_EQ(Allocate(lane, 640, 13, site(2)), nullptr);
+  lane->Revive(block, usable);
+  EXPECT_EQ(lane->Usable(block), usable);
+  EXPECT_TRUE(lane->Free(block));
+  EXPECT_TRUE(lane->Free(kept));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
 // Owners allocate and free while others free their blocks: patterns tell whether two blocks ever
 // shared memory.
 TEST(ArenaTest, OtherThreadsMayFree) {
