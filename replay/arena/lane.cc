@@ -126,7 +126,7 @@ uint64_t Lane::LateGranules(uint64_t granule) const {
 
 // The block that the plan placed last at `granule`, alive or not.
 const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
-  const auto now = static_cast<uint32_t>(__atomic_load_n(&cursor_, __ATOMIC_RELAXED) - first_word_);
+  const auto now = static_cast<uint32_t>(cursor_.Seen() - first_word_);
   if (granule >= box_bytes_ / kGranule) return nullptr;
   constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
   const uint64_t first = pages_[granule / kPageGranules];
@@ -153,7 +153,7 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
 void Lane::PassTurn() {
   // The words behind are not read again; the ones ahead will be.
   constexpr uint64_t kPage = 4096;
-  const uint64_t here = reinterpret_cast<uint64_t>(cursor_) & ~(kPage - 1);
+  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
   const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
   constexpr uint64_t kStretch = kTurnWords * sizeof(uint32_t) + 2 * kPage;
   const uint64_t from = here - first > kStretch ? here - kStretch : first;
@@ -191,7 +191,7 @@ void Lane::Pass(const Word& word) {
 
 void Lane::PassUntil(const uint32_t* target) {
   while (cursor_ < target) Pass(Decode(cursor_));
-  counters_->passed = reinterpret_cast<uint64_t>(cursor_);
+  counters_->passed = reinterpret_cast<uint64_t>(cursor_.Seen());
 }
 
 // Passes what the cursor need not wait at: planned frees of blocks that are not live, turns, and
@@ -286,8 +286,7 @@ const uint32_t* Lane::FindAgain() const {
 void* Lane::Place(const Word& word) {
   const uint32_t* at = cursor_;
   const auto birth = static_cast<uint32_t>(cursor_ - first_word_);
-  cursor_ += word.length;
-  counters_->passed = reinterpret_cast<uint64_t>(cursor_);
+  counters_->passed = reinterpret_cast<uint64_t>(cursor_ += word.length);
   unmatched_ = 0;
   next_look_ = kConfirm;
   void* planned = box_ + word.granule * kGranule;
@@ -473,9 +472,9 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= box + annex_granules_) {
     return 0;
   }
-  const auto now = static_cast<uint64_t>(__atomic_load_n(&cursor_, __ATOMIC_ACQUIRE) - first_word_);
+  const auto now = static_cast<uint64_t>(cursor_.Seen() - first_word_);
   if (late_.Has(granule)) return LateGranules(granule) * kGranule;
-  if (running_free_ || granule >= box || early_.Has(granule)) return 0;
+  if (running_free_.Seen() || granule >= box || early_.Has(granule)) return 0;
   if (__atomic_load_n(&noting_, __ATOMIC_ACQUIRE) != 0) {
     const uint64_t noted = lengths_.UsableAt(granule);
     if (noted != 0) return noted;

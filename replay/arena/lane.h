@@ -43,6 +43,7 @@
 #include "replay/arena/granule_set.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/arena/length_notes.h"
+#include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
 #include "replay/plan_format.h"
@@ -261,7 +262,7 @@ class Lane {
   void NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest);
 
   // Hot.
-  const uint32_t* cursor_;
+  Owned<const uint32_t*> cursor_;
   const LiveKey* keys_;
   char* box_;
   uint64_t box_bytes_;
@@ -294,7 +295,7 @@ class Lane {
   uint32_t asked_;             // for usable sizes, by the owner
   uint32_t noting_;            // 1: the lengths of planned blocks are noted
   LengthNotes lengths_;
-  bool running_free_;
+  Owned<bool> running_free_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began
   uint32_t spent_;   // of these, how many found no budget
