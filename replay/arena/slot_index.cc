@@ -48,8 +48,10 @@ void SlotIndex::Refill(const PlanRing& ring, Batch& batch) {
   batch.left = count;
   if (++refills_ % kRefillsPerDrop != 0) return;
   const PlanRing& last = rings_[ring_count_ - 1];
-  const uint64_t end = last.first_slot + last.count;
-  DropPages(slots_ + rings_[0].first_slot, (end - rings_[0].first_slot) * sizeof(uint32_t));
+  const uint64_t slots = last.first_slot + last.count - rings_[0].first_slot;
+  if (slots * sizeof(uint32_t) > kKeptBytes) {
+    DropPages(slots_ + rings_[0].first_slot, slots * sizeof(uint32_t));
+  }
 }
 
 // The entry of this kind of request, or the unused one where it belongs.

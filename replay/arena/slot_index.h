@@ -51,6 +51,9 @@ class SlotIndex {
     uint32_t granule[14];
   };
   static constexpr uint32_t kRefillsPerDrop = 32;
+  // As much as so many looks map at most, 64 KiB each: of a table that is no longer nothing is
+  // given back. Threads that share a process pay for that with each other's time.
+  static constexpr uint64_t kKeptBytes = kRefillsPerDrop * (64 << 10);
 
   void Refill(const PlanRing& ring, Batch& batch);
   uint32_t* EntryFor(uint64_t shape, uint64_t site) const;
