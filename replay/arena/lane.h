@@ -150,6 +150,7 @@ class Lane {
 
   // Who holds the lane; managed by Arena.
   int32_t state = 0;
+  uint64_t taker = 0;  // path of the thread that took it
 
  private:
   struct Request {

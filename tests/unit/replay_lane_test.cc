@@ -540,6 +540,25 @@ TEST(ArenaTest, AThreadOfAnotherNameTakesTheLaneThatBeginsAsItDoes) {
   EXPECT_EQ(plan.arena().Take(2, request, site), nullptr);  // its own name comes too late
 }
 
+// Workers that pull from a queue: each may begin as another one did.
+TEST(ArenaTest, AThreadWhoseLaneIsTakenGetsThatOfItsTaker) {
+  RecordingShape shape;
+  shape.threads = 3;
+  const trace::Recording recording = RandomRecording(shape, 41);
+  ServedPlan plan(recording);
+  const auto take = [&](uint64_t path, uint32_t as) {
+    const auto& first = *std::find_if(recording.allocations.begin(), recording.allocations.end(),
+                                      [&](const auto& a) { return a.thread == as; });
+    Lane* lane = plan.arena().Take(path, Shape(first.size, first.log2_alignment),
+                                   SiteWordOf(recording, first));
+    return lane == nullptr ? 0 : lane->plan()->path;
+  };
+  EXPECT_EQ(take(1, 1), 2u);
+  EXPECT_EQ(take(3, 0), 1u);
+  EXPECT_EQ(take(2, 1), 3u);
+  EXPECT_EQ(take(2, 1), 0u);
+}
+
 TEST(GranuleSetTest, RangesAreWhatTheyAre) {
   std::vector<uint64_t> words(64), start_words(64);
   GranuleSet set, starts;
