@@ -431,10 +431,15 @@ void Lane::FreeRemotely(void* pointer) {
 void Lane::Drain() {
   void* at = __atomic_exchange_n(&remote_, nullptr, __ATOMIC_ACQUIRE);
   while (at != nullptr) {
+    const uint64_t granule = GranuleOf(at);
+    // A block that its owner freed as well, and that has been written to since, leads anywhere.
+    if (reinterpret_cast<uint64_t>(at) % kGranule != 0 ||
+        granule >= box_bytes_ / kGranule + annex_granules_) {
+      return CountInvalidFree();
+    }
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;
-    const uint64_t granule = GranuleOf(at);
     if (late_count_ != 0 && late_.Has(granule)) {
       if (running_free_) {
         FreeFreely(granule);

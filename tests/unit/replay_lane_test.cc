@@ -335,6 +335,21 @@ TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
   EXPECT_TRUE(lane->Empty());
 }
 
+// Freed by another thread and by its owner, and then written to.
+TEST(LaneTest, AListOfFreesThatWasOverwrittenDoesNoHarm) {
+  const trace::Recording recording = RandomRecording({}, 12);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const trace::Allocation& first = recording.allocations[0];
+  const uint64_t site = SiteWordOf(recording, first);
+  char* block = Allocate(lane, std::max<uint64_t>(8, first.size), first.log2_alignment, site);
+  lane->FreeRemotely(block);
+  lane->Free(block);
+  std::memset(block, 0x5a, 8);
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 2u);
+}
+
 TEST(LaneTest, ReviveUndoesAFree) {
   const trace::Recording recording = RandomRecording({}, 12);
   ServedPlan plan(recording);
@@ -557,43 +572,6 @@ TEST(ArenaTest, AThreadWhoseLaneIsTakenGetsThatOfItsTaker) {
   EXPECT_EQ(take(3, 0), 1u);
   EXPECT_EQ(take(2, 1), 3u);
   EXPECT_EQ(take(2, 1), 0u);
-}
-
-TEST(GranuleSetTest, RangesAreWhatTheyAre) {
-  std::vector<uint64_t> words(64), start_words(64);
-  GranuleSet set, starts;
-  set.Attach(words.data());
-  starts.Attach(start_words.data());
-  std::mt19937_64 random(1);
-  std::vector<bool> model(2000);
-  for (int round = 0; round < 20000; ++round) {
-    const uint64_t begin = random() % 1900;
-    const uint64_t end = begin + 1 + random() % 99;
-    const bool any =
-        std::find(model.begin() + begin, model.begin() + end, true) != model.begin() + end;
-    ASSERT_EQ(set.HasAny(begin, end), any);
-    const auto out = std::find(model.begin() + begin, model.begin() + end, false);
-    ASSERT_EQ(set.RunEnd(begin, starts, end), static_cast<uint64_t>(out - model.begin()));
-    const uint64_t length = 1 + random() % 20;
-    int32_t effort = 1 << 20;
-    uint64_t gap = begin;
-    if (!set.FindGap(&gap, end, length, 1, &effort)) gap = end;
-    uint64_t expected = end;
-    for (uint64_t at = begin; at + length <= end && expected == end; ++at) {
-      if (std::find(model.begin() + at, model.begin() + at + length, true) ==
-          model.begin() + at + length) {
-        expected = at;
-      }
-    }
-    ASSERT_EQ(gap, expected);
-    const bool add = random() % 2 == 0;
-    std::fill(model.begin() + begin, model.begin() + end, add);
-    if (add) {
-      set.AddRange(begin, end);
-    } else {
-      set.RemoveRange(begin, end);
-    }
-  }
 }
 
 }  // namespace
