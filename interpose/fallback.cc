@@ -25,10 +25,11 @@ bool MakeArena() {
   arena_lock.Lock();
   state = arena_state;
   if (state == kNotMade) {
-    // Exclusive: mimalloc's own mappings lie at random addresses, these blocks must not.
+    // Exclusive: mimalloc's own mappings lie at random addresses, these blocks must not. Not
+    // committed, although it is: only then does mimalloc give back what threads have left.
     state = MapMemory(kFallback.begin, kFallback.bytes) != nullptr &&
                     mi_manage_os_memory_ex(reinterpret_cast<void*>(kFallback.begin),
-                                           kFallback.bytes, /*is_committed=*/true,
+                                           kFallback.bytes, /*is_committed=*/false,
                                            /*is_large=*/false, /*is_zero=*/true, /*numa_node=*/-1,
                                            /*exclusive=*/true, &arena_id)
                 ? kMade

@@ -135,6 +135,7 @@ def main():
     cases = {
         "64 B, freed at once": (["lifo", "--events", str(events)],) * 2 + (events,),
         "random small": (plain, plain, events),
+        "four workers, a queue": (["queue", "--events", str(events)],) * 2 + (events,),
         "large, touched": (["large", "--events", str(events // 2)],) * 2 + (events // 2 // 1000,),
         "another plan": (["lifo", "--events", str(events)], plain, events),
         **{f"{share / 10000:g} % perturbed": (plain, [*plain, "--perturbed", str(share)], events)

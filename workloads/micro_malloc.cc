@@ -1,9 +1,10 @@
-// micro_malloc: four small loops over malloc and free. Checksums of what the blocks held go to
+// micro_malloc: five small loops over malloc and free. Checksums of what the blocks held go to
 // standard output and do not depend on the allocator; times go to standard error. An event is one
 // malloc or one free.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -156,6 +157,76 @@ Outcome Large(uint64_t events) {
   return outcome;
 }
 
+// Four workers pull tasks from a queue, a few at a time. Which worker gets a task is up to the
+// scheduler, what it does is not: a handful of allocations, some of which outlive the task and are
+// freed by whichever worker runs a task later on.
+class TaskQueue {
+ public:
+  explicit TaskQueue(uint64_t tasks) : tasks_(tasks), left_over_(kAhead) {}
+
+  void Work() {
+    for (;;) {
+      const uint64_t first = next_.fetch_add(kBatch, std::memory_order_relaxed);
+      if (first >= tasks_) return;
+      const uint64_t last = std::min(first + kBatch, tasks_);
+      for (uint64_t task = first; task < last; ++task) Perform(task);
+    }
+  }
+
+  // What the last tasks left.
+  void Finish() {
+    for (std::atomic<void*>& place : left_over_) Take(place);
+  }
+
+  Outcome outcome() const { return {tasks_ * 2 * kBlocks, checksum_.load()}; }
+
+ private:
+  static constexpr uint64_t kBlocks = 6;   // of a task
+  static constexpr uint64_t kBatch = 16;   // tasks, so that the queue is not what is measured
+  static constexpr uint64_t kAhead = 512;  // places for blocks that are handed on
+
+  void Perform(uint64_t task) {
+    Random random(task + 1);
+    std::array<void*, kBlocks> blocks;
+    for (void*& block : blocks) {
+      const uint64_t size = 16 + random() % (random() % 8 == 0 ? 2032 : 240);
+      block = Allocate(size);
+      WriteWord(block, size);
+    }
+    Take(left_over_[task % kAhead], blocks[0]);
+    uint64_t sum = 0;
+    for (uint64_t i = 1; i < kBlocks; ++i) {
+      sum += ReadWord(blocks[i]);
+      std::free(blocks[i]);
+    }
+    checksum_.fetch_add(sum, std::memory_order_relaxed);
+  }
+
+  // Frees what an earlier task left, and leaves something else.
+  void Take(std::atomic<void*>& place, void* instead = nullptr) {
+    void* block = place.exchange(instead, std::memory_order_acq_rel);
+    if (block == nullptr) return;
+    checksum_.fetch_add(ReadWord(block), std::memory_order_relaxed);
+    std::free(block);
+  }
+
+  const uint64_t tasks_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<uint64_t> checksum_{0};
+  std::vector<std::atomic<void*>> left_over_;
+};
+
+Outcome Queue(uint64_t events) {
+  constexpr int kWorkers = 4;
+  TaskQueue queue(events / 12);
+  {
+    std::vector<std::jthread> workers;
+    for (int i = 0; i < kWorkers; ++i) workers.emplace_back([&queue] { queue.Work(); });
+  }
+  queue.Finish();
+  return queue.outcome();
+}
+
 struct Case {
   const char* name;
   Outcome (*run)(uint64_t events);
@@ -165,7 +236,8 @@ struct Case {
 constexpr Case kCases[] = {{"live_set", LiveSet, 1},
                            {"cross_thread", CrossThread, 1},
                            {"lifo", Lifo, 1},
-                           {"large", Large, 1000}};
+                           {"large", Large, 1000},
+                           {"queue", Queue, 1}};
 
 double CpuSeconds() {
   rusage usage{};
@@ -191,9 +263,9 @@ void Measure(const Case& which, uint64_t events) {
 int main(int argc, char** argv) {
   uint64_t events = 2'000'000;
   std::vector<std::string> names;
-  CLI::App app{"Four small loops over malloc and free"};
-  app.add_option("cases", names, "live_set, cross_thread, lifo, large; default: all")
-      ->check(CLI::IsMember({"live_set", "cross_thread", "lifo", "large"}));
+  CLI::App app{"Five small loops over malloc and free"};
+  app.add_option("cases", names, "live_set, cross_thread, lifo, large, queue; default: all")
+      ->check(CLI::IsMember({"live_set", "cross_thread", "lifo", "large", "queue"}));
   app.add_option("--events", events, "mallocs and frees per case; large: a thousandth of it")
       ->check(CLI::Range(uint64_t{2000}, uint64_t{1} << 40));
   app.add_option("--perturbed", perturbed, "live_set: requests in a million with another size")

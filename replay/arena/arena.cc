@@ -95,14 +95,26 @@ bool Arena::BeginsWith(uint64_t index, uint64_t shape, uint64_t site) const {
          keys_.keys[first.key].site == site;
 }
 
+// The index of the thread's own lane; the number of lanes when there is none.
+uint64_t Arena::LaneNamed(uint64_t path) const {
+  uint64_t named = 0;
+  while (named < plan_->lanes.count && plan_lanes_[named].path != path) ++named;
+  return named;
+}
+
 // The index of the lane for a thread; the number of lanes when there is none. Under the lock.
 uint64_t Arena::FindLane(uint64_t path, uint64_t first_shape, uint64_t first_site) const {
   const uint64_t count = plan_->lanes.count;
-  uint64_t named = 0;
-  while (named < count && plan_lanes_[named].path != path) ++named;
+  uint64_t named = LaneNamed(path);
   if (named < count && BeginsWith(named, first_shape, first_site)) return named;
   for (uint64_t index = 0; index < count; ++index) {
     if (BeginsWith(index, first_shape, first_site)) return index;
+  }
+  // Threads that begin alike may have taken each other's, in a circle or in a row.
+  for (uint64_t step = 0; step < count && named < count; ++step) {
+    const Lane& lane = lanes_[named];
+    if (lane.state == kUnused || lane.taker == plan_lanes_[named].path) break;
+    named = LaneNamed(lane.taker);
   }
   return named;
 }
@@ -132,6 +144,7 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
       lane_state_ += Pages(Lane::StateBytes(*plan_, plan_lane));
       lane->counters()->moved = moved ? 1 : 0;
       lane->state = kHeld;
+      lane->taker = path;
       SetOwner(room.box, plan_lane.box_bytes, static_cast<uint32_t>(index + 1));
       SetOwner(room.annex, room.annex_bytes, static_cast<uint32_t>(index + 1));
       taken = lane;

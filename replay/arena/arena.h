@@ -40,7 +40,7 @@ class Arena {
   // or no place for it. A name can be wrong: LevelDB's compaction thread is the child of whichever
   // thread needs it first, and every thread that this one creates later is one further on. So a
   // lane that begins with the thread's first request comes first: its own, or else one that nobody
-  // has taken.
+  // has taken. A thread whose own lane has gone to another one takes that one's.
   Lane* Take(uint64_t path, uint64_t first_shape, uint64_t first_site);
 
   // The thread that held the lane ends. Its blocks may live on.
@@ -65,6 +65,7 @@ class Arena {
   enum State : int32_t { kUnused = 0, kHeld, kLeft, kReleased };
 
   bool BeginsWith(uint64_t index, uint64_t shape, uint64_t site) const;
+  uint64_t LaneNamed(uint64_t path) const;
   uint64_t FindLane(uint64_t path, uint64_t first_shape, uint64_t first_site) const;
   char* BoxFor(const PlanLane& plan_lane, bool* moved);
   char* Spare(uint64_t bytes, uint64_t alignment);

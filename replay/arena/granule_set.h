@@ -1,8 +1,12 @@
 // Sets of 16-byte granules of a lane's box, as bitmaps in memory that is zero until touched.
+//
+// A set belongs to one thread. Others may ask Has and RunEnd at any time.
 #ifndef REPRISE_REPLAY_ARENA_GRANULE_SET_H_
 #define REPRISE_REPLAY_ARENA_GRANULE_SET_H_
 
 #include <stdint.h>
+
+#include "replay/arena/owned.h"
 
 namespace reprise::replay {
 
@@ -11,9 +15,11 @@ class GranuleSet {
   // Bytes of zeroed memory that a set over `granules` needs.
   static constexpr uint64_t MemoryFor(uint64_t granules) { return (granules / 64 + 2) * 8; }
 
-  void Attach(void* zeroed_memory) { words_ = static_cast<uint64_t*>(zeroed_memory); }
+  void Attach(void* zeroed_memory) { words_ = static_cast<Owned<uint64_t>*>(zeroed_memory); }
 
-  bool Has(uint64_t granule) const { return (words_[granule >> 6] >> (granule & 63) & 1) != 0; }
+  bool Has(uint64_t granule) const {
+    return (words_[granule >> 6].Seen() >> (granule & 63) & 1) != 0;
+  }
   void Add(uint64_t granule) { words_[granule >> 6] |= uint64_t{1} << (granule & 63); }
   void Remove(uint64_t granule) { words_[granule >> 6] &= ~(uint64_t{1} << (granule & 63)); }
 
@@ -35,10 +41,10 @@ class GranuleSet {
   uint64_t RunEnd(uint64_t from, const GranuleSet& starts, uint64_t end) const {
     if (from >= end) return end;
     uint64_t at = from >> 6;
-    uint64_t stops = (~words_[at] | starts.words_[at]) & ~uint64_t{0} << (from & 63);
+    uint64_t stops = (~words_[at].Seen() | starts.words_[at].Seen()) & ~uint64_t{0} << (from & 63);
     while (stops == 0) {
       if (++at << 6 >= end) return end;
-      stops = ~words_[at] | starts.words_[at];
+      stops = ~words_[at].Seen() | starts.words_[at].Seen();
     }
     const uint64_t found = (at << 6) + static_cast<uint64_t>(__builtin_ctzll(stops));
     return found < end ? found : end;
@@ -90,11 +96,11 @@ class GranuleSet {
   }
 
   void AddRange(uint64_t begin, uint64_t end) {
-    ForEachWord(begin, end, [](uint64_t& word, uint64_t mask) { word |= mask; });
+    ForEachWord(begin, end, [](Owned<uint64_t>& word, uint64_t mask) { word |= mask; });
   }
 
   void RemoveRange(uint64_t begin, uint64_t end) {
-    ForEachWord(begin, end, [](uint64_t& word, uint64_t mask) { word &= ~mask; });
+    ForEachWord(begin, end, [](Owned<uint64_t>& word, uint64_t mask) { word &= ~mask; });
   }
 
  private:
@@ -124,7 +130,7 @@ class GranuleSet {
     return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
   }
 
-  uint64_t* words_ = nullptr;
+  Owned<uint64_t>* words_ = nullptr;
 };
 
 }  // namespace reprise::replay

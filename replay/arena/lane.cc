@@ -129,7 +129,7 @@ uint64_t Lane::LateGranules(uint64_t granule) const {
 
 // The block that the plan placed last at `granule`, alive or not.
 const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
-  const auto now = static_cast<uint32_t>(__atomic_load_n(&cursor_, __ATOMIC_RELAXED) - first_word_);
+  const auto now = static_cast<uint32_t>(cursor_.Seen() - first_word_);
   if (granule >= box_bytes_ / kGranule) return nullptr;
   constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
   const uint64_t first = pages_[granule / kPageGranules];
@@ -157,7 +157,7 @@ void Lane::PassTurn() {
   // The words behind are not read again, but for a few that notes look at; the ones ahead will be.
   constexpr uint64_t kPage = 4096;
   constexpr uint64_t kStretch = kTurnWords * sizeof(uint32_t) + 2 * kPage;
-  const uint64_t here = reinterpret_cast<uint64_t>(cursor_) & ~(kPage - 1);
+  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
   const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
   if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
   const auto end = reinterpret_cast<uint64_t>(end_word_);
@@ -206,7 +206,7 @@ void Lane::Pass(const Word& word) {
 
 void Lane::PassUntil(const uint32_t* target) {
   while (cursor_ < target) Pass(Decode(cursor_));
-  counters_->passed = reinterpret_cast<uint64_t>(cursor_);
+  counters_->passed = reinterpret_cast<uint64_t>(cursor_.Seen());
 }
 
 // Passes what the cursor need not wait at: planned frees of blocks that are not live, turns, and
@@ -316,8 +316,7 @@ const uint32_t* Lane::FindAgain() const {
 void* Lane::Place(const Word& word) {
   const uint32_t* at = cursor_;
   const auto birth = static_cast<uint32_t>(cursor_ - first_word_);
-  cursor_ += word.length;
-  counters_->passed = reinterpret_cast<uint64_t>(cursor_);
+  counters_->passed = reinterpret_cast<uint64_t>(cursor_ += word.length);
   FoundAgain();
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
@@ -401,14 +400,14 @@ bool Lane::FreeInAnnex(void* pointer) {
     FreeFreely(granule);
     return true;
   }
-  ++counters_->invalid_frees;
+  CountInvalidFree();
   return false;
 }
 
 bool Lane::FreeSlowly(uint64_t granule) {
   const bool freed = granule < box_bytes_ / kGranule &&
                      (running_free_ ? FreeLate(granule) : FreeBesideTheStream(granule));
-  if (!freed) ++counters_->invalid_frees;
+  if (!freed) CountInvalidFree();
   return freed;
 }
 
@@ -421,15 +420,15 @@ bool Lane::FreeLate(uint64_t granule) {
 bool Lane::FreeBesideTheStream(uint64_t granule) {
   if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
     Settle();
+    // A free tells better than a length where in the stream the program is.
+    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule) && !late_.Has(granule)) {
+      const uint32_t* behind = BehindTheSameSites(unmatched_);
+      if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
+    }
     // A late block is looked for first: then what is planned live at its place is early.
     if (care_ != noting_ && late_.Has(granule)) {
       RemoveLate(granule);
       return true;
-    }
-    // A free tells better than a length where in the stream the program is.
-    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule)) {
-      const uint32_t* behind = BehindTheSameSites(unmatched_);
-      if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
     }
   }
   if (early_.Has(granule)) return false;
@@ -449,7 +448,7 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
 
 void Lane::FreeRemotely(void* pointer) {
   if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0) {
-    __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
+    CountInvalidFree();
     return;
   }
   void* head = __atomic_load_n(&remote_, __ATOMIC_RELAXED);
@@ -462,10 +461,15 @@ void Lane::FreeRemotely(void* pointer) {
 void Lane::Drain() {
   void* at = __atomic_exchange_n(&remote_, nullptr, __ATOMIC_ACQUIRE);
   while (at != nullptr) {
+    const uint64_t granule = GranuleOf(at);
+    // A block that its owner freed as well, and that has been written to since, leads anywhere.
+    if (reinterpret_cast<uint64_t>(at) % kGranule != 0 ||
+        granule >= box_bytes_ / kGranule + annex_granules_) {
+      return CountInvalidFree();
+    }
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;
-    const uint64_t granule = GranuleOf(at);
     if (late_count_ != 0 && late_.Has(granule)) {
       if (running_free_) {
         FreeFreely(granule);
@@ -473,13 +477,13 @@ void Lane::Drain() {
         RemoveLate(granule);
       }
     } else if (running_free_) {
-      ++counters_->invalid_frees;
+      CountInvalidFree();
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
     } else {
       const PlanBlock* placement = PlannedAt(granule);
       if (placement == nullptr || placement->death < cursor_ - first_word_ || early_.Has(granule)) {
-        ++counters_->invalid_frees;
+        CountInvalidFree();
       } else {
         AddEarly(granule);
       }
@@ -503,9 +507,9 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= box + annex_granules_) {
     return 0;
   }
-  const auto now = static_cast<uint64_t>(__atomic_load_n(&cursor_, __ATOMIC_ACQUIRE) - first_word_);
+  const auto now = static_cast<uint64_t>(cursor_.Seen() - first_word_);
   if (late_.Has(granule)) return LateGranules(granule) * kGranule;
-  if (running_free_ || granule >= box || early_.Has(granule)) return 0;
+  if (running_free_.Seen() || granule >= box || early_.Has(granule)) return 0;
   if (__atomic_load_n(&noting_, __ATOMIC_ACQUIRE) != 0) {
     const uint64_t noted = notes_of_blocks_.UsableAt(granule);
     if (noted != 0) return noted;
@@ -529,10 +533,9 @@ uint64_t Lane::UsableRemotely(const void* pointer) const {
   }
 }
 
+// What is early at this place may be another block by now: the cursor has moved on.
 void Lane::Revive(void* pointer, uint64_t bytes) {
-  const uint64_t granule = GranuleOf(pointer);
-  if (RemoveEarly(granule)) return;
-  AddLate(granule, (bytes + kGranule - 1) / kGranule);
+  AddLate(GranuleOf(pointer), (bytes + kGranule - 1) / kGranule);
 }
 
 bool Lane::Empty() {

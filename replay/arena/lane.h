@@ -43,6 +43,7 @@
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
 #include "replay/arena/lane_notes.h"
+#include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
 #include "replay/plan_format.h"
@@ -159,7 +160,8 @@ class Lane {
   void set_releases(bool releases) { releases_ = releases; }
   bool releases() const { return releases_; }
 
-  // Undoes the Free of a block, immediately after it: for a realloc that failed.
+  // Undoes the Free of a block after which nothing was placed: for a realloc that failed. `bytes`
+  // were usable in it.
   void Revive(void* pointer, uint64_t bytes);
 
   // Whether no block is live. By the owner, or when there is none any more.
@@ -171,6 +173,7 @@ class Lane {
 
   // Who holds the lane; managed by Arena.
   int32_t state = 0;
+  uint64_t taker = 0;  // path of the thread that took it
 
  private:
   struct Request {
@@ -221,6 +224,8 @@ class Lane {
     const uint64_t distance = static_cast<const char*>(pointer) - box_;
     return distance >> 4 | distance << 60;
   }
+  // Any thread may come with a wrong pointer.
+  void CountInvalidFree() { __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED); }
   void CountApart(const void* pointer) {
     counters_->apart_hash += MixAddress(++counters_->apart, reinterpret_cast<uint64_t>(pointer));
   }
@@ -293,7 +298,7 @@ class Lane {
   void NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest);
 
   // Hot.
-  const uint32_t* cursor_;
+  Owned<const uint32_t*> cursor_;
   const LiveKey* keys_;
   char* box_;
   uint64_t box_bytes_;
@@ -328,7 +333,7 @@ class Lane {
   uint32_t asked_;             // for usable sizes, by the owner
   uint32_t noting_;            // 1: the lengths of planned blocks are noted
   BlockNotes notes_of_blocks_;
-  bool running_free_;
+  Owned<bool> running_free_;
   bool releases_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began

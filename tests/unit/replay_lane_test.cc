@@ -1,8 +1,6 @@
 // The lane against a model that keeps every live block in a map: whatever the program does, no two
 // live blocks may share a byte, and nothing may be lost.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -11,112 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "replay/arena/arena.h"
-#include "replay/plan_builder.h"
-#include "replay/served.h"
 #include "tests/unit/replay_recordings.h"
+#include "tests/unit/replay_served_plan.h"
 
 namespace reprise::replay {
 namespace {
-
-constexpr uint64_t kModuleBase = 0x400000;
-
-uint64_t SiteOf(const PlanKey& key) {
-  return (kModuleBase + key.site_offset) | static_cast<uint64_t>(key.depth) << 47;
-}
-
-bool LearnNothing(uint64_t) { return false; }
-
-// A plan that is served in this process.
-class ServedPlan {
- public:
-  explicit ServedPlan(const trace::Recording& recording) {
-    planner::Options options;
-    options.budget_seconds = 0.02;
-    options.threads = 1;
-    built_ = *BuildPlan(recording, options, LaneMode::kThread);
-    // A mapped file, because lanes give back pages of it that they expect to find again.
-    const int fd = memfd_create("plan", 0);
-    EXPECT_EQ(write(fd, built_.bytes.data(), built_.bytes.size()),
-              static_cast<ssize_t>(built_.bytes.size()));
-    plan_ = static_cast<const PlanHeader*>(Map(built_.bytes.size(), MAP_PRIVATE, fd));
-    close(fd);
-    const auto* plan_keys = Table<PlanKey>(plan_->keys);
-    for (uint64_t i = 0; i < plan_->keys.count; ++i) {
-      keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
-    }
-    memory_.block_bytes = (plan_->arena_bytes * 5 + (8 << 20)) & ~uint64_t{4095};
-    memory_.blocks = static_cast<char*>(Map(memory_.block_bytes));
-    memory_.state = static_cast<char*>(Map(Arena::StateBytes(*plan_, memory_.block_bytes)));
-    counters_.resize(plan_->lanes.count + 1);
-    memory_.counters = counters_.data();
-    notes_.resize(plan_->lanes.count * CountersLayout::Of(*plan_).pages);
-    memory_.notes = notes_.data();
-    arena_.Start(plan_, {keys_.data(), LearnNothing}, memory_);
-  }
-  ~ServedPlan() {
-    for (const auto& [address, bytes] : maps_) munmap(address, bytes);
-  }
-  ServedPlan(const ServedPlan&) = delete;
-  ServedPlan& operator=(const ServedPlan&) = delete;
-
-  Arena& arena() { return arena_; }
-  const BuiltPlan& built() const { return built_; }
-  char* blocks() const { return memory_.blocks; }
-  const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
-  Served served(size_t lane) const {
-    const PlanLane& entry = Table<PlanLane>(plan_->lanes)[lane];
-    return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word, counters_[lane]);
-  }
-  const std::vector<NotePage>& notes() const { return notes_; }
-
- private:
-  void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1) {
-    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-    EXPECT_NE(mapped, MAP_FAILED);
-    maps_.emplace_back(mapped, bytes);
-    return mapped;
-  }
-  template <typename T>
-  const T* Table(const PlanTable& table) const {
-    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(plan_) + table.offset);
-  }
-
-  BuiltPlan built_;
-  const PlanHeader* plan_ = nullptr;
-  std::vector<LiveKey> keys_;
-  ArenaMemory memory_{};
-  std::vector<LaneCounters> counters_;
-  std::vector<NotePage> notes_;
-  std::vector<std::pair<void*, uint64_t>> maps_;
-  Arena arena_;
-};
-
-// As the hooks ask: what the stream expects first.
-char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
-  void* pointer = log2_alignment <= 4 ? lane->AllocateExpected(size, site) : nullptr;
-  if (pointer == nullptr && log2_alignment <= 4) pointer = lane->AllocateWithCare(size, site);
-  if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
-  return static_cast<char*>(pointer);
-}
-
-uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation) {
-  const trace::Site& site = recording.sites[allocation.site];
-  return (kModuleBase + site.offset) | static_cast<uint64_t>(site.depth) << 47;
-}
-
-// What happens at each event index: an allocation is born, or dies (kDies).
-constexpr uint32_t kDies = 1u << 31;
-std::map<uint64_t, uint32_t> EventsOf(const trace::Recording& recording) {
-  std::map<uint64_t, uint32_t> events;
-  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-    events[recording.allocations[i].birth] = i;
-    if (recording.allocations[i].death != trace::kNever) {
-      events[recording.allocations[i].death] = i | kDies;
-    }
-  }
-  return events;
-}
 
 // What must be true of every block that a lane gives out.
 class Model {
@@ -440,6 +337,21 @@ TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
   EXPECT_TRUE(lane->Empty());
 }
 
+// Freed by another thread and by its owner, and then written to.
+TEST(LaneTest, AListOfFreesThatWasOverwrittenDoesNoHarm) {
+  const trace::Recording recording = RandomRecording({}, 12);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const trace::Allocation& first = recording.allocations[0];
+  const uint64_t site = SiteWordOf(recording, first);
+  char* block = Allocate(lane, std::max<uint64_t>(8, first.size), first.log2_alignment, site);
+  lane->FreeRemotely(block);
+  lane->Free(block);
+  std::memset(block, 0x5a, 8);
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 2u);
+}
+
 TEST(LaneTest, ReviveUndoesAFree) {
   const trace::Recording recording = RandomRecording({}, 12);
   ServedPlan plan(recording);
@@ -452,6 +364,70 @@ TEST(LaneTest, ReviveUndoesAFree) {
   EXPECT_GE(lane->Usable(block), first.size);
   EXPECT_FALSE(lane->Empty());
   lane->Free(block);
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+struct Made {
+  uint64_t birth;
+  uint64_t death;
+  uint64_t size;
+  uint8_t log2_alignment = 4;
+};
+
+// One thread; each allocation comes from a call site of its own, which SiteWordOf tells.
+trace::Recording RecordingOf(const std::vector<Made>& blocks) {
+  trace::Recording recording;
+  recording.modules.push_back({"/made/up", "", kModuleBase});
+  recording.threads = {{1, trace::kNone, 0, 0}};
+  for (const Made& made : blocks) {
+    trace::Allocation allocation{.birth = made.birth, .death = made.death, .size = made.size};
+    allocation.log2_alignment = made.log2_alignment;
+    allocation.site = static_cast<uint32_t>(recording.sites.size());
+    allocation.free_thread = 0;
+    recording.sites.push_back({0, 16 * (allocation.site + uint64_t{1}), 1});
+    recording.allocations.push_back(allocation);
+    recording.events += 2;
+  }
+  return recording;
+}
+
+// The free of a block tells that the request before stood for a planned one of another length. What
+// was planned in between goes by: the block's own free, and the next block at its place.
+TEST(LaneTest, ABlockThatOutlivedItsFreeIsTheOneThatIsFreed) {
+  const trace::Recording recording = RecordingOf({{0, 2, 16}, {1, 3, 320, 12}, {4, 5, 320, 12}});
+  ServedPlan plan(recording);
+  ASSERT_EQ(plan.built().offsets[1], plan.built().offsets[2]);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* first = Allocate(lane, 16, 4, SiteWordOf(recording, recording.allocations[0]));
+  char* second = Allocate(lane, 320, 12, SiteWordOf(recording, recording.allocations[1]));
+  char* longer = Allocate(lane, 400, 4, SiteWordOf(recording, recording.allocations[2]));
+  EXPECT_TRUE(lane->Free(second));
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->Free(first));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+// A realloc that fails because its planned place, which begins where the old block does, is taken.
+TEST(LaneTest, ReviveKeepsTheLengthOfItsBlock) {
+  // An alignment of 8192 is too much for an annex.
+  const trace::Recording recording = RecordingOf({{0, 2, 32}, {1, 3, 320, 13}, {4, 5, 640, 13}});
+  ServedPlan plan(recording);
+  ASSERT_EQ(plan.built().offsets[1], plan.built().offsets[2]);
+  const auto site = [&](uint32_t number) {
+    return SiteWordOf(recording, recording.allocations[number]);
+  };
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* kept = Allocate(lane, 32, 4, site(0));
+  char* block = Allocate(lane, 320, 13, site(1));
+  const uint64_t usable = lane->Usable(block);
+  EXPECT_TRUE(lane->Free(block));
+  ASSERT_EQ(Allocate(lane, 640, 13, site(2)), nullptr);
+  lane->Revive(block, usable);
+  EXPECT_EQ(lane->Usable(block), usable);
+  EXPECT_TRUE(lane->Free(block));
+  EXPECT_TRUE(lane->Free(kept));
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
@@ -581,44 +557,23 @@ TEST(ArenaTest, AThreadOfAnotherNameTakesTheLaneThatBeginsAsItDoes) {
   EXPECT_EQ(plan.arena().Take(2, request, site), nullptr);  // its own name comes too late
 }
 
-TEST(GranuleSetTest, RangesAreWhatTheyAre) {
-  std::vector<uint64_t> words(64), start_words(64);
-  GranuleSet set, starts;
-  set.Attach(words.data());
-  starts.Attach(start_words.data());
-  std::mt19937_64 random(1);
-  std::vector<bool> model(2000);
-  for (int round = 0; round < 20000; ++round) {
-    const uint64_t begin = random() % 1900;
-    const uint64_t end = begin + 1 + random() % 99;
-    const bool any =
-        std::find(model.begin() + begin, model.begin() + end, true) != model.begin() + end;
-    ASSERT_EQ(set.HasAny(begin, end), any);
-    const auto out = std::find(model.begin() + begin, model.begin() + end, false);
-    ASSERT_EQ(set.RunEnd(begin, starts, end), static_cast<uint64_t>(out - model.begin()));
-    uint64_t gap_begin = end;
-    while (gap_begin > begin && !model[gap_begin - 1]) --gap_begin;
-    ASSERT_EQ(set.GapBegin(end - 1, begin), gap_begin);
-    const uint64_t length = 1 + random() % 20;
-    int32_t effort = 1 << 20;
-    uint64_t gap = begin;
-    if (!set.FindGap(&gap, end, length, 1, &effort)) gap = end;
-    uint64_t expected = end;
-    for (uint64_t at = begin; at + length <= end && expected == end; ++at) {
-      if (std::find(model.begin() + at, model.begin() + at + length, true) ==
-          model.begin() + at + length) {
-        expected = at;
-      }
-    }
-    ASSERT_EQ(gap, expected);
-    const bool add = random() % 2 == 0;
-    std::fill(model.begin() + begin, model.begin() + end, add);
-    if (add) {
-      set.AddRange(begin, end);
-    } else {
-      set.RemoveRange(begin, end);
-    }
-  }
+// Workers that pull from a queue: each may begin as another one did.
+TEST(ArenaTest, AThreadWhoseLaneIsTakenGetsThatOfItsTaker) {
+  RecordingShape shape;
+  shape.threads = 3;
+  const trace::Recording recording = RandomRecording(shape, 41);
+  ServedPlan plan(recording);
+  const auto take = [&](uint64_t path, uint32_t as) {
+    const auto& first = *std::find_if(recording.allocations.begin(), recording.allocations.end(),
+                                      [&](const auto& a) { return a.thread == as; });
+    Lane* lane = plan.arena().Take(path, Shape(first.size, first.log2_alignment),
+                                   SiteWordOf(recording, first));
+    return lane == nullptr ? 0 : lane->plan()->path;
+  };
+  EXPECT_EQ(take(1, 1), 2u);
+  EXPECT_EQ(take(3, 0), 1u);
+  EXPECT_EQ(take(2, 1), 3u);
+  EXPECT_EQ(take(2, 1), 0u);
 }
 
 }  // namespace

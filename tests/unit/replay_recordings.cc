@@ -23,7 +23,19 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
   }
   std::vector<uint32_t> live;
   uint64_t event = 0;
+  uint64_t phase = 0;
   while (recording.allocations.size() < shape.allocations) {
+    const uint64_t now = recording.allocations.size() * shape.phases / shape.allocations;
+    if (now != phase) {
+      for (const uint32_t index : live) {
+        trace::Allocation& allocation = recording.allocations[index];
+        if (chance(shape.never_freed)) continue;
+        allocation.death = event++;
+        allocation.free_thread = allocation.thread;
+      }
+      live.clear();
+      phase = now;
+    }
     const bool free_one = !live.empty() && chance(live.size() < 100 ? 0.45 : 0.55);
     if (free_one) {
       // Mostly the youngest.
@@ -40,7 +52,8 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
     }
     trace::Allocation allocation;
     allocation.birth = event++;
-    allocation.thread = static_cast<uint32_t>(random() % shape.threads);
+    const uint64_t in_phase = (shape.threads - phase + shape.phases - 1) / shape.phases;
+    allocation.thread = static_cast<uint32_t>(phase + random() % in_phase * shape.phases);
     allocation.site = static_cast<uint32_t>(random() % shape.sites);
     // A site mostly asks for one size.
     allocation.size =

@@ -12,6 +12,7 @@ namespace reprise::replay {
 struct RecordingShape {
   uint32_t allocations = 1000;
   uint32_t threads = 1;
+  uint32_t phases = 1;  // thread i runs in phase i % phases, which frees all but what lives forever
   uint32_t sites = 20;
   uint64_t most_bytes = 400;
   double remote_frees = 0;  // share of blocks that another thread frees

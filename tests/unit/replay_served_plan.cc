@@ -1,0 +1,93 @@
+#include "tests/unit/replay_served_plan.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace reprise::replay {
+namespace {
+
+void Require(bool condition, const char* what) {
+  if (condition) return;
+  std::perror(what);
+  std::abort();
+}
+
+bool LearnNothing(uint64_t) { return false; }
+
+uint64_t SiteOf(const PlanKey& key) {
+  return (kModuleBase + key.site_offset) | static_cast<uint64_t>(key.depth) << 47;
+}
+
+uint64_t Pages(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
+
+}  // namespace
+
+ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned) {
+  planner::Options options;
+  options.budget_seconds = 0.02;
+  options.threads = 1;
+  built_ = *BuildPlan(recording, options, LaneMode::kThread, learned);
+  // A mapped file, because lanes give back pages of it that they expect to find again.
+  const int fd = memfd_create("plan", 0);
+  Require(write(fd, built_.bytes.data(), built_.bytes.size()) ==
+              static_cast<ssize_t>(built_.bytes.size()),
+          "memfd_create");
+  plan_ = static_cast<const PlanHeader*>(Map(built_.bytes.size(), MAP_PRIVATE, fd));
+  close(fd);
+  const auto* plan_keys = Table<PlanKey>(plan_->keys);
+  for (uint64_t i = 0; i < plan_->keys.count; ++i) {
+    keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
+  }
+  spacious_bytes_ = Pages(plan_->arena_bytes * 5 + (8 << 20));
+  memory_.blocks = static_cast<char*>(Map(spacious_bytes_));
+  memory_.state = static_cast<char*>(Map(Arena::StateBytes(*plan_, spacious_bytes_)));
+  Restart();
+}
+
+ServedPlan::~ServedPlan() {
+  for (const auto& [address, bytes] : maps_) munmap(address, bytes);
+}
+
+void ServedPlan::Restart(bool spare) {
+  Require(madvise(memory_.state, Arena::StateBytes(*plan_, spacious_bytes_), MADV_DONTNEED) == 0,
+          "madvise");
+  memory_.block_bytes = spare ? spacious_bytes_ : Pages(plan_->arena_bytes);
+  counters_.assign(plan_->lanes.count + 1, {});
+  memory_.counters = counters_.data();
+  notes_.assign(plan_->lanes.count * CountersLayout::Of(*plan_).pages, {});
+  memory_.notes = notes_.data();
+  arena_ = Arena();
+  arena_.Start(plan_, {keys_.data(), LearnNothing}, memory_);
+}
+
+Served ServedPlan::served(size_t lane) const {
+  const PlanLane& entry = Table<PlanLane>(plan_->lanes)[lane];
+  return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word, counters_[lane]);
+}
+
+void* ServedPlan::Map(uint64_t bytes, int flags, int fd) {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  Require(mapped != MAP_FAILED, "mmap");
+  maps_.emplace_back(mapped, bytes);
+  return mapped;
+}
+
+uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation) {
+  const trace::Site& site = recording.sites[allocation.site];
+  return (kModuleBase + site.offset) | static_cast<uint64_t>(site.depth) << 47;
+}
+
+std::map<uint64_t, uint32_t> EventsOf(const trace::Recording& recording) {
+  std::map<uint64_t, uint32_t> events;
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    events[recording.allocations[i].birth] = i;
+    if (recording.allocations[i].death != trace::kNever) {
+      events[recording.allocations[i].death] = i | kDies;
+    }
+  }
+  return events;
+}
+
+}  // namespace reprise::replay

@@ -1,0 +1,75 @@
+// A plan that is served in the test's own process, and requests as the hooks make them.
+#ifndef REPRISE_TESTS_UNIT_REPLAY_SERVED_PLAN_H_
+#define REPRISE_TESTS_UNIT_REPLAY_SERVED_PLAN_H_
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "replay/arena/arena.h"
+#include "replay/plan_builder.h"
+#include "replay/served.h"
+#include "trace/recording.h"
+
+namespace reprise::replay {
+
+inline constexpr uint64_t kModuleBase = 0x400000;
+
+// The arena of a plan of `recording`. Ends the process when the machine has no memory for it.
+class ServedPlan {
+ public:
+  explicit ServedPlan(const trace::Recording& recording, const Learned& learned = {});
+  ~ServedPlan();
+  ServedPlan(const ServedPlan&) = delete;
+  ServedPlan& operator=(const ServedPlan&) = delete;
+
+  // As if the program had been started anew: no lane is taken, nothing is live. The blocks keep
+  // their bytes. `spare`: whether there is room behind the boxes.
+  void Restart(bool spare = true);
+
+  Arena& arena() { return arena_; }
+  const BuiltPlan& built() const { return built_; }
+  size_t lanes() const { return plan_->lanes.count; }
+  char* blocks() const { return memory_.blocks; }
+  const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
+  Served served(size_t lane) const;
+  const std::vector<NotePage>& notes() const { return notes_; }
+
+ private:
+  void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1);
+  template <typename T>
+  const T* Table(const PlanTable& table) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(plan_) + table.offset);
+  }
+
+  BuiltPlan built_;
+  const PlanHeader* plan_ = nullptr;
+  std::vector<LiveKey> keys_;
+  ArenaMemory memory_{};
+  uint64_t spacious_bytes_ = 0;  // of the blocks, the spare range included
+  std::vector<LaneCounters> counters_;
+  std::vector<NotePage> notes_;
+  std::vector<std::pair<void*, uint64_t>> maps_;
+  Arena arena_;
+};
+
+// As the hooks ask: what the stream expects first.
+inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
+  void* pointer = log2_alignment <= 4 ? lane->AllocateExpected(size, site) : nullptr;
+  if (pointer == nullptr && log2_alignment <= 4) pointer = lane->AllocateWithCare(size, site);
+  if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
+  return static_cast<char*>(pointer);
+}
+
+uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation);
+
+// What happens at each event index: an allocation is born, or dies (kDies).
+inline constexpr uint32_t kDies = 1u << 31;
+std::map<uint64_t, uint32_t> EventsOf(const trace::Recording& recording);
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_TESTS_UNIT_REPLAY_SERVED_PLAN_H_
