@@ -12,7 +12,7 @@ import time
 
 from harness import TIMEOUT, expect, expect_equal, main
 
-SECONDS = max(6, int(os.environ.get("REPRISE_LONG_TESTS", 0)))
+SECONDS = max(4, int(os.environ.get("REPRISE_LONG_TESTS", 0)))
 WARM_UP = min(10, SECONDS / 3)  # by then everything is as large as it should get
 SLACK = 4 << 20  # live blocks and stacks differ from one instant to the next
 

@@ -67,7 +67,7 @@ void ForkOnce() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const double seconds = argc > 1 ? atof(argv[1]) : 0.3;
+  const double seconds = argc > 1 ? atof(argv[1]) : 0.1;
   const auto start = std::chrono::steady_clock::now();
   const std::chrono::duration<double> wanted(seconds);
   for (unsigned round = 0; std::chrono::steady_clock::now() - start < wanted; ++round) {
