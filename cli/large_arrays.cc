@@ -42,12 +42,32 @@ void ReturnLargeArrays() {
 
 }  // namespace reprise::cli
 
+// Of each form there is one more without exceptions, as of delete: a library that asks for memory
+// that way must not get it from elsewhere than where it is given back.
 void* operator new(size_t bytes) { return Get(bytes, alignof(std::max_align_t)); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Get(bytes, static_cast<size_t>(alignment));
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return Get(bytes, alignof(std::max_align_t));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  try {
+    return Get(bytes, static_cast<size_t>(alignment));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
