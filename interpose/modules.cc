@@ -140,11 +140,13 @@ struct StrangerSearch {
   uint64_t ours_begin, ours_end;
   char* name;
   size_t capacity;
+  bool program_calls_ours;
   bool found;
 };
 
 // What a module's calls of malloc go to stands in the word that the relocation is for: ours, or the
-// module's own code as long as it has not called it yet.
+// module's own code as long as it has not called it yet, or the program's call of ours: where a
+// program at a fixed address takes malloc's address, the jump in it is malloc for everybody.
 int SearchStranger(dl_phdr_info* info, size_t, void* data) {
   auto* search = static_cast<StrangerSearch*>(data);
   search->loads = info->dlpi_adds;
@@ -162,8 +164,11 @@ int SearchStranger(dl_phdr_info* info, size_t, void* data) {
         *reinterpret_cast<const uint64_t*>(info->dlpi_addr + relocation.r_offset);
     dl_find_object found;
     if (_dl_find_object(reinterpret_cast<void*>(target), &found) != 0) return;
-    strange = found.dlfo_link_map->l_addr != info->dlpi_addr &&
-              (target < search->ours_begin || target >= search->ours_end);
+    const bool ours = target >= search->ours_begin && target < search->ours_end;
+    const bool in_program = found.dlfo_link_map->l_name[0] == 0;
+    if (info->dlpi_name[0] == 0) search->program_calls_ours = ours || in_program;
+    strange = !ours && found.dlfo_link_map->l_addr != info->dlpi_addr &&
+              !(in_program && search->program_calls_ours);
   });
   if (!strange) return 0;
   const char* base = strrchr(info->dlpi_name, '/');
@@ -214,7 +219,8 @@ bool FindStranger(char* name, size_t capacity) {
                         ours.end,
                         name,
                         capacity,
-                        false};
+                        /*program_calls_ours=*/false,
+                        /*found=*/false};
   dl_iterate_phdr(SearchStranger, &search);
   __atomic_store_n(&loads_before, search.loads, __ATOMIC_RELAXED);
   return search.found;

@@ -146,6 +146,13 @@ def deepbind(bench):
     expect_equal((replayed.status, replayed.stdout), (0, b"done\n"), "replayed")
 
 
+def malloc_of_the_program(bench):
+    """Debian's python3 has an address of its own for malloc, which its libraries call: that leads to
+    ours. Nobody is told of another malloc, also when the program loads libraries at run time."""
+    recorded = bench.record(["/usr/bin/python3", SOURCE / "workloads" / "python_script.py", 1])
+    expect_equal([line for line in recorded.ours() if "another malloc" in line], [], "warnings")
+
+
 def seccomp(bench):
     """Forbidden new system calls after its start, a program goes on, and each event that could not
     be written is counted."""
@@ -288,6 +295,7 @@ CASES = (
     threads_leave_nothing,
     blocks_of_strangers,
     deepbind,
+    malloc_of_the_program,
     seccomp,
     read_only_directory,
     nothing_of_its_data,
