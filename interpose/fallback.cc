@@ -77,8 +77,6 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
   return pointer;
 }
 
-bool IsFallback(const void* pointer) { return kFallback.Contains(pointer); }
-
 void FallbackFree(void* pointer) { mi_free(pointer); }
 
 void FallbackFreeLater(void* pointer) {

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "interpose/address_map.h"
+
 namespace reprise::interpose {
 
 // A block aligned to `alignment` (a power of two, 16 or more), zeroed when `zero`; null with errno
@@ -12,7 +14,7 @@ namespace reprise::interpose {
 void* FallbackAllocate(size_t size, size_t alignment, bool zero);
 
 // Whether the block came from here.
-bool IsFallback(const void* pointer);
+inline bool IsFallback(const void* pointer) { return kFallback.Contains(pointer); }
 
 void FallbackFree(void* pointer);
 

@@ -274,13 +274,16 @@ LaneCounters* CountersOf(Lane* lane) {
   return lane != nullptr ? lane->counters() : replay_state.arena.other_counters();
 }
 
+// A block for a thread that has a lane, by itself.
+inline void CountInLane(void* pointer) {
+  LaneCounters* counters = self.lane->counters();
+  const uint64_t ordinal = counters->fallback++;
+  counters->fallback_hash += MixAddress(ordinal, reinterpret_cast<uint64_t>(pointer));
+}
+
 void CountFallback(void* pointer) {
+  if (self.lane != nullptr && !IsBusy()) return CountInLane(pointer);
   LaneCounters* counters = CountersOf(self.lane);
-  if (self.lane != nullptr && !IsBusy()) {
-    const uint64_t ordinal = counters->fallback++;
-    counters->fallback_hash += MixAddress(ordinal, reinterpret_cast<uint64_t>(pointer));
-    return;
-  }
   // Several threads share these.
   __atomic_fetch_add(&counters->fallback, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&counters->fallback_hash, MixAddress(0, reinterpret_cast<uint64_t>(pointer)),
@@ -408,6 +411,34 @@ void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   return fresh;
 }
 
+__attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller caller) {
+  if (self.lane != nullptr && !IsBusy() && size <= kArena.bytes) {
+    const Busy busy;
+    void* planned = self.lane->Allocate(Shape(size, 4), SiteWord(caller));
+    if (__builtin_expect(planned != nullptr, 1)) return planned;
+    void* aside = AllocateAside(size, 16, /*zero=*/false);
+    if (aside != nullptr) CountInLane(aside);
+    return aside;
+  }
+  void* pointer = AllocatePlanned(size, 4, SiteWord(caller));
+  if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+  return AllocateElsewhere(size, 16, /*zero=*/false);
+}
+
+// Of a lane that runs free.
+__attribute__((noinline)) void* ReplayMallocFreely(Lane* lane, size_t size, Caller caller) {
+  self.ready = nullptr;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  void* pointer = lane->AllocateKept(replay::PlainShape(size));
+  if (pointer == nullptr && lane->Rests()) {
+    pointer = AllocateAside(size, 16, /*zero=*/false);
+    if (pointer != nullptr) CountInLane(pointer);
+  }
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  self.ready = lane;
+  return pointer != nullptr ? pointer : ReplayMallocUnexpected(size, caller);
+}
+
 }  // namespace
 
 bool StartReplay() {
@@ -466,8 +497,10 @@ void EndReplayThread() {
   FallbackLeave();
 }
 
+// Of a lane that follows its stream, but not without care.
 void* ReplayMallocSlowly(size_t size, Caller caller) {
   if (Lane* lane = self.ready; lane != nullptr) {
+    if (lane->running_free()) return ReplayMallocFreely(lane, size, caller);
     self.ready = nullptr;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     void* pointer = lane->AllocateWithCare(size, QuickSiteWord(caller));
@@ -475,9 +508,7 @@ void* ReplayMallocSlowly(size_t size, Caller caller) {
     self.ready = lane;
     if (pointer != nullptr) return pointer;
   }
-  void* pointer = AllocatePlanned(size, 4, SiteWord(caller));
-  if (__builtin_expect(pointer != nullptr, 1)) return pointer;
-  return AllocateElsewhere(size, 16, /*zero=*/false);
+  return ReplayMallocUnexpected(size, caller);
 }
 
 void* ReplayCalloc(size_t bytes, uint64_t site) {
@@ -493,6 +524,19 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
 }
 
 void ReplayFreeSlowly(void* pointer) {
+  if (Lane* lane = self.ready; lane != nullptr) {
+    self.ready = nullptr;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    bool freed = IsFallback(pointer);
+    if (freed) {
+      FallbackFree(pointer);
+    } else {
+      freed = lane->running_free() && lane->FreeKept(pointer);
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self.ready = lane;
+    if (freed) return;
+  }
   if (self.lane != nullptr && !IsBusy() && self.lane->Contains(pointer)) {
     const Busy busy;
     self.lane->Free(pointer);

@@ -1,8 +1,6 @@
-// A byte for each granule of a box: what a lane notes of the block that begins there.
-//
-// While the lane follows its stream and is asked often how many bytes are usable, directly or by
-// realloc: a code for that, since looking it up among the placements takes a search through a file.
-// Once the lane runs free: which kind of request the place was planned for.
+// How many bytes are usable in a block, noted where it begins, as a code of one byte per granule:
+// for a lane that follows its stream and is asked for it often, directly or by realloc. To look it
+// up among the placements takes a search through a file.
 //
 // Hook-safe. Notes are written by the lane's thread; others may read that of a block whose lifetime
 // they have under control.
@@ -70,10 +68,6 @@ class BlockNotes {
     madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
     memset(reinterpret_cast<void*>(end), 0, reinterpret_cast<uint64_t>(code_at_ + granules) - end);
   }
-
-  // The kind is a number below 256; 0: none.
-  void NoteKind(uint64_t granule, uint32_t kind) { code_at_[granule] = static_cast<uint8_t>(kind); }
-  uint32_t KindAt(uint64_t granule) const { return code_at_[granule]; }
 
  private:
   static constexpr uint32_t kCodes = 256;

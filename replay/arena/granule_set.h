@@ -37,6 +37,13 @@ class GranuleSet {
     return (words_[last] & last_mask) != 0;
   }
 
+  // The same for the few of [begin, begin + count), count < 64, in a few instructions.
+  bool HasAnyOfFew(uint64_t begin, uint64_t count) const {
+    const Owned<uint64_t>* word = &words_[begin >> 6];
+    const uint64_t found = word[0] >> (begin & 63) | word[1] << 1 << (~begin & 63);
+    return (found & ~(~uint64_t{0} << count)) != 0;
+  }
+
   // The first granule from `from` on, at most `end`, that is not in this set or is in `starts`.
   uint64_t RunEnd(uint64_t from, const GranuleSet& starts, uint64_t end) const {
     if (from >= end) return end;
@@ -48,6 +55,15 @@ class GranuleSet {
     }
     const uint64_t found = (at << 6) + static_cast<uint64_t>(__builtin_ctzll(stops));
     return found < end ? found : end;
+  }
+
+  // RunEnd(from, starts, ...) - from, but at most 64.
+  uint64_t ShortRun(uint64_t from, const GranuleSet& starts) const {
+    const uint64_t at = from >> 6;
+    const uint64_t low = ~words_[at] | starts.words_[at];
+    const uint64_t high = ~words_[at + 1] | starts.words_[at + 1];
+    const uint64_t stops = low >> (from & 63) | high << 1 << (~from & 63);
+    return stops != 0 ? static_cast<uint64_t>(__builtin_ctzll(stops)) : 64;
   }
 
   // Moves `at` on to the first run of `length` granules in [at, end) that are not in the set and

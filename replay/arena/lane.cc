@@ -18,7 +18,7 @@ void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
          3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         SlotIndex::MemoryFor(lane.rings) +
+         sizeof(KeptPlaces) + SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
 }
 
@@ -67,7 +67,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   gap_search_ = annex_search_ = 0;
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
-  slot_memory_ = freed_ + kLists;
+  kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
+  slot_memory_ = kept_ + 1;
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
   noting_ = asked_ = 0;
@@ -121,10 +122,6 @@ void Lane::BeginLateChange() {
 
 void Lane::EndLateChange() {
   __atomic_store_n(&late_changes_, late_changes_ + 1, __ATOMIC_RELEASE);
-}
-
-uint64_t Lane::LateGranules(uint64_t granule) const {
-  return late_cover_.RunEnd(granule + 1, late_, box_bytes_ / kGranule + annex_granules_) - granule;
 }
 
 // The block that the plan placed last at `granule`, alive or not.
@@ -387,17 +384,10 @@ bool Lane::MissesTooMuch() {
   return stretch_misses_ > kMissesPerStretch * kMiss;
 }
 
-uint64_t Lane::GranuleOf(const void* pointer) const {
-  const char* at = static_cast<const char*>(pointer);
-  return Contains(pointer) ? static_cast<uint64_t>(at - box_) / kGranule
-                           : box_bytes_ / kGranule + static_cast<uint64_t>(at - annex_) / kGranule;
-}
-
 bool Lane::FreeInAnnex(void* pointer) {
   const uint64_t granule = GranuleOf(pointer);
-  if (reinterpret_cast<uint64_t>(pointer) % kGranule == 0 &&
-      granule < box_bytes_ / kGranule + annex_granules_ && late_.Has(granule)) {
-    FreeFreely(granule);
+  if (reinterpret_cast<uint64_t>(pointer) % kGranule == 0 && granule < Granules() &&
+      FreeLate(granule)) {
     return true;
   }
   CountInvalidFree();
@@ -411,8 +401,9 @@ bool Lane::FreeSlowly(uint64_t granule) {
   return freed;
 }
 
+// Of a lane that runs free, or in the annex.
 bool Lane::FreeLate(uint64_t granule) {
-  if (!late_.Has(granule)) return false;
+  if (!late_.Has(granule) || early_.Has(granule)) return false;
   FreeFreely(granule);
   return true;
 }
@@ -463,21 +454,16 @@ void Lane::Drain() {
   while (at != nullptr) {
     const uint64_t granule = GranuleOf(at);
     // A block that its owner freed as well, and that has been written to since, leads anywhere.
-    if (reinterpret_cast<uint64_t>(at) % kGranule != 0 ||
-        granule >= box_bytes_ / kGranule + annex_granules_) {
+    if (reinterpret_cast<uint64_t>(at) % kGranule != 0 || granule >= Granules()) {
       return CountInvalidFree();
     }
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;
-    if (late_count_ != 0 && late_.Has(granule)) {
-      if (running_free_) {
-        FreeFreely(granule);
-      } else {
-        RemoveLate(granule);
-      }
-    } else if (running_free_) {
-      CountInvalidFree();
+    if (running_free_ || granule >= box_bytes_ / kGranule) {
+      if (!FreeLate(granule)) CountInvalidFree();
+    } else if (late_count_ != 0 && late_.Has(granule)) {
+      RemoveLate(granule);
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
     } else {
@@ -504,7 +490,7 @@ uint64_t Lane::Usable(const void* pointer) {
 uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   const uint64_t granule = GranuleOf(pointer);
   const uint64_t box = box_bytes_ / kGranule;
-  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= box + annex_granules_) {
+  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= Granules()) {
     return 0;
   }
   const auto now = static_cast<uint64_t>(cursor_.Seen() - first_word_);
@@ -535,7 +521,14 @@ uint64_t Lane::UsableRemotely(const void* pointer) const {
 
 // What is early at this place may be another block by now: the cursor has moved on.
 void Lane::Revive(void* pointer, uint64_t bytes) {
-  AddLate(GranuleOf(pointer), (bytes + kGranule - 1) / kGranule);
+  const uint64_t granule = GranuleOf(pointer);
+  if ((running_free_ || !Contains(pointer)) && early_.Has(granule)) {
+    kept_->Remove(static_cast<uint32_t>(granule), LateGranules(granule));
+    early_.Remove(granule);
+    ++late_count_;
+  } else {
+    AddLate(granule, (bytes + kGranule - 1) / kGranule);
+  }
 }
 
 bool Lane::Empty() {

@@ -26,11 +26,13 @@
 // (LevelDB's compactions). From then on every live block counts as late, so the same guard holds,
 // and a request takes the next place in turn that the plan has for its shape and call site
 // (slot_index.h), if that place is free, and else any gap that is long enough, of the box or of the
-// annex, a range behind all boxes that makes up for another order packing less tightly. Looking for
-// places has a budget per request, part of which can be saved up. Where that does not do, the
-// request goes to the fallback. A lane whose budget keeps being spent, or that finds no place for
-// most requests, rests: for a while everything new goes there, twice as long each time. A plan that
-// fits the run badly then costs what the fallback costs, and little more.
+// annex, a range behind all boxes that makes up for another order packing less tightly. Short
+// blocks that are freed keep their places for the next request of the same length (kept_places.h):
+// they stay late, as far as anybody else is concerned. Looking for places has a budget per request,
+// part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
+// whose budget keeps being spent, or that finds no place for most requests, rests: for a while
+// everything new goes there, twice as long each time. A plan that fits the run badly then costs
+// what the fallback costs, and little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -42,6 +44,7 @@
 #include "replay/arena/block_notes.h"
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
+#include "replay/arena/kept_places.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
@@ -68,6 +71,9 @@ struct LiveKeys {
 
 class Lane {
  public:
+  // So much annex is no waste for any lane, bytes.
+  static constexpr uint64_t kSmallAnnex = 1 << 20;
+
   // Where the lane's blocks go.
   struct Room {
     char* box;             // lane.box_bytes, at least as aligned as the plan's box
@@ -84,7 +90,8 @@ class Lane {
   // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
   // it is used, and what is used is counted.
   static uint64_t AnnexBytes(const PlanLane& lane) {
-    return (lane.box_bytes / 2 + kBoxAlignment) & ~(kBoxAlignment - 1);
+    const uint64_t half = (lane.box_bytes / 2 + kBoxAlignment) & ~(kBoxAlignment - 1);
+    return half > kSmallAnnex ? half : kSmallAnnex;
   }
 
   // The planned place for a request, or null: the request goes to the fallback.
@@ -101,7 +108,8 @@ class Lane {
     return box_ + (word & offset_mask_) * kGranule;
   }
 
-  // The same when care is needed: there are late blocks, or lengths are noted.
+  // The same when care is needed: there are late blocks, or lengths are noted. It may return null
+  // for long blocks in any case.
   void* AllocateWithCare(uint64_t size, uint64_t site) {
     const uint32_t word = *cursor_;
     if (static_cast<int32_t>(word) < 0 || unmatched_ != 0) return nullptr;
@@ -109,13 +117,47 @@ class Lane {
     const LiveKey& key = keys_[code];
     if (key.shape != PlainShape(size) || key.site != site) return nullptr;
     const uint32_t granule = word & offset_mask_;
-    if (care_ != noting_ &&
-        late_cover_.HasAny(granule, granule + BlockGranules(plan_keys_[code]))) {
-      return nullptr;
+    if (care_ != noting_) {
+      const uint64_t granules = BlockGranules(plan_keys_[code]);
+      if (granules > 63 || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
     }
     if (noting_ != 0) notes_of_blocks_.Note(granule, code);
     counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
     return box_ + granule * kGranule;
+  }
+
+  // The same beside the stream, for places that are kept or can be: null and false when nothing has
+  // happened. The free in a lane that runs free only.
+  void* AllocateKept(uint64_t shape) {
+    uint32_t granule;
+    if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr || rest_ > 0 ||
+        !kept_->Take(shape, &granule)) {
+      return nullptr;
+    }
+    early_.Remove(granule);
+    ++late_count_;
+    void* pointer = AddressOf(granule);
+    if (!Contains(pointer)) ++counters_->improvised;
+    CountApart(pointer);
+    return pointer;
+  }
+  bool FreeKept(void* pointer) {
+    const uint64_t granule = GranuleOf(pointer);
+    if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= Granules() ||
+        !late_.Has(granule) || early_.Has(granule)) {
+      return false;
+    }
+    const uint64_t rest = late_cover_.ShortRun(granule + 1, late_);
+    return rest < 64 && Keep(granule, 1 + rest);
+  }
+  bool running_free() const { return running_free_; }
+
+  // Whether a request is to go to the fallback without being looked at.
+  bool Rests() {
+    if (rest_ == 0 || __atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) return false;
+    --rest_;
+    ++counters_->unmatched;
+    return true;
   }
 
   // Whether an address lies in the lane's box; blocks in the annex are the lane's, too.
@@ -127,6 +169,7 @@ class Lane {
   // false.
   bool Free(void* pointer) {
     if (__builtin_expect(FreeExpected(pointer), 1)) return true;
+    if (running_free_ && FreeKept(pointer)) return true;
     if (!Contains(pointer)) return FreeInAnnex(pointer);
     return FreeSlowly(GranuleInBox(pointer));
   }
@@ -199,10 +242,11 @@ class Lane {
   static constexpr uint32_t kListTries = 4;          // lists of longer places looked at
   static constexpr uint64_t kGapLooks = 256;         // granules to each side of a freed block
   static constexpr uint32_t kProbes = 64;            // planned places tried per request
-  static constexpr int32_t kEffort = 32;  // places and gaps to look at, earned per request
-  static constexpr int32_t kMostEffort = 1 << 20;
+  static constexpr uint64_t kKeptShare = 16;  // of the box: kept places that are worth a release
+  static constexpr int32_t kEffort = 16;      // places and gaps to look at, earned per request
+  static constexpr int32_t kMostEffort = 1 << 16;
   // A lane rests when so many requests of a window found their budget spent, or no place.
-  static constexpr uint32_t kWindow = 1 << 15;
+  static constexpr uint32_t kWindow = 1 << 13;
   static constexpr uint32_t kMostSpent = kWindow / 8;
   static constexpr uint32_t kMostFailed = kWindow / 2;
   static constexpr uint32_t kMostRests = 20;
@@ -241,7 +285,29 @@ class Lane {
   void RunFree();
   void FreeFreely(uint64_t granule);
   bool FreeInAnnex(void* pointer);
-  uint64_t GranuleOf(const void* pointer) const;
+  // Of a block in box or annex; for other addresses it may be any number.
+  uint64_t GranuleOf(const void* pointer) const {
+    const char* at = static_cast<const char*>(pointer);
+    return Contains(pointer)
+               ? static_cast<uint64_t>(at - box_) / kGranule
+               : box_bytes_ / kGranule + static_cast<uint64_t>(at - annex_) / kGranule;
+  }
+  uint64_t Granules() const { return box_bytes_ / kGranule + annex_granules_; }
+  bool HasSmallAnnex() const { return annex_granules_ * kGranule == kSmallAnnex; }
+  // A long annex of a lane that runs free is to stay as short as can be.
+  bool MayKeep(uint64_t granule) const {
+    return granule < box_bytes_ / kGranule ? running_free_ : !running_free_ || HasSmallAnnex();
+  }
+  // Keeps the place of a block that is freed, for the next request of its length; false: it does
+  // not.
+  bool Keep(uint64_t granule, uint64_t granules) {
+    if (!MayKeep(granule) || !kept_->Put(static_cast<uint32_t>(granule), granules)) return false;
+    early_.Add(granule);
+    --late_count_;
+    return true;
+  }
+  void ReleaseKept();
+  bool TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned);
   bool TakeFromRing(const PlanRing* ring, Slot* slot);
   bool Earn();
   void* Improvise(uint64_t shape);
@@ -290,7 +356,9 @@ class Lane {
   void RemoveLate(uint64_t granule);
   void BeginLateChange();
   void EndLateChange();
-  uint64_t LateGranules(uint64_t granule) const;
+  uint64_t LateGranules(uint64_t granule) const {
+    return late_cover_.RunEnd(granule + 1, late_, Granules()) - granule;
+  }
   void NoteDivergence(uint64_t shape, uint64_t site);
   void NoteFreed(uint64_t granule);
   void NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end);
@@ -320,7 +388,7 @@ class Lane {
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
-  GranuleSet early_;            // starts of early blocks
+  GranuleSet early_;            // starts of early blocks, and of kept places
   GranuleSet late_;             // starts of late blocks
   GranuleSet late_cover_;       // every granule of late blocks
   Request history_[kConfirm];   // the latest unmatched requests, newest at unmatched_ % kConfirm
@@ -346,11 +414,12 @@ class Lane {
   uint64_t annex_granules_;  // counted on from those of the box
   uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
-  uint64_t gap_search_;      // where the last search for a gap of the box ended
-  uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
-  uint64_t annex_search_;    // where the last search for a gap of the annex ended
-  FreedPlaces* freed_;       // kLists of them
-  GranuleSet listed_;        // which of them hold a place
+  KeptPlaces* kept_;
+  uint64_t gap_search_;    // where the last search for a gap of the box ended
+  uint64_t next_look_;     // value of unmatched_ at which the next look ahead is due
+  uint64_t annex_search_;  // where the last search for a gap of the annex ended
+  FreedPlaces* freed_;     // kLists of them
+  GranuleSet listed_;      // which of them hold a place
   uint64_t listed_words_[GranuleSet::MemoryFor(kLists) / sizeof(uint64_t)];
   LaneNotes notes_;
 

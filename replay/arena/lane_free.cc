@@ -9,6 +9,7 @@ namespace reprise::replay {
 
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
+  if (void* kept = AllocateKept(shape)) return kept;
   Slot slot;
   const uint64_t box = box_bytes_ / kGranule;
   if (effort_ < kMostEffort) effort_ += kEffort;
@@ -43,7 +44,9 @@ void Lane::RunFree() {
   cursor_ = end_word_;
 }
 
-void Lane::StartSlots() { slots_.Start(rings_, lane_->rings, all_slots_, keys_, slot_memory_); }
+void Lane::StartSlots() {
+  slots_.Start(rings_, lane_->rings, all_slots_, keys_, plan_keys_, slot_memory_);
+}
 
 // A window of requests has passed. A plan that fits the run badly is left alone for a while, twice
 // as long each time.
@@ -65,40 +68,60 @@ bool Lane::Earn() {
 
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
-  if (rest_ > 0 || !Earn()) {
-    rest_ -= rest_ > 0 ? 1 : 0;
+  if (void* kept = AllocateKept(shape)) return kept;
+  if (Rests()) return nullptr;
+  if (!Earn()) {
     ++counters_->unmatched;
     return nullptr;
   }
+  Slot slot;
   const PlanRing* ring = slots_.Find(shape, site);
   if (ring == nullptr && learn_(site)) {
     StartSlots();
     ring = slots_.Find(shape, site);
   }
-  Slot slot;
-  const bool planned = ring != nullptr && TakeFromRing(ring, &slot);
-  if (!planned) NoteMiss(shape, site, ring, slot);
-  if (!planned && !TakeFromList(shape, 0, &slot) && !TakeGap(shape, &slot) &&
-      !TakeFromAnnex(shape, &slot)) {
+  bool planned;
+  bool found = TakeFromBox(ring, {shape, site}, &slot, &planned) ||
+               (HasSmallAnnex() && TakeFromAnnex(shape, &slot));
+  if (!found && kept_->granules() > open_granules_ / kKeptShare) {
+    ReleaseKept();
+    found = TakeFromBox(ring, {shape, site}, &slot, &planned);
+  }
+  if (!found && !TakeFromAnnex(shape, &slot)) {
     ++failed_;
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
     return nullptr;
   }
   if (!planned) ++counters_->improvised;
-  if (slot.granule < box_bytes_ / kGranule) {
-    notes_of_blocks_.NoteKind(slot.granule, planned ? slots_.KindOf(ring) : 0);
-  }
+  kept_->NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
   return pointer;
 }
 
+// Frees the places that are kept, so that they can become parts of others.
+void Lane::ReleaseKept() {
+  kept_->Clear([this](uint32_t granule) {
+    early_.Remove(granule);
+    ++late_count_;
+    RemoveLate(granule);
+  });
+}
+
+// A place where the plan has one for this kind of request, or else a gap; false: there is none.
+bool Lane::TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned) {
+  *planned = ring != nullptr && TakeFromRing(ring, slot);
+  if (*planned) return true;
+  NoteMiss(request.shape, request.site, ring, *slot);
+  return TakeFromList(request.shape, 0, slot) || TakeGap(request.shape, slot);
+}
+
 // The next of the plan's places for this kind of request that is free.
 bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
   *slot = {};
   if (!slots_.WorthALook(ring)) return false;
-  slot->granules = static_cast<uint32_t>(BlockGranules(plan_keys_[ring->key]));
+  slot->granules = slots_.GranulesOf(ring);
   const uint64_t box = box_bytes_ / kGranule;
   const uint32_t probes = ring->count < kProbes ? ring->count : kProbes;
   for (uint32_t probe = 0; probe < probes; ++probe) {
@@ -208,15 +231,14 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   return true;
 }
 
-// Frees a block of a lane that runs free, or of the annex, and remembers its place; in the annex
-// together with what is free around it.
+// Frees a block of a lane that runs free, or of the annex. Its place is kept, or remembered; in the
+// annex together with what is free around it.
 void Lane::FreeFreely(uint64_t granule) {
   const uint64_t granules = LateGranules(granule);
-  RemoveLate(granule);
   const uint64_t box = box_bytes_ / kGranule;
+  if (Keep(granule, granules)) return;
+  RemoveLate(granule);
   if (granule < box) {
-    const uint32_t kind = notes_of_blocks_.KindAt(granule);
-    if (kind != 0 && slots_.GiveBack(kind, static_cast<uint32_t>(granule))) return;
     if (granule < open_granules_) Remember(granule, granules);
     return;
   }

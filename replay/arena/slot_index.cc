@@ -17,23 +17,36 @@ uint64_t TableSize(uint64_t rings) {
 }  // namespace
 
 uint64_t SlotIndex::MemoryFor(uint64_t rings) {
-  return rings * sizeof(Batch) + TableSize(rings) * sizeof(uint32_t);
+  return alignof(Batch) + rings * sizeof(Batch) + TableSize(rings) * sizeof(Entry);
 }
 
 void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slots,
-                      const LiveKey* keys, void* memory) {
+                      const LiveKey* keys, const PlanKey* plan_keys, void* memory) {
   rings_ = rings;
   ring_count_ = count;
   slots_ = slots;
-  keys_ = keys;
-  batches_ = static_cast<Batch*>(memory);
-  table_ = reinterpret_cast<uint32_t*>(batches_ + count);
+  plan_keys_ = plan_keys;
+  const uint64_t aligned =
+      (reinterpret_cast<uint64_t>(memory) + alignof(Batch) - 1) & ~uint64_t{alignof(Batch) - 1};
+  batches_ = reinterpret_cast<Batch*>(aligned);
+  table_ = reinterpret_cast<Entry*>(batches_ + count);
   table_mask_ = TableSize(count) - 1;
-  memset(table_, 0, (table_mask_ + 1) * sizeof(uint32_t));
-  for (uint64_t i = 0; i < count; ++i) {
-    const LiveKey& key = keys[rings[i].key];
-    if (key.site != 0) *EntryFor(key.shape, key.site) = static_cast<uint32_t>(i + 1);
+  memset(table_, 0, (table_mask_ + 1) * sizeof(Entry));
+  for (uint64_t ring = 0; ring < count; ++ring) {
+    const LiveKey& key = keys[rings[ring].key];
+    if (key.site == 0) continue;
+    const uint64_t hash = Hash(key.shape, key.site);
+    uint64_t at = hash;
+    while (table_[at & table_mask_].ring != 0) ++at;
+    table_[at & table_mask_] = {static_cast<uint32_t>(ring + 1), Tag(hash)};
   }
+}
+
+// Most rings are never looked for, and their batches stay untouched.
+uint64_t SlotIndex::Introduce(uint64_t ring) {
+  const PlanKey& key = plan_keys_[rings_[ring].key];
+  batches_[ring].granules = static_cast<uint32_t>(BlockGranules(key));
+  return batches_[ring].shape = key.shape;
 }
 
 void SlotIndex::Refill(const PlanRing& ring, Batch& batch) {
@@ -44,21 +57,11 @@ void SlotIndex::Refill(const PlanRing& ring, Batch& batch) {
     batch.granule[count - 1 - i] = slots_[ring.first_slot + batch.next + i];
   }
   batch.next += count;
-  batch.left = count;
+  batch.left = static_cast<uint16_t>(count);
   const PlanRing& last = rings_[ring_count_ - 1];
   const uint64_t slots = last.first_slot + last.count - rings_[0].first_slot;
   if (slots > kSlotsToKeep && ++refills_ % kRefillsPerDrop == 0) {
     DropPages(slots_ + rings_[0].first_slot, slots * sizeof(uint32_t));
-  }
-}
-
-// The entry of this kind of request, or the unused one where it belongs.
-uint32_t* SlotIndex::EntryFor(uint64_t shape, uint64_t site) const {
-  for (uint64_t at = Hash(shape, site);; ++at) {
-    uint32_t* entry = &table_[at & table_mask_];
-    if (*entry == 0) return entry;
-    const LiveKey& key = keys_[rings_[*entry - 1].key];
-    if (key.shape == shape && key.site == site) return entry;
   }
 }
 

@@ -1,12 +1,16 @@
-// Sets of granules against a vector of bools.
+// Sets of granules against a vector of bools, and the places that are kept against lists of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <random>
 #include <vector>
 
 #include "replay/arena/granule_set.h"
+#include "replay/arena/kept_places.h"
+#include "replay/plan_format.h"
 
 namespace reprise::replay {
 namespace {
@@ -24,8 +28,13 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
     const bool any =
         std::find(model.begin() + begin, model.begin() + end, true) != model.begin() + end;
     ASSERT_EQ(set.HasAny(begin, end), any);
+    if (end - begin < 64) {
+      ASSERT_EQ(set.HasAnyOfFew(begin, end - begin), any);
+    }
     const auto out = std::find(model.begin() + begin, model.begin() + end, false);
     ASSERT_EQ(set.RunEnd(begin, starts, end), static_cast<uint64_t>(out - model.begin()));
+    ASSERT_EQ(set.ShortRun(begin, starts),
+              std::min<uint64_t>(64, set.RunEnd(begin, starts, 2000) - begin));
     uint64_t gap_begin = end;
     while (gap_begin > begin && !model[gap_begin - 1]) --gap_begin;
     ASSERT_EQ(set.GapBegin(end - 1, begin), gap_begin);
@@ -49,6 +58,60 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
       set.RemoveRange(begin, end);
     }
   }
+}
+
+TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
+  const auto kept = std::make_unique<KeptPlaces>();
+  std::map<uint64_t, std::vector<uint32_t>> model;  // by length
+  std::mt19937_64 random(1);
+  uint64_t sum = 0;
+  for (uint32_t granule = 1; granule < 200000; ++granule) {
+    const uint64_t granules = 1 + random() % 140;
+    std::vector<uint32_t>& places = model[granules];
+    switch (random() % 3) {
+      case 0:
+        if (!kept->Put(granule, granules)) {
+          EXPECT_TRUE(granules >= 64 || places.size() >= 16) << granules;
+          break;
+        }
+        places.push_back(granule);
+        sum += granules;
+        break;
+      case 1: {
+        uint32_t taken = 0;
+        const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
+        ASSERT_EQ(kept->Take(shape, &taken), !places.empty()) << granules;
+        if (places.empty()) break;
+        ASSERT_EQ(taken, places.back());
+        places.pop_back();
+        sum -= granules;
+        break;
+      }
+      default:
+        if (places.empty()) break;
+        kept->Remove(places.back(), granules);
+        places.pop_back();
+        sum -= granules;
+    }
+    ASSERT_EQ(kept->granules(), sum);
+  }
+  size_t left = 0;
+  for (const auto& entry : model) left += entry.second.size();
+  kept->Clear([&left](uint32_t) { --left; });
+  EXPECT_EQ(left, 0u);
+  uint32_t none;
+  EXPECT_FALSE(kept->Take(Shape(64, 4), &none));
+  EXPECT_FALSE(kept->Take(Shape(64, 8), &none)) << "aligned requests have no length of their own";
+}
+
+TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
+  const auto kept = std::make_unique<KeptPlaces>();
+  uint32_t taken = 0;
+  ASSERT_TRUE(kept->Put(7, 3));
+  EXPECT_FALSE(kept->Take(Shape(32, 4), &taken));
+  kept->NoteLength(Shape(32, 4), 3);
+  ASSERT_TRUE(kept->Take(Shape(32, 4), &taken));
+  EXPECT_EQ(taken, 7u);
 }
 
 }  // namespace

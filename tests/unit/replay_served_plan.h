@@ -59,7 +59,10 @@ class ServedPlan {
 // As the hooks ask: what the stream expects first.
 inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
   void* pointer = log2_alignment <= 4 ? lane->AllocateExpected(size, site) : nullptr;
-  if (pointer == nullptr && log2_alignment <= 4) pointer = lane->AllocateWithCare(size, site);
+  if (pointer == nullptr && log2_alignment <= 4) {
+    pointer = lane->running_free() ? lane->AllocateKept(PlainShape(size))
+                                   : lane->AllocateWithCare(size, site);
+  }
   if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
   return static_cast<char*>(pointer);
 }
