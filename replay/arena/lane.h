@@ -302,6 +302,7 @@ class Lane {
   // not.
   bool Keep(uint64_t granule, uint64_t granules) {
     if (!MayKeep(granule) || !kept_->Put(static_cast<uint32_t>(granule), granules)) return false;
+    if (!running_free_) NoteFreed(granule);
     early_.Add(granule);
     --late_count_;
     return true;
