@@ -294,9 +294,11 @@ class Lane {
   }
   uint64_t Granules() const { return box_bytes_ / kGranule + annex_granules_; }
   bool HasSmallAnnex() const { return annex_granules_ * kGranule == kSmallAnnex; }
-  // A long annex of a lane that runs free is to stay as short as can be.
+  // Not what is reserved for certain kinds of request. And a long annex of a lane that runs free is
+  // to stay as short as can be.
   bool MayKeep(uint64_t granule) const {
-    return granule < box_bytes_ / kGranule ? running_free_ : !running_free_ || HasSmallAnnex();
+    if (granule < box_bytes_ / kGranule) return running_free_ && granule < open_granules_;
+    return !running_free_ || HasSmallAnnex();
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
