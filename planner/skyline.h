@@ -20,6 +20,16 @@ struct Valley {
   int64_t rim() const { return std::min(left, right); }
 };
 
+// That to which section `s` belongs.
+inline Valley ValleyAt(const int64_t* height, uint32_t s) {
+  const int64_t floor = height[s + 1];
+  uint32_t lower = s + 1;
+  while (height[lower - 1] == floor) --lower;
+  uint32_t upper = s + 2;
+  while (height[upper] == floor) ++upper;
+  return {lower - 1, upper - 1, floor, height[lower - 1], height[upper]};
+}
+
 // The leftmost of the lowest ones.
 inline Valley LowestValley(const int64_t* height, uint32_t sections) {
   int64_t floor = kSky;

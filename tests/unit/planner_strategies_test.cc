@@ -367,6 +367,37 @@ TEST(SolveTest, GivenOffsetsAgainstBruteForce) {
   EXPECT_GT(solved, 100);
 }
 
+// Gaps, windows, alignments and given offsets: what is called optimal is, and no bound is above it.
+TEST(SolveTest, ConstraintsAgainstBruteForce) {
+  int proven = 0;
+  int above_the_load = 0;
+  for (uint64_t seed = 0; seed < 80; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 2 + static_cast<int>(seed % 5);
+    shape.most = 5;
+    shape.constrained = true;
+    Instance instance = RandomInstance(seed, shape);
+    if (seed % 2 == 0) {  // gaps in which nothing is in use
+      for (Gap& gap : instance.gaps) gap.window_lower = gap.window_upper = 0;
+    }
+    for (const char* strategy : {"exact_search", "auto"}) {
+      Options options;
+      options.strategy = strategy;
+      options.iterations = 60;
+      options.budget_seconds = 60;
+      const auto plan = Solve(instance, options);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      std::vector<int64_t> offsets;
+      EXPECT_TRUE(plan->lower_bound == 0 || !FitsByBrute(instance, plan->lower_bound - 1, offsets));
+      proven += plan->proven_optimal ? 1 : 0;
+      above_the_load += plan->proven_optimal && plan->makespan > plan->max_load ? 1 : 0;
+    }
+  }
+  EXPECT_GT(proven, 145);
+  EXPECT_GT(above_the_load, 25);
+}
+
 TEST(SolveTest, ImprovementsAreReportedInOrder) {
   Shape shape;
   shape.buffers = 200;
