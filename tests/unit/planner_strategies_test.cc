@@ -398,6 +398,31 @@ TEST(SolveTest, ConstraintsAgainstBruteForce) {
   EXPECT_GT(above_the_load, 25);
 }
 
+// Three that overlap in pairs, but never all at once.
+TEST(BoundTest, GapsThatDoNotHelp) {
+  Instance instance;
+  instance.buffers = {{0, 6, 4}, {0, 6, 4}, {2, 6, 4}};
+  instance.gaps = {{0, 2, 4}, {1, 4, 6}};
+  const auto plan = Solve(instance, {});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->max_load, 8);
+  EXPECT_EQ(plan->lower_bound, 12);
+  EXPECT_TRUE(plan->proven_optimal);
+}
+
+// Four bytes are free below what is given, but of threes only one goes there.
+TEST(BoundTest, HolesThatCannotBeFilled) {
+  Instance instance;
+  for (int i = 0; i < 40; ++i) instance.buffers.push_back({0, 100 + i, 3});
+  instance.buffers.push_back({0, 10, 10});
+  instance.fixed_offsets.assign(41, Instance::kFree);
+  instance.fixed_offsets.back() = 4;
+  const auto plan = Solve(instance, {});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->lower_bound, 14 + 39 * 3);
+  EXPECT_TRUE(plan->proven_optimal);
+}
+
 TEST(SolveTest, ImprovementsAreReportedInOrder) {
   Shape shape;
   shape.buffers = 200;
