@@ -12,7 +12,7 @@ ValleySearch::ValleySearch(const Problem& problem)
       problem_(problem),
       original_(problem),
       shapes_(original_),
-      height_(problem.sections + 2),
+      skyline_(problem.sections),
       slack_(problem.sections),
       closed_(problem.sections),
       placed_(problem.size()),
@@ -33,8 +33,7 @@ void ValleySearch::Start(int64_t capacity, Random& random) {
   for (uint32_t s = 0; s < sections_; ++s) slack_[s] = capacity - shapes_.load[s];
   SortOptions(random);
 
-  std::fill(height_.begin(), height_.end(), 0);
-  height_.front() = height_.back() = kSky;
+  skyline_.Clear();
   std::fill(closed_.begin(), closed_.end(), 0);
   std::fill(placed_.begin(), placed_.end(), 0);
   left_ = count_;
@@ -79,10 +78,6 @@ void ValleySearch::SortOptions(Random& random) {
   by_start_ = std::move(groups.ids);
 }
 
-void ValleySearch::SetHeight(uint32_t lower, uint32_t upper, int64_t height) {
-  std::fill(height_.begin() + lower + 1, height_.begin() + upper + 1, height);
-}
-
 // The lowest given address in sections [lower, upper) whose job is not placed yet.
 int64_t ValleySearch::Ceiling(uint32_t lower, uint32_t upper) const {
   int64_t ceiling = kSky;
@@ -118,7 +113,7 @@ bool ValleySearch::PiecesFit(uint32_t job, int64_t floor) const {
   shapes_.ForPieces(job, [&](const Piece& piece) {
     const int64_t lower = floor + piece.window_lower;
     for (uint32_t s = piece.lower; s < piece.upper && fits; ++s) {
-      fits = height_[s + 1] <= lower && !closed_[s] && lower - height_[s + 1] <= slack_[s];
+      fits = skyline_[s] <= lower && !closed_[s] && lower - skyline_[s] <= slack_[s];
     }
   });
   return fits;
@@ -130,7 +125,7 @@ void ValleySearch::Place(uint32_t job, int64_t address) {
   --left_;
   if (shapes_.HasGaps(job)) return PlacePieces(job, address);
   const Job& j = shapes_.jobs[job];
-  SetHeight(j.lower, j.upper, address + j.size);
+  skyline_.Set(j.lower, j.upper, address + j.size);
   if (given_.empty() || given_[job] < 0) return;
   for (uint32_t s = j.lower; s < j.upper; ++s) ++given_placed_[s];
 }
@@ -138,11 +133,11 @@ void ValleySearch::Place(uint32_t job, int64_t address) {
 void ValleySearch::PlacePieces(uint32_t job, int64_t address) {
   shapes_.ForPieces(job, [&](const Piece& piece) {
     for (uint32_t s = piece.lower; s < piece.upper; ++s) {
-      covered_.push_back(height_[s + 1]);
-      slack_[s] -= address + piece.window_lower - height_[s + 1];
-      height_[s + 1] = address + piece.window_upper;
+      covered_.push_back(skyline_[s]);
+      slack_[s] -= address + piece.window_lower - skyline_[s];
       if (!given_.empty() && given_[job] >= 0) ++given_placed_[s];
     }
+    skyline_.Set(piece.lower, piece.upper, address + piece.window_upper);
   });
 }
 
@@ -151,7 +146,7 @@ void ValleySearch::Remove(uint32_t job, int64_t floor) {
   ++left_;
   if (shapes_.HasGaps(job)) return RemovePieces(job, floor);
   const Job& j = shapes_.jobs[job];
-  SetHeight(j.lower, j.upper, floor);
+  skyline_.Set(j.lower, j.upper, floor);
   if (given_.empty() || given_[job] < 0) return;
   for (uint32_t s = j.lower; s < j.upper; ++s) --given_placed_[s];
 }
@@ -163,8 +158,8 @@ void ValleySearch::RemovePieces(uint32_t job, int64_t address) {
   const int64_t* covered = covered_.data() + covered_.size();
   shapes_.ForPieces(job, [&](const Piece& piece) {
     for (uint32_t s = piece.lower; s < piece.upper; ++s) {
-      height_[s + 1] = *covered++;
-      slack_[s] += address + piece.window_lower - height_[s + 1];
+      skyline_.Set(s, s + 1, *covered++);
+      slack_[s] += address + piece.window_lower - skyline_[s];
       if (!given_.empty() && given_[job] >= 0) --given_placed_[s];
     }
   });
@@ -201,10 +196,10 @@ bool ValleySearch::TryFrom(uint32_t section, uint32_t upper, uint32_t choice, in
 // The lowest valley that is to be decided next. Jobs with gaps may lie in several at once: none is
 // given up before all of one height are decided.
 Valley ValleySearch::OpenValley() const {
-  const Valley lowest = LowestValley(height_.data(), sections_);
+  const Valley lowest = skyline_.Lowest();
   if (special_.empty()) return lowest;
   for (uint32_t s = lowest.lower; s < sections_; ++s) {
-    if (height_[s + 1] == lowest.floor && !closed_[s]) return ValleyAt(height_.data(), s);
+    if (skyline_[s] == lowest.floor && !closed_[s]) return skyline_.At(s);
   }
   return lowest;
 }
@@ -214,7 +209,7 @@ int64_t ValleySearch::Rest(uint32_t job) const {
   int64_t rest = 0;
   shapes_.ForPieces(job, [&](const Piece& piece) {
     for (uint32_t s = piece.lower; s < piece.upper; ++s) {
-      rest = std::max(rest, height_[s + 1] - piece.window_lower);
+      rest = std::max(rest, skyline_[s] - piece.window_lower);
     }
   });
   return rest;
@@ -225,7 +220,7 @@ int64_t ValleySearch::Rest(uint32_t job) const {
 int64_t ValleySearch::NextEvent(int64_t floor) const {
   int64_t next = kSky;
   for (uint32_t s = 0; s < sections_; ++s) {
-    next = std::min(next, height_[s + 1] > floor ? height_[s + 1] : Ceiling(s, s + 1));
+    next = std::min(next, skyline_[s] > floor ? skyline_[s] : Ceiling(s, s + 1));
   }
   for (const uint32_t j : special_) {
     const int64_t address = problem_.AlignUp(j, floor);
@@ -278,7 +273,7 @@ bool ValleySearch::Advance() {
     slack_[s] -= waste;
     closed_[s] = 0;
   }
-  SetHeight(valley.lower, valley.upper, level);
+  skyline_.Set(valley.lower, valley.upper, level);
   steps_.push_back({Step::Kind::kRaise, valley.lower, valley.upper, 0, valley.floor, blame});
   return true;
 }
@@ -324,12 +319,12 @@ bool ValleySearch::Backtrack() {
         conflict_ = Hull(conflict_, step.blame);
         break;
       case Step::Kind::kRaise: {
-        const int64_t waste = height_[step.lower + 1] - step.floor;
+        const int64_t waste = skyline_[step.lower] - step.floor;
         for (uint32_t s = step.lower; s < step.upper; ++s) {
           slack_[s] += waste;
           closed_[s] = 1;
         }
-        SetHeight(step.lower, step.upper, step.floor);
+        skyline_.Set(step.lower, step.upper, step.floor);
         if (step.upper <= conflict_.lower || conflict_.upper <= step.lower) break;
         conflict_ = Hull(conflict_, step.blame);
         break;

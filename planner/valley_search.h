@@ -76,7 +76,6 @@ class ValleySearch {
   bool TryFrom(uint32_t section, uint32_t upper, uint32_t choice, int64_t floor, Range blame);
   Range Around(uint32_t lower, uint32_t upper) const;
   Range Reach(uint32_t section, Range range) const;
-  void SetHeight(uint32_t lower, uint32_t upper, int64_t height);
 
   uint32_t sections_;
   uint32_t count_;
@@ -84,8 +83,8 @@ class ValleySearch {
   const Shapes original_;
   Shapes shapes_;  // perhaps mirrored in time
   int64_t capacity_ = 0;
-  std::vector<int64_t> height_;  // of section s at s + 1, with two sentinels
-  std::vector<int64_t> slack_;   // what a section may still waste
+  Skyline skyline_;
+  std::vector<int64_t> slack_;  // what a section may still waste
   std::vector<uint8_t> closed_;
   std::vector<uint8_t> placed_;
   uint32_t left_ = 0;              // jobs to place
