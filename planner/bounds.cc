@@ -40,6 +40,7 @@ class Clique {
   // All that are whole in a section.
   void Start(uint32_t section) {
     for (const Span& span : spans_) {
+      if (work_ >= kWork) return;
       if (span.lower <= section && section < span.upper) Add(span.job);
     }
   }
@@ -175,6 +176,9 @@ int64_t HoleBound(const Problem& problem) {
       visit(problem.pieces[p]);
     }
   };
+  int64_t work = 0;
+  for (const uint32_t j : problem.fixed) work += problem.jobs[j].upper - problem.jobs[j].lower;
+  if (work > kWork) return 0;
   for (const uint32_t j : problem.fixed) {
     given[j] = 1;
     for_pieces(j, [&](const Piece& piece) {
@@ -195,7 +199,6 @@ int64_t HoleBound(const Problem& problem) {
     return x != y ? x > y : a < b;
   });
   int64_t bound = 0;
-  int64_t work = 0;
   for (const uint32_t s : sections) {
     if (work > kWork || top[s] + free[s] <= bound) break;
     SectionContent content;

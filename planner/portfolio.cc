@@ -28,8 +28,9 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 constexpr double kTableSeconds = 1.6e-7;
 constexpr uint32_t kMostWhenLate = 3'000'000;
 
-// Moves of the shortest ejection search.
-constexpr int64_t kMoves = 400;
+// Moves of the shortest ejection search, and one more for so many jobs.
+constexpr int64_t kMoves = 300;
+constexpr uint32_t kJobsPerMove = 64;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
@@ -257,6 +258,7 @@ void Portfolio::Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& wo
 }
 
 void Portfolio::Eject(int64_t attempt, int64_t rank, Worker& worker) {
+  if (round_start_.empty()) return;
   if (!worker.ejection) worker.ejection = std::make_unique<EjectionSearch>(search_.problem);
   Random random(search_.options.seed, rank);
   if (!worker.ejection->Run(round_start_, search_.lower_bound, random, kMoves * Luby(attempt + 1),
@@ -287,6 +289,7 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
       peak_tables_ = std::make_unique<PeakTables>(search_.problem);
     }
   }
+  const bool ejects = std::find(kinds.begin(), kinds.end(), Kind::kEjection) != kinds.end();
   for (int64_t done = 0; done < most && !search_.Done() && !search_.OutOfTime();) {
     const int64_t first_rank = next_rank_;
     const int64_t count = std::min(kRound, most - done);
@@ -303,7 +306,7 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
       if (kind == Kind::kEjection) numbers[i] = ejection_attempts_++;
     }
     impossible_ = -1;
-    round_start_ = search_.record.addresses();
+    if (ejects) round_start_ = search_.record.addresses();
     ParallelFor(search_.threads, count, [&](int64_t i, int w) {
       const int64_t rank = first_rank + i;
       if (search_.Stop(rank)) return false;

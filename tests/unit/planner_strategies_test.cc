@@ -371,10 +371,10 @@ TEST(SolveTest, GivenOffsetsAgainstBruteForce) {
 TEST(SolveTest, ConstraintsAgainstBruteForce) {
   int proven = 0;
   int above_the_load = 0;
-  for (uint64_t seed = 0; seed < 80; ++seed) {
+  for (uint64_t seed = 0; seed < 210; ++seed) {
     SCOPED_TRACE(seed);
     Shape shape;
-    shape.buffers = 2 + static_cast<int>(seed % 5);
+    shape.buffers = 2 + static_cast<int>(seed % 7);
     shape.most = 5;
     shape.constrained = true;
     Instance instance = RandomInstance(seed, shape);
@@ -394,8 +394,8 @@ TEST(SolveTest, ConstraintsAgainstBruteForce) {
       above_the_load += plan->proven_optimal && plan->makespan > plan->max_load ? 1 : 0;
     }
   }
-  EXPECT_GT(proven, 145);
-  EXPECT_GT(above_the_load, 25);
+  EXPECT_GT(proven, 380);
+  EXPECT_GT(above_the_load, 70);
 }
 
 // Three that overlap in pairs, but never all at once.
