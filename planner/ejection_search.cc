@@ -171,7 +171,7 @@ bool EjectionSearch::Run(const Addresses& start, int64_t bound, Random& random, 
     pool_.clear();
     EjectAbove(capacity);
     while (!pool_.empty()) {
-      if (moves-- <= 0 || ((moves & 63) == 0 && stop())) return better;
+      if (moves-- <= 0 || ((moves & 7) == 0 && stop())) return better;
       if (!Place(TakeFromPool(), capacity, random)) return better;
     }
     best_ = addresses_;

@@ -456,6 +456,22 @@ TEST(MipTest, EndsInTime) {
   EXPECT_LT(plan->seconds, 1.5);
 }
 
+// Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
+TEST(EjectionSearchTest, ALongChain) {
+  std::mt19937_64 random(6);
+  Instance instance;
+  for (int64_t i = 0; i < 10'000; ++i) {
+    const int64_t upper = 2 * i + 3 + static_cast<int64_t>(random() % 3);
+    instance.buffers.push_back({2 * i, upper, 1 + static_cast<int64_t>(random() % 1000)});
+  }
+  Options options;
+  options.iterations = 40;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->makespan, plan->max_load);
+}
+
 // A heap in balance: a block dies for every one that is born, so there is no slack to waste.
 TEST(PeakSweepTest, AHeapThatStaysFull) {
   std::mt19937_64 random(1);
