@@ -56,6 +56,9 @@ void RunAuto(Search& search, const std::string&) {
                        {Fit::kBest, "max_load"},
                        {Fit::kBest, "size"},
                        {Fit::kBest, "area"}});
+  if (!problem.instance->alignments.empty()) {
+    portfolio.TryOrders({{Fit::kFirst, "alignment"}, {Fit::kBest, "alignment"}});
+  }
   if (!problem.plain) return ImproveByCopy(search, portfolio);
   if (ImproveParts(search)) return;
   portfolio.Improve(Portfolio::KindsFor(problem));

@@ -50,7 +50,8 @@ void EjectionSearch::DrawWeights(Random& random) {
   for (uint32_t j = 0; j < problem_.size(); ++j) {
     const Job& job = problem_.jobs[j];
     const double span = static_cast<double>(job.upper - job.lower) / problem_.sections;
-    const double size = static_cast<double>(job.size) / static_cast<double>(problem_.max_load);
+    const int64_t need = RoundUp(job.size, problem_.alignment(j));
+    const double size = static_cast<double>(need) / static_cast<double>(problem_.max_load);
     hardness_[j] = 1 + 1e6 * std::pow(span, by_span) * std::pow(size, by_size);
   }
   weight_ = hardness_;
