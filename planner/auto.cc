@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "planner/parts.h"
 #include "planner/portfolio.h"
 #include "planner/strategy.h"
@@ -12,6 +14,9 @@ namespace {
 constexpr uint32_t kLarge = 200'000;
 // Above this it is out of the question.
 constexpr uint32_t kHuge = 3'000'000;
+
+// Decisions that count as an iteration of the exact search.
+constexpr int64_t kNodes = 10'000;
 
 // Standard peak sweeps that come before everything else where orders are cheap, too.
 constexpr int kQuickSweeps = 10;
@@ -51,6 +56,9 @@ void RunAuto(Search& search, const std::string&) {
                        {Fit::kBest, "max_load"},
                        {Fit::kBest, "size"},
                        {Fit::kBest, "area"}});
+  if (!problem.instance->alignments.empty()) {
+    portfolio.TryOrders({{Fit::kFirst, "alignment"}, {Fit::kBest, "alignment"}});
+  }
   if (!problem.plain) return ImproveByCopy(search, portfolio);
   if (ImproveParts(search)) return;
   portfolio.Improve(Portfolio::KindsFor(problem));
@@ -75,13 +83,15 @@ void RunSampledOrders(Search& search, const std::string&) {
 // one ends without a packing: then the last is optimal.
 void RunExactSearch(Search& search, const std::string& name) {
   RunFirstFitInOrder(search, "big_rocks_first");
-  if (search.problem.size() == 0 || search.record.makespan() == INT64_MAX) return;
+  if (search.problem.sections == 0 || search.record.makespan() == INT64_MAX) return;
   ValleySearch valley(search.problem);
+  const int64_t iterations = search.options.iterations;
+  const int64_t nodes =
+      iterations > 0 ? std::min(iterations, INT64_MAX / kNodes) * kNodes : INT64_MAX;
   for (int64_t rank = 1; !search.Done() && !search.OutOfTime(); ++rank) {
     const int64_t capacity = search.record.makespan() - 1;
     Random random(search.options.seed, rank);
-    const auto outcome =
-        valley.Run(capacity, random, INT64_MAX, [&] { return search.OutOfTime(); });
+    const auto outcome = valley.Run(capacity, random, nodes, [&] { return search.OutOfTime(); });
     if (outcome == ValleySearch::Outcome::kImpossible) search.RaiseBound(capacity + 1);
     if (outcome != ValleySearch::Outcome::kFound) return;
     Addresses addresses = valley.addresses();
@@ -109,6 +119,13 @@ void RunBeamSearch(Search& search, const std::string&) {
   portfolio.TryOrders({{Fit::kFirst, "size"}});
   if (search.problem.size() == 0 || !Portfolio::SuitsBeamSearch(search.problem)) return;
   portfolio.Improve({Kind::kBeam});
+}
+
+void RunEjectionSearch(Search& search, const std::string&) {
+  Portfolio portfolio(search);
+  portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
+  if (search.problem.sections == 0) return;
+  portfolio.Improve({Kind::kEjection});
 }
 
 }  // namespace reprise::planner

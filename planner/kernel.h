@@ -20,9 +20,9 @@ struct Kernel {
   std::vector<uint32_t> jobs;  // of the whole problem, by job of the kernel
 };
 
-// `jobs` as a problem of their own: without gaps, sizes rounded up to the alignments, with the
-// given addresses (of a solid problem) or without. Each must be live in some section.
-Kernel MakeKernel(const Problem& problem, std::vector<uint32_t> jobs, bool keep_given = false);
+// `jobs` as a problem of their own; each must be live in some section. Not `constrained`: without
+// gaps and given addresses, sizes rounded up to the alignments.
+Kernel MakeKernel(const Problem& problem, std::vector<uint32_t> jobs, bool constrained = true);
 
 // Kernels of those that see 99 % of the max load to those that see half of it, without repetitions
 // and small enough for valley search.

@@ -49,6 +49,10 @@ std::vector<uint32_t> OrderByName(const Problem& problem, std::string_view name)
     };
     return Sorted(problem, breadth, size, lifespan);
   }
+  if (name == "alignment") {
+    const auto alignment = [&](uint32_t i) { return Descending(problem.alignment(i)); };
+    return Sorted(problem, alignment, size, lifespan);
+  }
   if (name == "birth") return Sorted(problem, birth, size);
   if (name.substr(0, 8) == "max_load") {
     const std::vector<int64_t> most = MaxLoadInSpan(problem);

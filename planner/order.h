@@ -14,6 +14,7 @@ namespace reprise::planner {
 //   size               size, lifespan, descending
 //   area               size x lifespan, size, descending
 //   lifespan           lifespan, size, descending
+//   alignment          alignment, size, lifespan, descending
 //   birth              birth ascending, size descending
 //   breadth            the load at birth, size, lifespan, descending
 //   max_load           the max load within the span, size, death, descending

@@ -15,6 +15,12 @@ namespace {
 // Attempts at one part before the parts are compared again.
 constexpr int kSlice = 64;
 
+// Attempts at a plain copy, or at what it was made from, before it is the other's turn.
+constexpr int kCopySlice = 32;
+
+// Every so many turns of a copy with the same bound are one of what it was made from.
+constexpr int kOwnTurn = 4;
+
 // Peak sweeps of a plain copy before anything else.
 constexpr int kCopySweeps = 5;
 
@@ -24,9 +30,10 @@ constexpr int64_t kFirstRank = int64_t{1} << 40;
 // A smaller problem with a record of its own, in its own units.
 class SubSearch {
  public:
-  SubSearch(const Search& whole, Kernel kernel)
+  // `slice`: attempts that one call to Improve makes.
+  SubSearch(const Search& whole, Kernel kernel, int slice)
       : kernel_(std::move(kernel)),
-        options_(OptionsFor(whole)),
+        options_(OptionsFor(whole, slice)),
         record_(options_, kernel_.problem, kernel_.problem.lower_bound),
         search_{kernel_.problem, options_,      record_,
                 whole.start,     whole.threads, whole.check_seconds} {
@@ -60,9 +67,9 @@ class SubSearch {
   void Improve() { portfolio_->Improve(Portfolio::KindsFor(kernel_.problem)); }
 
   // What was shown that no packing goes below, in units of the whole.
-  int64_t Bound() const {
-    return search_.lower_bound > demanded_ ? search_.lower_bound * kernel_.scale : 0;
-  }
+  int64_t Bound() const { return search_.lower_bound * kernel_.scale; }
+  // Of that, what is news to the whole.
+  int64_t News() const { return search_.lower_bound > demanded_ ? Bound() : 0; }
 
   void CopyTo(Addresses& addresses) {
     for (size_t k = 0; k < kernel_.jobs.size(); ++k) {
@@ -71,9 +78,9 @@ class SubSearch {
   }
 
  private:
-  static Options OptionsFor(const Search& whole) {
+  static Options OptionsFor(const Search& whole, int slice) {
     Options options = whole.options;
-    options.iterations = kSlice;
+    options.iterations = slice;
     options.worst_case_fragmentation /= whole.problem.unit;
     options.on_improvement = nullptr;
     return options;
@@ -104,7 +111,8 @@ std::vector<std::vector<uint32_t>> SplitAtZeroLoad(const Problem& problem) {
   }
   std::vector<std::vector<uint32_t>> parts(problem.sections == 0 ? 0 : last + 1);
   for (uint32_t j = 0; j < problem.size(); ++j) {
-    parts[part_of[problem.jobs[j].lower]].push_back(j);
+    const Job& job = problem.jobs[j];
+    if (job.lower < job.upper) parts[part_of[job.lower]].push_back(j);
   }
   return parts;
 }
@@ -127,13 +135,13 @@ bool ImproveParts(Search& search) {
     const size_t highest = std::max_element(ends.begin(), ends.end()) - ends.begin();
     std::unique_ptr<SubSearch>& part = parts[highest];
     if (!part) {
-      part = std::make_unique<SubSearch>(search, MakeKernel(search.problem, jobs[highest]));
+      part = std::make_unique<SubSearch>(search, MakeKernel(search.problem, jobs[highest]), kSlice);
       part->DemandNoLess(search.lower_bound);
       part->StartFrom(search.record, addresses);
     }
     if (part->done()) break;
     part->Improve();
-    search.RaiseBound(part->Bound());
+    search.RaiseBound(part->News());
     if (part->makespan() >= ends[highest]) continue;
     ends[highest] = part->makespan();
     part->CopyTo(addresses);
@@ -150,11 +158,11 @@ void ImproveByCopy(Search& search, Portfolio& portfolio) {
     if (problem.jobs[j].lower < problem.jobs[j].upper) jobs.push_back(j);
   }
   if (jobs.empty()) return portfolio.Improve(Portfolio::KindsFor(problem));
-  SubSearch copy(search, MakeKernel(problem, jobs));
+  SubSearch copy(search, MakeKernel(problem, jobs, false), kCopySlice);
   copy.portfolio().TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
   copy.portfolio().TryPeakSweeps(0, kCopySweeps);
   const int64_t most =
-      search.options.iterations > 0 ? search.options.iterations / kSlice : INT64_MAX;
+      search.options.iterations > 0 ? search.options.iterations / kCopySlice : INT64_MAX;
   int64_t squeezed = INT64_MAX;
   for (int64_t slice = 0; slice <= most && !search.Done() && !search.OutOfTime(); ++slice) {
     if (copy.makespan() < squeezed) {
@@ -163,10 +171,16 @@ void ImproveByCopy(Search& search, Portfolio& portfolio) {
       copy.CopyTo(addresses);
       portfolio.Squeeze(addresses, copy.finder());
     }
-    // Where the problem itself can be searched, the copy is worth a few packings and no more.
-    if (!copy.done() && !problem.solid) copy.Improve();
-    portfolio.Improve(Portfolio::KindsFor(problem), kSlice);
+    // Searches know given addresses as well as the copy does without them. Where gaps lower the
+    // bound the copy is soon of no use; where they do not, it is the easier.
+    if (problem.solid || copy.done() || copy.Bound() >= search.record.makespan()) break;
+    copy.Improve();
+    if (copy.Bound() > search.lower_bound || slice % kOwnTurn == 0) {
+      portfolio.Improve(Portfolio::KindsFor(problem), kCopySlice);
+    }
   }
+  if (Portfolio::SuitsValleySearch(problem) && ImproveParts(search)) return;
+  portfolio.Improve(Portfolio::KindsFor(problem));
 }
 
 }  // namespace reprise::planner

@@ -28,6 +28,10 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 constexpr double kTableSeconds = 1.6e-7;
 constexpr uint32_t kMostWhenLate = 3'000'000;
 
+// Moves of the shortest ejection search, and one more for so many jobs.
+constexpr int64_t kMoves = 300;
+constexpr uint32_t kJobsPerMove = 64;
+
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
     if (n == k) return (k + 1) / 2;
@@ -40,7 +44,7 @@ int64_t Luby(int64_t n) {
 Portfolio::Portfolio(Search& search) : search_(search), workers_(search.threads) {}
 
 bool Portfolio::SuitsValleySearch(const Problem& problem) {
-  return problem.solid && problem.size() <= 20'000 && problem.sections <= 4'000;
+  return problem.sections > 0 && problem.size() <= 20'000 && problem.sections <= 4'000;
 }
 
 bool Portfolio::SuitsBeamSearch(const Problem& problem) {
@@ -54,9 +58,10 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
     constexpr Kind kBound = Kind::kValley;
     constexpr Kind kAbove = Kind::kValleyRelaxed;
     const Kind beam = SuitsBeamSearch(problem) ? Kind::kBeam : Kind::kSampleFirstFit;
+    const Kind kernel = problem.plain ? Kind::kKernel : Kind::kEjection;
     return {kBound,
             kAbove,
-            Kind::kKernel,
+            kernel,
             kAbove,
             kBound,
             kAbove,
@@ -73,7 +78,8 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
             kAbove,
             kBound,
             kAbove,
-            Kind::kKernel,
+            Kind::kEjection,
+            kernel,
             kAbove,
             kBound,
             kAbove,
@@ -84,10 +90,12 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
             kAbove};
   }
   if (problem.plain) {
-    return {Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit, Kind::kKernel,
-            Kind::kPeakSweep,      Kind::kKernel, Kind::kBoxing,        Kind::kKernel};
+    return {Kind::kSampleFirstFit, Kind::kEjection, Kind::kKernel,    Kind::kSampleBestFit,
+            Kind::kEjection,       Kind::kKernel,   Kind::kPeakSweep, Kind::kEjection,
+            Kind::kBoxing,         Kind::kKernel};
   }
-  return {Kind::kSampleFirstFit, Kind::kPeakSweep, Kind::kSampleBestFit, Kind::kPeakSweep};
+  return {Kind::kSampleFirstFit, Kind::kEjection, Kind::kPeakSweep,
+          Kind::kSampleBestFit,  Kind::kEjection, Kind::kPeakSweep};
 }
 
 Occupancy& Portfolio::OccupancyOf(Worker& worker) {
@@ -249,6 +257,19 @@ void Portfolio::Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& wo
   search_.record.Offer(std::move(addresses), makespan, "beam_search", rank);
 }
 
+void Portfolio::Eject(int64_t attempt, int64_t rank, Worker& worker) {
+  if (round_start_.empty()) return;
+  if (!worker.ejection) worker.ejection = std::make_unique<EjectionSearch>(search_.problem);
+  Random random(search_.options.seed, rank);
+  if (!worker.ejection->Run(round_start_, search_.lower_bound, random, kMoves * Luby(attempt + 1),
+                            [&] { return search_.Stop(rank); })) {
+    return;
+  }
+  Addresses addresses = worker.ejection->addresses();
+  const int64_t makespan = Makespan(search_.problem, addresses);
+  search_.record.Offer(std::move(addresses), makespan, "ejection_search", rank);
+}
+
 void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
   if (search_.Done() || search_.OutOfTime()) return;  // the tables below take their time
   int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
@@ -268,6 +289,7 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
       peak_tables_ = std::make_unique<PeakTables>(search_.problem);
     }
   }
+  const bool ejects = std::find(kinds.begin(), kinds.end(), Kind::kEjection) != kinds.end();
   for (int64_t done = 0; done < most && !search_.Done() && !search_.OutOfTime();) {
     const int64_t first_rank = next_rank_;
     const int64_t count = std::min(kRound, most - done);
@@ -281,8 +303,10 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
       if (kind == Kind::kValley) numbers[i] = valley_attempts_++;
       if (kind == Kind::kValleyRelaxed) numbers[i] = relaxed_attempts_++;
       if (kind == Kind::kBeam) numbers[i] = beam_attempts_++;
+      if (kind == Kind::kEjection) numbers[i] = ejection_attempts_++;
     }
     impossible_ = -1;
+    if (ejects) round_start_ = search_.record.addresses();
     ParallelFor(search_.threads, count, [&](int64_t i, int w) {
       const int64_t rank = first_rank + i;
       if (search_.Stop(rank)) return false;
@@ -323,6 +347,9 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
           break;
         case Kind::kBeam:
           Beam(bound + (room >> (numbers[i] % 4)), numbers[i], rank, worker);
+          break;
+        case Kind::kEjection:
+          Eject(numbers[i], rank, worker);
           break;
       }
       return true;

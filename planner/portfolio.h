@@ -10,6 +10,7 @@
 
 #include "planner/beam_search.h"
 #include "planner/boxing.h"
+#include "planner/ejection_search.h"
 #include "planner/fit.h"
 #include "planner/kernel.h"
 #include "planner/peak_sweep.h"
@@ -43,7 +44,8 @@ class Portfolio {
     kKernel,
     kValley,
     kValleyRelaxed,
-    kBeam
+    kBeam,
+    kEjection
   };
 
   // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
@@ -66,6 +68,7 @@ class Portfolio {
     std::unique_ptr<PeakSweep> sweep;
     std::unique_ptr<ValleySearch> valley;
     std::unique_ptr<BeamSearch> beam;
+    std::unique_ptr<EjectionSearch> ejection;
   };
 
   void SqueezeAs(const Addresses& addresses, const std::string& finder, int64_t rank,
@@ -75,6 +78,7 @@ class Portfolio {
   void NoteImpossible(int64_t capacity);
   void Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
+  void Eject(int64_t attempt, int64_t rank, Worker& worker);
   void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
   void Box(int64_t attempt, int threads, int64_t rank, Worker& worker);
@@ -94,6 +98,8 @@ class Portfolio {
   int64_t relaxed_attempts_ = 0;
   int64_t beam_attempts_ = 0;
   int64_t kernel_attempts_ = 0;
+  int64_t ejection_attempts_ = 0;
+  Addresses round_start_;                // the record when the round began
   std::atomic<int64_t> impossible_{-1};  // the largest capacity shown to be too small this round
 };
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "planner/bounds.h"
 #include "planner/check.h"
 #include "planner/strategy.h"
 
@@ -84,6 +85,10 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
   search.threads = options.threads > 0
                        ? options.threads
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (!problem.plain) {
+    search.RaiseBound(HoleBound(problem));
+    search.RaiseBound(CliqueBound(problem, [&] { return search.OutOfTime(); }));
+  }
   if (strategy->plain_only && !problem.plain) strategy = Find("best_fit_by_birth");
   strategy->run(search, std::string(strategy->info.name));
   if (record.makespan() == INT64_MAX) {

@@ -66,8 +66,7 @@ const std::vector<Strategy>& AllStrategies() {
       {{"sampled_orders", "random weights of max load, size and lifespan, first and best fit"},
        RunSampledOrders},
       {{"exact_search", "valley search without restarts, down from the best known (as minimalloc)"},
-       RunExactSearch,
-       true},
+       RunExactSearch},
       {{"kernel_first", "valley search where the load is high, then first fit around that"},
        RunKernelFirst},
       {{"valley_search",
@@ -76,6 +75,8 @@ const std::vector<Strategy>& AllStrategies() {
       {{"beam_search",
         "many partial packings side by side, those that waste least (small problems)"},
        RunBeamSearch},
+      {{"ejection_search", "what reaches too high takes the place of others, and those of others"},
+       RunEjectionSearch},
   };
   return *all;
 }

@@ -39,6 +39,7 @@ void RunIdealloc(Search& search, const std::string& name);
 void RunSampledOrders(Search& search, const std::string& name);
 void RunKernelFirst(Search& search, const std::string& name);
 void RunValleySearch(Search& search, const std::string& name);
+void RunEjectionSearch(Search& search, const std::string& name);
 void RunBeamSearch(Search& search, const std::string& name);
 
 }  // namespace reprise::planner

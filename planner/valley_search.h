@@ -2,12 +2,14 @@
 #ifndef REPRISE_PLANNER_VALLEY_SEARCH_H_
 #define REPRISE_PLANNER_VALLEY_SEARCH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "planner/problem.h"
 #include "planner/random.h"
+#include "planner/shapes.h"
 #include "planner/skyline.h"
 
 namespace reprise::planner {
@@ -19,13 +21,15 @@ namespace reprise::planner {
 // capacity exceeds its load by. That prunes hard where the load is near the capacity. A dead end is
 // blamed on a range of sections, and decisions that did not touch it are undone without trying
 // their other options (conflict-directed backjumping). A job whose address is given is put there
-// when the floor has risen to it, and until then nothing may reach above that address. Complete:
-// when the search ends without a packing there is none.
+// when the floor has risen to it, and until then nothing may reach above that address. A job with
+// gaps may lie in several valleys of the same floor at once; so all of them are decided before one
+// is given up. Floors also rise to where a job's alignment lets it begin. Complete: when the search
+// ends without a packing there is none. Only where windows do not begin at a buffer's offset may it
+// overlook one, because what lies under such a window is wasted.
 class ValleySearch {
  public:
   enum class Outcome { kFound, kImpossible, kGaveUp };
 
-  // Solid problems only.
   explicit ValleySearch(const Problem& problem);
 
   // Searches for a packing that ends at or below `capacity`, in units, at least the max load.
@@ -42,6 +46,9 @@ class ValleySearch {
     uint32_t lower;
     uint32_t upper;
   };
+  static Range Hull(Range a, Range b) {
+    return {std::min(a.lower, b.lower), std::max(a.upper, b.upper)};
+  }
   struct Step {
     enum class Kind : uint8_t { kJob, kClose, kRaise } kind;
     uint32_t lower;   // of the valley for kRaise, else the section decided
@@ -52,25 +59,37 @@ class ValleySearch {
   };
 
   void Start(int64_t capacity, Random& random);
+  void SortOptions(Random& random);
   bool Advance();
   bool Backtrack();
-  bool Fits(uint32_t job, int64_t floor) const;
+  Valley OpenValley() const;
+  bool Fits(uint32_t job, uint32_t upper, int64_t floor) const;
+  bool PiecesFit(uint32_t job, int64_t floor) const;
   int64_t Ceiling(uint32_t lower, uint32_t upper) const;
+  int64_t Level(const Valley& valley, Range& blame) const;
+  int64_t Rest(uint32_t job) const;
+  int64_t NextEvent(int64_t floor) const;
   void Place(uint32_t job, int64_t address);
+  void PlacePieces(uint32_t job, int64_t address);
   void Remove(uint32_t job, int64_t floor);
+  void RemovePieces(uint32_t job, int64_t address);
   bool TryFrom(uint32_t section, uint32_t upper, uint32_t choice, int64_t floor, Range blame);
   Range Around(uint32_t lower, uint32_t upper) const;
-  void SetHeight(uint32_t lower, uint32_t upper, int64_t height);
+  Range Reach(uint32_t section, Range range) const;
 
   uint32_t sections_;
   uint32_t count_;
-  std::vector<Job> jobs_;  // perhaps mirrored in time
   const Problem& problem_;
-  std::vector<int64_t> height_;  // of section s at s + 1, with two sentinels
-  std::vector<int64_t> slack_;   // what a section may still waste
+  const Shapes original_;
+  Shapes shapes_;  // perhaps mirrored in time
+  int64_t capacity_ = 0;
+  Skyline skyline_;
+  std::vector<int64_t> slack_;  // what a section may still waste
   std::vector<uint8_t> closed_;
   std::vector<uint8_t> placed_;
-  uint32_t left_ = 0;  // jobs to place
+  uint32_t left_ = 0;              // jobs to place
+  std::vector<uint32_t> special_;  // jobs with gaps or with stricter alignments
+  std::vector<int64_t> covered_;   // heights below windows that do not begin at the job's address
   // Where addresses are given: that of each job, or -1; per section those given there, ascending,
   // and how many of them are placed. Else empty.
   std::vector<int64_t> given_;

@@ -171,6 +171,41 @@ class OptimumByBrute {
   int64_t least_;  // no makespan is below the max load
 };
 
+// Whether the last buffer that has an offset shares a byte with one before it.
+inline bool LastOverlaps(const Instance& instance, const std::vector<int64_t>& offsets) {
+  const auto last = static_cast<uint32_t>(offsets.size() - 1);
+  for (int64_t t = instance.buffers[last].lower; t < instance.buffers[last].upper; ++t) {
+    const auto [a, b] = InUse(instance, last, t);
+    for (uint32_t j = 0; j < last && a < b; ++j) {
+      const auto [c, d] = InUse(instance, j, t);
+      if (c < d && offsets[last] + a < offsets[j] + d && offsets[j] + c < offsets[last] + b) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Whether all buffers can be put below `capacity`, whatever the instance asks for: every legal
+// offset of every buffer is tried.
+inline bool FitsByBrute(const Instance& instance, int64_t capacity, std::vector<int64_t>& offsets) {
+  const auto i = static_cast<uint32_t>(offsets.size());
+  if (i == instance.buffers.size()) return true;
+  const int64_t given =
+      instance.fixed_offsets.empty() ? Instance::kFree : instance.fixed_offsets[i];
+  const int64_t alignment = std::max<int64_t>(
+      instance.alignment, instance.alignments.empty() ? 1 : instance.alignments[i]);
+  const int64_t size = RoundUp(instance.buffers[i].size, instance.alignment);
+  for (int64_t offset = 0; offset + size <= capacity; ++offset) {
+    if (given != Instance::kFree && offset != given) continue;
+    if ((instance.start_address + offset) % alignment != 0) continue;
+    offsets.push_back(offset);
+    if (!LastOverlaps(instance, offsets) && FitsByBrute(instance, capacity, offsets)) return true;
+    offsets.pop_back();
+  }
+  return false;
+}
+
 }  // namespace reprise::planner
 
 #endif  // REPRISE_TESTS_UNIT_PLANNER_RANDOM_H_

@@ -367,6 +367,62 @@ TEST(SolveTest, GivenOffsetsAgainstBruteForce) {
   EXPECT_GT(solved, 100);
 }
 
+// Gaps, windows, alignments and given offsets: what is called optimal is, and no bound is above it.
+TEST(SolveTest, ConstraintsAgainstBruteForce) {
+  int proven = 0;
+  int above_the_load = 0;
+  for (uint64_t seed = 0; seed < 210; ++seed) {
+    SCOPED_TRACE(seed);
+    Shape shape;
+    shape.buffers = 2 + static_cast<int>(seed % 7);
+    shape.most = 5;
+    shape.constrained = true;
+    Instance instance = RandomInstance(seed, shape);
+    if (seed % 2 == 0) {  // gaps in which nothing is in use
+      for (Gap& gap : instance.gaps) gap.window_lower = gap.window_upper = 0;
+    }
+    for (const char* strategy : {"exact_search", "auto"}) {
+      Options options;
+      options.strategy = strategy;
+      options.iterations = 60;
+      options.budget_seconds = 60;
+      const auto plan = Solve(instance, options);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      std::vector<int64_t> offsets;
+      EXPECT_TRUE(plan->lower_bound == 0 || !FitsByBrute(instance, plan->lower_bound - 1, offsets));
+      proven += plan->proven_optimal ? 1 : 0;
+      above_the_load += plan->proven_optimal && plan->makespan > plan->max_load ? 1 : 0;
+    }
+  }
+  EXPECT_GT(proven, 380);
+  EXPECT_GT(above_the_load, 70);
+}
+
+// Three that overlap in pairs, but never all at once.
+TEST(BoundTest, GapsThatDoNotHelp) {
+  Instance instance;
+  instance.buffers = {{0, 6, 4}, {0, 6, 4}, {2, 6, 4}};
+  instance.gaps = {{0, 2, 4}, {1, 4, 6}};
+  const auto plan = Solve(instance, {});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->max_load, 8);
+  EXPECT_EQ(plan->lower_bound, 12);
+  EXPECT_TRUE(plan->proven_optimal);
+}
+
+// Four bytes are free below what is given, but of threes only one goes there.
+TEST(BoundTest, HolesThatCannotBeFilled) {
+  Instance instance;
+  for (int i = 0; i < 40; ++i) instance.buffers.push_back({0, 100 + i, 3});
+  instance.buffers.push_back({0, 10, 10});
+  instance.fixed_offsets.assign(41, Instance::kFree);
+  instance.fixed_offsets.back() = 4;
+  const auto plan = Solve(instance, {});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->lower_bound, 14 + 39 * 3);
+  EXPECT_TRUE(plan->proven_optimal);
+}
+
 TEST(SolveTest, ImprovementsAreReportedInOrder) {
   Shape shape;
   shape.buffers = 200;
@@ -398,6 +454,22 @@ TEST(MipTest, EndsInTime) {
   const auto plan = Solve(RandomInstance(1, shape), options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_LT(plan->seconds, 1.5);
+}
+
+// Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
+TEST(EjectionSearchTest, ALongChain) {
+  std::mt19937_64 random(6);
+  Instance instance;
+  for (int64_t i = 0; i < 10'000; ++i) {
+    const int64_t upper = 2 * i + 3 + static_cast<int64_t>(random() % 3);
+    instance.buffers.push_back({2 * i, upper, 1 + static_cast<int64_t>(random() % 1000)});
+  }
+  Options options;
+  options.iterations = 40;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->makespan, plan->max_load);
 }
 
 // A heap in balance: a block dies for every one that is born, so there is no slack to waste.
