@@ -200,7 +200,9 @@ void Start() {
   SetMode(Mode::kStarting);
   FindReal();
   StartMainThread();
-  SetMode(ChooseMode());
+  const Mode mode = ChooseMode();
+  if (mode >= Mode::kReplay) WatchThreadLeaving();
+  SetMode(mode);
 }
 
 void AfterFork() {

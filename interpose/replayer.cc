@@ -288,7 +288,7 @@ void CountFallback(void* pointer) {
 }
 
 void TakeLane(uint64_t first_shape, uint64_t first_site) {
-  if (self.lane_tried != 0 || self.ended != 0 || process.mode == Mode::kReplayChild) return;
+  if (self.lane_tried != 0 || self.ended != 0) return;
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_state.arena.Take(self.path, first_shape, first_site);
@@ -313,7 +313,7 @@ __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment,
     const Busy busy;
     pointer = AllocateAside(size, alignment, zero);
   }
-  if (pointer != nullptr && process.mode != Mode::kReplayChild) CountFallback(pointer);
+  if (pointer != nullptr) CountFallback(pointer);
   return pointer;
 }
 
@@ -348,8 +348,6 @@ void ZeroBlock(void* pointer, size_t bytes) {
 // A block that is not in the calling thread's lane, or while a hook is active.
 __attribute__((noinline)) void FreeElsewhere(void* pointer) {
   if (replay_state.arena.Contains(pointer)) {
-    // In a forked child the arena is the past.
-    if (process.mode == Mode::kReplayChild) return;
     Lane* lane = replay_state.arena.LaneOf(pointer);
     if (lane != nullptr && lane == self.lane && !IsBusy()) {
       const Busy busy;
@@ -445,17 +443,17 @@ bool StartReplay() {
 
 void StopReplayAfterFork() {
   self.lane = self.ready = nullptr;
-  self.lane_tried = 1;
   self.busy = 0;
-  replay_state.learn_lock.Reset();
-  FallbackRenewAfterFork();
+  FallbackForget();
+}
+
+size_t InheritedUsable(const void* pointer) {
+  if (const Lane* lane = replay_state.arena.LaneOf(pointer)) return lane->UsableIfQuiet(pointer);
+  return IsFallback(pointer) ? FallbackUsable(pointer) : 0;
 }
 
 void EndReplayThread() {
-  if (process.mode != Mode::kReplay && process.mode != Mode::kReplayRecord &&
-      process.mode != Mode::kReplayChild) {
-    return;
-  }
+  if (process.mode < Mode::kReplay) return;
   const SignalBlock block;
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
