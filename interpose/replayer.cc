@@ -295,10 +295,20 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
   self.ready = self.lane;
 }
 
+// Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
+// allocator may still get some (brk).
+__attribute__((noinline, cold)) void* AllocateLast(size_t size, size_t alignment, bool zero) {
+  if (zero) return real.calloc(1, size);
+  return alignment <= 16 ? real.malloc(size) : real.memalign(alignment, size);
+}
+
 // What does not come from the lane. The caller is not interrupting a hook, and is busy. A thread's
 // exit hook stands in one row with mimalloc's, which takes the thread's heap away.
 void* AllocateAside(size_t size, size_t alignment, bool zero) {
-  if (self.leaving == 0 && self.exit_rounds == 0) return FallbackAllocate(size, alignment, zero);
+  if (self.leaving == 0 && self.exit_rounds == 0) {
+    void* pointer = FallbackAllocate(size, alignment, zero);
+    return pointer != nullptr ? pointer : AllocateLast(size, alignment, zero);
+  }
   void* pointer = SideAllocate(size, alignment);
   if (pointer == nullptr) errno = ENOMEM;
   return pointer;
