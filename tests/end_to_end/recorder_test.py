@@ -44,6 +44,18 @@ def order_across_threads(bench):
         expect_equal(info[what], 0, what)
 
 
+def order_after_fork(bench):
+    """The same in a forked child of a process that had threads: what the parent knew of addresses is
+    not taken for the child's. It frees the 64 blocks that it inherited."""
+    info = record_quietly(bench, [program(bench, "reuse_across_threads"), 1000, "fork"])
+    expect_equal(len(info["images"]), 2, "images")
+    for image, inherited in zip(info["images"], (0, 64)):
+        expect(image["events"] >= 1000 * 1000, f"{image['events']} events")
+        expect_equal(image["unmatched_frees"], inherited, "unmatched_frees")
+        for what in ("implied_frees", "lost_events"):
+            expect_equal(image[what], 0, what)
+
+
 def signals(bench):
     """10,000 signals a second, each with a handler that allocates, in whatever hook: not one event
     is missing. What the program does besides its own calls is the same however long it runs."""
@@ -283,6 +295,7 @@ def self_host(bench):
 
 CASES = (
     order_across_threads,
+    order_after_fork,
     signals,
     forks,
     threads_leave_nothing,
