@@ -242,15 +242,6 @@ void Say(const char* message) {
   memcpy(process.image->message, message, bytes);
 }
 
-void SayStrangers() {
-  char message[sizeof(ImageEntry::message)];
-  constexpr size_t kNameBytes = 128;
-  if (!FindStranger(message, kNameBytes)) return;
-  strcat(message, " calls another malloc than ours (RTLD_DEEPBIND?): what it allocates is ");
-  strcat(message, process.mode < Mode::kReplay ? "not recorded" : "not served from the plan");
-  Say(message);
-}
-
 void NotePeakMemory() {
   if (process.image == nullptr) return;
   char status[4096];
@@ -271,12 +262,10 @@ namespace {
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
-  if (process.mode >= Mode::kRecord) FindStranger(nullptr, 0);
 }
 
 __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
-  if (process.mode >= Mode::kRecord) SayStrangers();
   NotePeakMemory();
   EndRecording();
 }

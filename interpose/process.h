@@ -56,10 +56,6 @@ void AfterFork();
 // Leaves one line for the launcher to print, unless there is one already.
 void Say(const char* message);
 
-// Says so when a library that was loaded in the meantime calls past our malloc (RTLD_DEEPBIND).
-// Called before a library may go, and when the image ends.
-void SayStrangers();
-
 // Called when the image ends in the ordinary way, and before an exec.
 void NotePeakMemory();
 
