@@ -1,5 +1,6 @@
 #include "interpose/process.h"
 
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -258,10 +259,21 @@ void NotePeakMemory() {
 
 namespace {
 
+// Whether the program's calls of malloc come here.
+bool ComesFirst() {
+  LoadedModule first, ours;
+  return FindModule(reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, "malloc")), &first) &&
+         FindModule(reinterpret_cast<uint64_t>(&ComesFirst), &ours) && first.begin == ours.begin;
+}
+
 // Runs before main, so that the image is in the tree, and its session mapped, even when it never
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
+  if (process.mode >= Mode::kRecord && !ComesFirst()) {
+    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
+        "allocates is not seen");
+  }
 }
 
 __attribute__((destructor)) void OnExit() {

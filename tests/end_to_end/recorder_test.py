@@ -159,6 +159,18 @@ def deepbind(bench):
     expect_equal(stats["served_percent"], 100, "served")
 
 
+def own_malloc(bench):
+    """What cannot be seen is said: a program's own malloc stands in front of ours."""
+    command = [program(bench, "own_malloc")]
+    plain = bench.run(*command, expected=0)
+    recorded = bench.record(command, expected=0)
+    bench.plan()
+    replayed, _ = bench.replay(command, expected=0)
+    for outcome in (recorded, replayed):
+        expect_equal((outcome.stdout, outcome.theirs()), (plain.stdout, plain.theirs()), "output")
+        expect(any("its own malloc" in line for line in outcome.ours()), f"said: {outcome.ours()}")
+
+
 def seccomp(bench):
     """Forbidden new system calls after its start, a program goes on, and each event that could not
     be written is counted."""
@@ -302,6 +314,7 @@ CASES = (
     threads_leave_nothing,
     blocks_of_strangers,
     deepbind,
+    own_malloc,
     seccomp,
     read_only_directory,
     nothing_of_its_data,
