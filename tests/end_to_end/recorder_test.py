@@ -260,15 +260,12 @@ def objects_of(directory):
 
 def self_host(bench):
     """A build of a part of reprise, and its tests, are the same under `record`, and every process
-    leaves a trace that opens. With REPRISE_LONG_TESTS=1: all of the planner."""
+    leaves a trace that opens. workloads/self_host.py does so with all of it."""
     for tool in ("cmake", "ninja", "g++", "ctest"):
         if shutil.which(tool) is None:
             raise Skip(f"no {tool}")
     source, build = bench.work / "source", bench.work / "build"
     parts = ["order.cc", "sort.h", "order.h", "problem.h", "instance.h"]
-    if LONG:
-        parts = [p.name for p in (SOURCE / "planner").glob("*.*") if p.suffix in (".cc", ".h")]
-        parts.remove("mip.cc")
     (source / "planner").mkdir(parents=True)
     for part in parts:
         shutil.copy(SOURCE / "planner" / part, source / "planner" / part)
