@@ -266,18 +266,23 @@ bool ComesFirst() {
          FindModule(reinterpret_cast<uint64_t>(&ComesFirst), &ours) && first.begin == ours.begin;
 }
 
+// Whether the calling thread has. A malloc in front of ours may well call ours.
+bool HasAllocated() {
+  return self.has_written != 0 || self.lane_tried != 0 || self.heap != nullptr;
+}
+
 // Runs before main, so that the image is in the tree, and its session mapped, even when it never
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
-  if (process.mode >= Mode::kRecord && !ComesFirst()) {
-    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
-        "allocates is not seen");
-  }
 }
 
 __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
+  if (process.mode >= Mode::kRecord && !ComesFirst() && !HasAllocated()) {
+    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
+        "allocates is not seen");
+  }
   NotePeakMemory();
   EndRecording();
 }
