@@ -117,12 +117,12 @@ def main():
     options = parser.parse_args()
     reprise = options.build.resolve() / "bin" / "reprise"
     with contextlib.ExitStack() as stack:
-        folder = options.folder
-        if folder is None:
-            folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reprise-self-")))
+        if options.folder is None:
+            scratch = tempfile.TemporaryDirectory(prefix="reprise-self-")
+            options.folder = pathlib.Path(stack.enter_context(scratch))
         else:
-            folder.mkdir()
-        sys.exit(compare_builds(options, reprise, folder.resolve()))
+            options.folder.mkdir()
+        sys.exit(compare_builds(options, reprise, options.folder.resolve()))
 
 
 def compare_builds(options, reprise, folder):
