@@ -2,19 +2,15 @@
 #ifndef REPRISE_CLI_TEXT_FILE_H_
 #define REPRISE_CLI_TEXT_FILE_H_
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "trace/whole_file.h"
 
 namespace reprise::cli {
 
@@ -23,18 +19,15 @@ namespace reprise::cli {
 class TextFile {
  public:
   explicit TextFile(const std::string& path) : path_(path) {
-    std::error_code error;
-    const bool direct =
-        std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-    if (!direct) temporary_ = absl::StrCat(path, ".", getpid(), ".tmp");
-    file_ = std::fopen(direct ? path_.c_str() : temporary_.c_str(), "we");
+    temporary_ = trace::TemporaryFor(path_);
+    file_ = std::fopen(temporary_.c_str(), "we");
     if (file_ == nullptr) error_ = errno;
   }
   TextFile(const TextFile&) = delete;
   TextFile& operator=(const TextFile&) = delete;
   ~TextFile() {
     if (file_ != nullptr) std::fclose(file_);
-    if (!temporary_.empty()) unlink(temporary_.c_str());
+    trace::Discard(temporary_, path_);
   }
 
   bool ok() const { return error_ == 0; }
@@ -44,9 +37,7 @@ class TextFile {
   // Unavailable, with the errno text, when anything went wrong since the beginning.
   absl::Status Finish() {
     if (ok() && std::fclose(std::exchange(file_, nullptr)) != 0) error_ = errno;
-    if (ok() && !temporary_.empty() && std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      error_ = errno;
-    }
+    if (ok()) error_ = trace::Publish(temporary_, path_);
     return ok() ? absl::OkStatus() : SystemError(error_, path_);
   }
 

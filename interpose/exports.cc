@@ -2,6 +2,7 @@
 // the caller's return address and stack depth must be taken here, where the caller's frame is next.
 // operator new and delete are exported too, so that the call site is the C++ caller's and not a
 // line inside libstdc++.
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -89,9 +90,28 @@ int CollectArguments(const char* first, va_list rest, char** out) {
 
 }  // namespace
 
+// The loader takes the return address for that of who asks, and looks where that module says
+// (RUNPATH): this must stay a jump.
+#if defined(__clang__)
+#define REPRISE_JUMP [[clang::musttail]]
+#define REPRISE_JUMPS
+#else
+#define REPRISE_JUMP
+#define REPRISE_JUMPS __attribute__((optimize("O2")))
+#endif
+
+// With RTLD_DEEPBIND a library would call libc's malloc and free instead of ours: what it allocates
+// would not be seen, and in replay libc would abort when it is given a block of the plan.
+REPRISE_EXPORT REPRISE_JUMPS void* dlopen(const char* path, int flags) {
+  static void* (*next)(const char*, int);
+  if (process.mode == Mode::kUnstarted) Start();
+  if (process.mode != Mode::kPlain) flags &= ~RTLD_DEEPBIND;
+  auto* open = Next(next, "dlopen");
+  REPRISE_JUMP return open(path, flags);
+}
+
 REPRISE_EXPORT int dlclose(void* handle) {
   static int (*next)(void*);
-  if (process.mode >= Mode::kRecord && !Forked()) SayStrangers();
   const int result = Next(next, "dlclose")(handle);
   if (process.mode >= Mode::kRecord) ForgetModules();
   return result;

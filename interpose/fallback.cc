@@ -1,7 +1,9 @@
 #include "interpose/fallback.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <mimalloc.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "interpose/address_map.h"
@@ -91,6 +93,14 @@ size_t FallbackUsable(const void* pointer) { return mi_usable_size(pointer); }
 
 void FallbackLeave() { self.heap = nullptr; }
 
-void FallbackRenewAfterFork() { arena_lock.Reset(); }
+// mimalloc keeps the thread's heap under a key of its own, whose destructor would tidy up at the
+// thread's end.
+void FallbackForget() {
+  self.heap = nullptr;
+  const void* heap = mi_heap_get_default();
+  for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; ++key) {
+    if (pthread_getspecific(key) == heap) pthread_setspecific(key, nullptr);
+  }
+}
 
 }  // namespace reprise::interpose

@@ -27,8 +27,10 @@ size_t FallbackUsable(const void* pointer);
 // The calling thread ends: it must not use its heap any more.
 void FallbackLeave();
 
-// In a forked child: no other thread can hold the lock.
-void FallbackRenewAfterFork();
+// In a forked child, which must not allocate or free here any more: another thread of its parent
+// may have been inside mimalloc, which waits for what such a thread has begun. What is usable in a
+// block may still be asked.
+void FallbackForget();
 
 }  // namespace reprise::interpose
 

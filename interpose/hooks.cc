@@ -43,6 +43,11 @@ inline bool PulseIs(Mode mode) {
 }
 
 inline bool Serves(Mode mode) { return mode >= Mode::kReplay; }
+
+// Whether the block is of the time before the fork: of the plan or of the fallback.
+inline bool IsInherited(Mode mode, const void* pointer) {
+  return mode == Mode::kReplayChild && IsOurs(pointer);
+}
 inline bool RecordsPlainly(Mode mode) {
   return mode == Mode::kRecord || mode == Mode::kReplayRecord;
 }
@@ -145,9 +150,18 @@ __attribute__((noinline, cold)) void FreeInOtherModes(void* pointer) {
   if (Records(mode)) RecordFree(trace::kSpoolFree, pointer);
   if (Serves(mode)) {
     ReplayFree(pointer);
-  } else {
+  } else if (!IsInherited(mode, pointer)) {
     real.free(pointer);
   }
+}
+
+// The block's successor, from elsewhere: inherited blocks are left as they are.
+__attribute__((noinline, cold)) void* ReallocInherited(const void* pointer, size_t size) {
+  if (size == 0) return nullptr;
+  void* fresh = real.malloc(size);
+  if (fresh == nullptr) return nullptr;
+  const size_t before = InheritedUsable(pointer);
+  return memcpy(fresh, pointer, before < size ? before : size);
 }
 
 void* HookCalloc(size_t count, size_t size, Caller caller) {
@@ -177,6 +191,7 @@ void* HookRealloc(void* pointer, size_t size, Caller caller) {
     return fresh;
   }
   if (pointer == nullptr) return HookMalloc(size, caller);
+  if (IsInherited(mode, pointer)) return ReallocInherited(pointer, size);
   if (Records(mode)) RecordFree(trace::kSpoolReallocFree, pointer);
   void* fresh = Serves(mode) ? ReplayRealloc(pointer, size, caller) : real.realloc(pointer, size);
   if (!Records(mode)) return fresh;
@@ -238,6 +253,7 @@ size_t HookUsableSize(void* pointer) {
   if (pointer == nullptr) return 0;
   if (IsSide(pointer)) return SideUsable(pointer);
   if (mode == Mode::kStarting) return 0;
+  if (IsInherited(mode, pointer)) return InheritedUsable(pointer);
   const size_t answer = Serves(mode) ? ReplayUsable(pointer) : real.malloc_usable_size(pointer);
   if (Records(mode)) RecordUsable(pointer, answer);
   return answer;

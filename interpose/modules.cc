@@ -117,7 +117,7 @@ void ForEachImport(const dl_phdr_info& info, Visitor visit) {
     for (uint64_t left = imports.bytes[table] / sizeof(*relocation); left > 0; --left) {
       const ElfW(Sym)& symbol = imports.symbols[ELF64_R_SYM(relocation->r_info)];
       if (symbol.st_shndx == SHN_UNDEF && symbol.st_name != 0) {
-        visit(imports.strings + symbol.st_name, *relocation);
+        visit(imports.strings + symbol.st_name);
       }
       ++relocation;
     }
@@ -126,56 +126,12 @@ void ForEachImport(const dl_phdr_info& info, Visitor visit) {
 
 int SearchObject(dl_phdr_info* info, size_t, void* data) {
   auto* search = static_cast<CallSearch*>(data);
-  ForEachImport(*info, [search](const char* imported, const ElfW(Rela)&) {
+  ForEachImport(*info, [search](const char* imported) {
     for (size_t name = 0; name < search->count; ++name) {
       if (strcmp(imported, search->names[name]) == 0) search->found = true;
     }
   });
   return search->found ? 1 : 0;
-}
-
-struct StrangerSearch {
-  uint64_t loads_before;  // how many modules had ever been loaded at the last search
-  uint64_t loads;
-  uint64_t ours_begin, ours_end;
-  char* name;
-  size_t capacity;
-  bool program_calls_ours;
-  bool found;
-};
-
-// What a module's calls of malloc go to stands in the word that the relocation is for: ours, or the
-// module's own code as long as it has not called it yet, or the program's call of ours: where a
-// program at a fixed address takes malloc's address, the jump in it is malloc for everybody.
-int SearchStranger(dl_phdr_info* info, size_t, void* data) {
-  auto* search = static_cast<StrangerSearch*>(data);
-  search->loads = info->dlpi_adds;
-  if (search->loads == search->loads_before || search->capacity == 0) return 1;
-  bool strange = false;
-  ForEachImport(*info, [&](const char* imported, const ElfW(Rela) & relocation) {
-    const auto type = ELF64_R_TYPE(relocation.r_info);
-#if defined(__x86_64__)
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) return;
-#else
-    if (type != R_AARCH64_JUMP_SLOT && type != R_AARCH64_GLOB_DAT) return;
-#endif
-    if (strcmp(imported, "malloc") != 0) return;
-    const uint64_t target =
-        *reinterpret_cast<const uint64_t*>(info->dlpi_addr + relocation.r_offset);
-    dl_find_object found;
-    if (_dl_find_object(reinterpret_cast<void*>(target), &found) != 0) return;
-    const bool ours = target >= search->ours_begin && target < search->ours_end;
-    const bool in_program = found.dlfo_link_map->l_name[0] == 0;
-    if (info->dlpi_name[0] == 0) search->program_calls_ours = ours || in_program;
-    strange = !ours && found.dlfo_link_map->l_addr != info->dlpi_addr &&
-              !(in_program && search->program_calls_ours);
-  });
-  if (!strange) return 0;
-  const char* base = strrchr(info->dlpi_name, '/');
-  strncpy(search->name, base != nullptr ? base + 1 : info->dlpi_name, search->capacity - 1);
-  search->name[search->capacity - 1] = 0;
-  search->found = true;
-  return 1;
 }
 
 }  // namespace
@@ -206,23 +162,6 @@ void ForEachModule(void (*visit)(const LoadedModule& module, void* context), voi
 bool AnyModuleCalls(const char* const* names, size_t count) {
   CallSearch search{names, count, false};
   dl_iterate_phdr(SearchObject, &search);
-  return search.found;
-}
-
-bool FindStranger(char* name, size_t capacity) {
-  static uint64_t loads_before;
-  LoadedModule ours;
-  if (!FindModule(reinterpret_cast<uint64_t>(&FindStranger), &ours)) return false;
-  StrangerSearch search{__atomic_load_n(&loads_before, __ATOMIC_RELAXED),
-                        0,
-                        ours.begin,
-                        ours.end,
-                        name,
-                        capacity,
-                        /*program_calls_ours=*/false,
-                        /*found=*/false};
-  dl_iterate_phdr(SearchStranger, &search);
-  __atomic_store_n(&loads_before, search.loads, __ATOMIC_RELAXED);
   return search.found;
 }
 

@@ -25,11 +25,6 @@ void ForEachModule(void (*visit)(const LoadedModule& module, void* context), voi
 // Whether a loaded module calls one of these functions. Only while the library starts.
 bool AnyModuleCalls(const char* const* names, size_t count);
 
-// Whether a module that was loaded since the last call calls another malloc than ours
-// (RTLD_DEEPBIND); then its file name is in `name`. With no capacity nothing is looked at, and what
-// is loaded now counts as known. Takes the loader's lock.
-bool FindStranger(char* name, size_t capacity);
-
 }  // namespace reprise::interpose
 
 #endif  // REPRISE_INTERPOSE_MODULES_H_

@@ -1,5 +1,6 @@
 #include "interpose/process.h"
 
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -200,7 +201,9 @@ void Start() {
   SetMode(Mode::kStarting);
   FindReal();
   StartMainThread();
-  SetMode(ChooseMode());
+  const Mode mode = ChooseMode();
+  if (mode >= Mode::kReplay) WatchThreadLeaving();
+  SetMode(mode);
 }
 
 void AfterFork() {
@@ -240,15 +243,6 @@ void Say(const char* message) {
   memcpy(process.image->message, message, bytes);
 }
 
-void SayStrangers() {
-  char message[sizeof(ImageEntry::message)];
-  constexpr size_t kNameBytes = 128;
-  if (!FindStranger(message, kNameBytes)) return;
-  strcat(message, " calls another malloc than ours (RTLD_DEEPBIND?): what it allocates is ");
-  strcat(message, process.mode < Mode::kReplay ? "not recorded" : "not served from the plan");
-  Say(message);
-}
-
 void NotePeakMemory() {
   if (process.image == nullptr) return;
   char status[4096];
@@ -265,16 +259,30 @@ void NotePeakMemory() {
 
 namespace {
 
+// Whether the program's calls of malloc come here.
+bool ComesFirst() {
+  LoadedModule first, ours;
+  return FindModule(reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, "malloc")), &first) &&
+         FindModule(reinterpret_cast<uint64_t>(&ComesFirst), &ours) && first.begin == ours.begin;
+}
+
+// Whether the calling thread has. A malloc in front of ours may well call ours.
+bool HasAllocated() {
+  return self.has_written != 0 || self.lane_tried != 0 || self.heap != nullptr;
+}
+
 // Runs before main, so that the image is in the tree, and its session mapped, even when it never
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
-  if (process.mode >= Mode::kRecord) FindStranger(nullptr, 0);
 }
 
 __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
-  if (process.mode >= Mode::kRecord) SayStrangers();
+  if (process.mode >= Mode::kRecord && !ComesFirst() && !HasAllocated()) {
+    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
+        "allocates is not seen");
+  }
   NotePeakMemory();
   EndRecording();
 }

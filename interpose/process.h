@@ -13,11 +13,11 @@ enum class Mode : int {
   kUnstarted = 0,  // no hook has been called yet
   kStarting,       // Start() is running; hooks are served from the side heap
   kPlain,          // hooks pass everything on
+  kReplayChild,    // forked from a replayed process: the same, but for what it inherited
   kRecord,         // hooks pass on and record
   kRecordStacks,   // the same, with call stacks
   kReplay,         // hooks serve from the arena
   kReplayRecord,   // both
-  kReplayChild,    // forked from a replayed process: everything new comes from the fallback
 };
 
 // The mode as a number, once it is decided; 0 before, and in a forked child, where the kernel wipes
@@ -55,10 +55,6 @@ void AfterFork();
 
 // Leaves one line for the launcher to print, unless there is one already.
 void Say(const char* message);
-
-// Says so when a library that was loaded in the meantime calls past our malloc (RTLD_DEEPBIND).
-// Called before a library may go, and when the image ends.
-void SayStrangers();
 
 // Called when the image ends in the ordinary way, and before an exec.
 void NotePeakMemory();

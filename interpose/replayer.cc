@@ -291,17 +291,27 @@ void CountFallback(void* pointer) {
 }
 
 void TakeLane(uint64_t first_shape, uint64_t first_site) {
-  if (self.lane_tried != 0 || self.ended != 0 || process.mode == Mode::kReplayChild) return;
+  if (self.lane_tried != 0 || self.ended != 0) return;
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_state.arena.Take(self.path, first_shape, first_site);
   self.ready = self.lane;
 }
 
+// Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
+// allocator may still get some (brk).
+__attribute__((noinline, cold)) void* AllocateLast(size_t size, size_t alignment, bool zero) {
+  if (zero) return real.calloc(1, size);
+  return alignment <= 16 ? real.malloc(size) : real.memalign(alignment, size);
+}
+
 // What does not come from the lane. The caller is not interrupting a hook, and is busy. A thread's
 // exit hook stands in one row with mimalloc's, which takes the thread's heap away.
 void* AllocateAside(size_t size, size_t alignment, bool zero) {
-  if (self.leaving == 0 && self.exit_rounds == 0) return FallbackAllocate(size, alignment, zero);
+  if (self.leaving == 0 && self.exit_rounds == 0) {
+    void* pointer = FallbackAllocate(size, alignment, zero);
+    return pointer != nullptr ? pointer : AllocateLast(size, alignment, zero);
+  }
   void* pointer = SideAllocate(size, alignment);
   if (pointer == nullptr) errno = ENOMEM;
   return pointer;
@@ -316,7 +326,7 @@ __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment,
     const Busy busy;
     pointer = AllocateAside(size, alignment, zero);
   }
-  if (pointer != nullptr && process.mode != Mode::kReplayChild) CountFallback(pointer);
+  if (pointer != nullptr) CountFallback(pointer);
   return pointer;
 }
 
@@ -351,8 +361,6 @@ void ZeroBlock(void* pointer, size_t bytes) {
 // A block that is not in the calling thread's lane, or while a hook is active.
 __attribute__((noinline)) void FreeElsewhere(void* pointer) {
   if (replay_state.arena.Contains(pointer)) {
-    // In a forked child the arena is the past.
-    if (process.mode == Mode::kReplayChild) return;
     Lane* lane = replay_state.arena.LaneOf(pointer);
     if (lane != nullptr && lane == self.lane && !IsBusy()) {
       const Busy busy;
@@ -476,17 +484,17 @@ bool StartReplay() {
 
 void StopReplayAfterFork() {
   self.lane = self.ready = nullptr;
-  self.lane_tried = 1;
   self.busy = 0;
-  replay_state.learn_lock.Reset();
-  FallbackRenewAfterFork();
+  FallbackForget();
+}
+
+size_t InheritedUsable(const void* pointer) {
+  if (const Lane* lane = replay_state.arena.LaneOf(pointer)) return lane->UsableIfQuiet(pointer);
+  return IsFallback(pointer) ? FallbackUsable(pointer) : 0;
 }
 
 void EndReplayThread() {
-  if (process.mode != Mode::kReplay && process.mode != Mode::kReplayRecord &&
-      process.mode != Mode::kReplayChild) {
-    return;
-  }
+  if (process.mode < Mode::kReplay) return;
   const SignalBlock block;
   if (self.lane != nullptr) {
     Lane* lane = self.lane;

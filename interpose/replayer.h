@@ -15,8 +15,14 @@ namespace reprise::interpose {
 // left for the launcher, when that is a surprise).
 bool StartReplay();
 
-// A forked child goes on without a plan: what it allocates comes from the fallback.
+// A forked child goes on without a plan, and without the fallback (FallbackForget): it gets
+// everything new from the allocator that the program has without us. What it inherited stays
+// usable and is never given back.
 void StopReplayAfterFork();
+
+// Bytes usable in a block that a forked child inherited. Waits for nobody: a thread that was
+// changing the block's lane at the fork never gets any further.
+size_t InheritedUsable(const void* pointer);
 
 // The calling thread ends: it leaves its lane, which it took with its first allocation.
 void EndReplayThread();

@@ -75,16 +75,10 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
   if (exit_key_made) pthread_setspecific(exit_key, &self);
 }
 
-void OnThreadLocalsGone(void*) { self.leaving = 1; }
-
-// The fallback's heap goes with mimalloc's thread key, and keys' destructors run in an order that
-// is not ours to choose. This one comes before all of them, because it is no key's, and after those
-// of the thread-local objects, because it is registered first. What libc allocates for it must not
-// come from the plan.
-void WatchThreadLeaving() {
-  self.busy = 1;
-  __cxa_thread_atexit_impl(OnThreadLocalsGone, nullptr, &__dso_handle);
-  self.busy = 0;
+// The main thread's may be gone because the process ends, and much comes after that.
+void OnThreadLocalsGone(void*) {
+  if (Forked()) AfterFork();
+  self.leaving = self.id != 0;
 }
 
 void* ThreadMain(void* pointer) {
@@ -96,6 +90,12 @@ void* ThreadMain(void* pointer) {
 }
 
 }  // namespace
+
+void WatchThreadLeaving() {
+  self.busy = 1;
+  __cxa_thread_atexit_impl(OnThreadLocalsGone, nullptr, &__dso_handle);
+  self.busy = 0;
+}
 
 void StartMainThread() {
   self.path = kMainThreadPath;

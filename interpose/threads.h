@@ -9,6 +9,12 @@ namespace reprise::interpose {
 // Names the calling thread the main thread. Called once, in Start().
 void StartMainThread();
 
+// In replay: has the calling thread's end noticed before the destructors of its keys run, whose
+// order is not ours to choose, and of which one is mimalloc's. It is no key's, and comes after
+// those of the thread-local objects when it is the first to be registered. What libc allocates for
+// it does not come from the plan.
+void WatchThreadLeaving();
+
 // Names a thread that came to be without our pthread_create (aio, libc internals).
 void NameUnknownThread();
 

@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "replay/arena/stream.h"
+#include "trace/whole_file.h"
 
 namespace reprise::replay {
 namespace {
@@ -93,7 +94,7 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
 }
 
 absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  const std::string temporary = trace::TemporaryFor(path);
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return SystemError(path);
   for (size_t at = 0; at < bytes.size();) {
@@ -102,14 +103,14 @@ absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
     if (put < 0) {
       const absl::Status status = SystemError(path);
       close(fd);
-      unlink(temporary.c_str());
+      trace::Discard(temporary, path);
       return status;
     }
     at += static_cast<size_t>(put);
   }
-  if (close(fd) != 0 || rename(temporary.c_str(), path.c_str()) != 0) {
+  if (close(fd) != 0 || trace::Publish(temporary, path) != 0) {
     const absl::Status status = SystemError(path);
-    unlink(temporary.c_str());
+    trace::Discard(temporary, path);
     return status;
   }
   return absl::OkStatus();

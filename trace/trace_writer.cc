@@ -11,6 +11,7 @@
 #include "trace/mapped_file.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
+#include "trace/whole_file.h"
 
 namespace reprise::trace {
 namespace {
@@ -38,7 +39,7 @@ void AppendField(std::string& out, Tag tag, uint64_t number) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
-  std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  std::string temporary = TemporaryFor(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wbe");
   if (file == nullptr) return FileError(errno, path);
   auto writer = std::unique_ptr<TraceWriter>(new TraceWriter(path, std::move(temporary), file));
@@ -52,7 +53,7 @@ TraceWriter::TraceWriter(std::string path, std::string temporary, std::FILE* fil
 TraceWriter::~TraceWriter() {
   if (file_ == nullptr) return;
   std::fclose(file_);
-  unlink(temporary_.c_str());
+  Discard(temporary_, path_);
 }
 
 void TraceWriter::Write(const std::string& bytes) {
@@ -217,9 +218,9 @@ absl::Status TraceWriter::Finish(const Recording& tables) {
   WriteChunk(ChunkType::kEnd, raw);
 
   if (std::fclose(std::exchange(file_, nullptr)) != 0 && error_ == 0) error_ = errno;
-  if (error_ == 0 && std::rename(temporary_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ == 0) error_ = Publish(temporary_, path_);
   if (error_ == 0) return absl::OkStatus();
-  unlink(temporary_.c_str());
+  Discard(temporary_, path_);
   return FileError(error_, path_);
 }
 

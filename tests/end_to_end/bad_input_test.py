@@ -339,6 +339,12 @@ def outputs(bench):
     table.row(LAUNCHER, f"{file}", "replay", plan, "--record", file, *program)
     table.row(LAUNCHER, "name too long", "record", "-o", "x" * 300, *program)
     table.row(SYSTEM, "/dev/full: No space left", "plan", instance, "-o", "/dev/full")
+    # A device is written to, never replaced, however the links to it are called.
+    links = [bench.work / name for name in ("full.plan", "full.trace")]
+    for link in links:
+        link.symlink_to("/dev/full")
+    table.row(SYSTEM, "full.plan: No space left", "plan", trace, "-o", links[0])
+    table.row(SYSTEM, "full.trace: No space left", "convert", trace, links[1])
     if os.geteuid() != 0:
         locked = bench.work / "locked"
         locked.mkdir(0o500)
@@ -350,6 +356,7 @@ def outputs(bench):
     table.row(SYSTEM, "out.csv: File too large", "plan", instance, "-o", "out.csv", limits=tiny)
     table.row(SYSTEM, "out.plan: File too large", "plan", trace, "-o", "out.plan", limits=tiny)
     table.finish()
+    expect(all(link.is_symlink() for link in links), "a device was replaced")
     with open("/dev/full", "wb") as full:
         for words in (["info", trace], ["info", "--json", trace], ["plan", "--strategy", "list"]):
             ended = subprocess.run(

@@ -131,10 +131,10 @@ def kill_replay(bench):
     expect(json.loads(stats.read_text())["allocations"] > 0, "no allocation was counted")
 
 
-def expect_unchanged(bench, command, output, limits=None):
+def expect_unchanged(bench, command, output, limits=None, options=()):
     """Recorded into `output`, the program does what it does alone. Returns reprise's lines."""
     plain = bench.run(*command)
-    words = [bench.reprise, "record", "-o", output, "--", *command]
+    words = [bench.reprise, "record", *options, "-o", output, "--", *command]
     recorded = bench.run(*words, limits=limits)
     expect_equal(
         (recorded.status, recorded.stdout, recorded.theirs()),
@@ -144,7 +144,7 @@ def expect_unchanged(bench, command, output, limits=None):
     return recorded.ours()
 
 
-def full_disk(bench):
+def full_disk(bench, options=()):
     """On a disk that fills up, events are lost and counted, and that is all."""
     if os.geteuid() != 0:
         raise Skip("a small file system needs root")
@@ -156,7 +156,7 @@ def full_disk(bench):
     try:
         command = [programs(bench) / "closes_all_fds"]
         bench.record(command, expected=0)
-        ours = expect_unchanged(bench, command, disk / "recording")
+        ours = expect_unchanged(bench, command, disk / "recording", options=options)
         expect(any("No space left" in line for line in ours), f"said: {ours}")
         info = expect_some_lost(bench, disk / "recording")
         events = bench.info()["events"]
@@ -168,10 +168,14 @@ def full_disk(bench):
                     pass
             except OSError:
                 pass
-        ours = expect_unchanged(bench, command, disk / "second")
+        ours = expect_unchanged(bench, command, disk / "second", options=options)
         expect(any("not recorded" in line for line in ours), f"said: {ours}")
     finally:
         bench.run("umount", disk, expected=0)
+
+
+def full_disk_with_stacks(bench):
+    full_disk(bench, ("--stacks", "8"))
 
 
 def expect_some_lost(bench, directory):
@@ -220,6 +224,22 @@ def address_space_limit(bench):
     expect_equal((replayed.status, replayed.stdout), (plain.status, plain.stdout), "replayed")
     expect(any("not replayed" in line for line in replayed.ours()), f"said: {replayed.ours()}")
     expect_equal(stats["allocations"], 0, "allocations")
+
+
+def seccomp_in_replay(bench):
+    """A program that forbids itself system calls goes on, whether its plan is whole, or ends where
+    the recording could not go on."""
+    command = [programs(bench) / "seccomp_filter"]
+    plain = bench.run(*command)
+    if plain.status != 0:
+        raise Skip("seccomp filters are not to be had")
+    for name, recorded in {"whole": [*command, "unfiltered"], "cut": command}.items():
+        bench.record(recorded, name, expected=0)
+        bench.plan(name, f"plan-{name}")
+        replayed, stats = bench.replay(command, f"plan-{name}")
+        expect_equal((replayed.status, replayed.stdout), (0, plain.stdout), f"the {name} plan")
+        expect(stats["allocations"] > 50000, f"{stats['allocations']} allocations")
+        expect_equal(stats["fallback"] > 0, name == "cut", "whether the fallback was needed")
 
 
 def vanished_directory(bench):
@@ -273,8 +293,10 @@ CASES = (
     kill_record,
     kill_replay,
     full_disk,
+    full_disk_with_stacks,
     file_size_limit,
     address_space_limit,
+    seccomp_in_replay,
     vanished_directory,
     closed_output,
     many_images,

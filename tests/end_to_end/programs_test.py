@@ -118,6 +118,19 @@ def wrong_frees(bench):
     expect_equal(stats["invalid_frees"], 20, "invalid_frees")
 
 
+def fork_among_threads(bench):
+    """Forked children never wait for threads that they do not have, wherever those were."""
+    command = [bench.build / "bin" / "programs" / "fork_among_threads"]
+    plain = bench.run(*command, expected=0)
+    # The second plan fits nothing: the threads were inside the fallback.
+    for name, recorded in {"own": command, "foreign": [*command, "nothing"]}.items():
+        bench.record(recorded, name, expected=0)
+        bench.plan(name, f"plan-{name}")
+        replayed, stats = bench.replay(command, f"plan-{name}")
+        expect_equal(outcome_of(replayed), outcome_of(plain), f"{name} plan")
+        expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+
+
 def keep_aslr(bench):
     """--keep-aslr: the addresses differ from the recording's, and nothing else does."""
     command = [bench.build / "bin" / "programs" / "longjmp_throw"]
@@ -201,5 +214,5 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (wrong_frees, keep_aslr, huge_pages, release, with_command)
+    others = (wrong_frees, fork_among_threads, keep_aslr, huge_pages, release, with_command)
     main(table | {case.__name__: case for case in others})

@@ -1,4 +1,5 @@
-// A library for dlopen_dlclose: allocates when it is loaded, when it is called and when it goes.
+// A library for dlopen_dlclose and deepbind: allocates when it is loaded, when it is called and
+// when it goes.
 #include <string>
 
 #include "tests/programs/block.h"
@@ -21,3 +22,5 @@ extern "C" __attribute__((visibility("default"))) Block Call(int number) {
   Churn(number, 200);
   return Allocate(text.size() + own.size() + number, number);
 }
+
+extern "C" __attribute__((visibility("default"))) void GiveBack(void* pointer) { free(pointer); }

@@ -28,6 +28,7 @@
 #include "interpose/session.h"
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"
+#include "interpose/turns.h"
 #include "trace/reader.h"
 #include "trace/spool_drain.h"
 
@@ -216,6 +217,16 @@ void* AllocateOnce(void*) {
 
 // What a program with threads asks again of the same block is not written again; a block that takes
 // its place is another one.
+// As in a forked child, whose turns begin anew: what its parent noted would look like the future.
+TEST(TurnsTest, ForgottenTurnsSayNothingOfAnyBlock) {
+  for (uint64_t block = 1; block <= kTurnSlots; ++block) NoteTurn(9, block << 20, kSlotAsked);
+  ASSERT_EQ(SlotFlags(uint64_t{kTurnSlots} << 20), kSlotAsked);
+  ForgetTurns();
+  uint64_t known = 0;
+  for (const uint64_t slot : turn_slots) known += slot != 0 ? 1 : 0;
+  EXPECT_EQ(known, 0);
+}
+
 TEST_F(RecorderTest, WithThreadsAUsableSizeIsRecordedOncePerBlock) {
   pthread_t thread;
   ASSERT_EQ(CreateThread(&thread, nullptr, AllocateOnce, nullptr), 0);
