@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "planner/make_room.h"
 #include "planner/portfolio.h"
 #include "planner/sort.h"
 #include "planner/strategy.h"
@@ -12,6 +13,9 @@ namespace reprise::planner {
 namespace {
 
 constexpr uint32_t kMostRocks = 16384;
+
+// In one direction of a careful sweep. Each takes milliseconds.
+constexpr int kMostMoves = 400;
 
 uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
   switch (stack) {
@@ -64,6 +68,30 @@ Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
     if (problem.load[s] > problem.load[hill.peak]) hill.peak = s;
   }
   return hill;
+}
+
+// What did best on heaps of perl, Python, mawk and C++; the lifespans are not known here.
+constexpr std::array<FreeBlocks::Taste, 3> kTastes = {
+    {{1, 0.03F, 0.07F, 0.001F}, {1, 0.03F, 0, 0.001F}, {1, 0.01F, 0.15F, 0.001F}}};
+
+FreeBlocks::Taste DrawTaste(Random& random) {
+  const auto spread = [&](double middle) {
+    return static_cast<float>(middle * std::exp(3 * random.Unit() - 1.5));
+  };
+  const float large = random.Below(3) == 0 ? 0 : spread(0.07);
+  return {1, spread(0.03), large, spread(0.001)};
+}
+
+// The median of those live at the peak, in sections.
+float UsualLifespan(const Problem& problem, const Hill& hill) {
+  if (hill.at_peak.empty()) return 1;
+  std::vector<uint32_t> spans;
+  for (const uint32_t j : hill.at_peak) {
+    spans.push_back(problem.jobs[j].upper - problem.jobs[j].lower);
+  }
+  const auto middle = spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / 2);
+  std::nth_element(spans.begin(), middle, spans.end());
+  return static_cast<float>(*middle);
 }
 
 }  // namespace
@@ -143,19 +171,20 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
   constexpr std::array<Group, 5> kGroups = {
       {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
   constexpr int kPerStack = kGroups.size();
-  // For heaps that stay full; without rocks.
-  constexpr std::array<Stack, 3> kLasting = {Stack::kLargest, Stack::kLargestLatestDead,
-                                             Stack::kLargestLongest};
-  const bool lasting = number >= kPerStack && number < kPerStack + kLasting.size();
-  if (number >= kPerStack && !lasting) number -= kLasting.size();
+  // For heaps that stay full.
+  constexpr std::array<Stack, 3> kCareful = {Stack::kLargestLongest, Stack::kLargestLatestDead,
+                                             Stack::kLargest};
+  const bool careful =
+      number >= kPerStack && number < kPerStack + static_cast<int>(kCareful.size());
+  if (number >= kPerStack && !careful) number -= kCareful.size();
   const Stack stack =
-      lasting ? kLasting[number - kPerStack] : static_cast<Stack>(number / kPerStack);
-  int group = lasting ? 0 : number % kPerStack;
+      careful ? kCareful[number - kPerStack] : static_cast<Stack>(number / kPerStack);
+  int group = careful ? 0 : number % kPerStack;
   // Where single blocks can cost percents, rocks come first.
   const bool large =
       !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
   if (large && group < 2) group = 1 - group;
-  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true};
+  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true, {}};
   const auto& [fraction, least, most] = kGroups[group];
   const auto smallest = problem_.max_load / fraction;
   const auto& largest = tables_.largest;
@@ -163,8 +192,10 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
     return problem_.jobs[j].size >= smallest;
   });
   const size_t rocks = std::clamp<size_t>(end - largest.begin(), least, most);
-  return {
-      {largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false, lasting};
+  Recipe recipe{
+      {largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false, {}};
+  if (careful) recipe.tastes = {kTastes.begin(), kTastes.end()};
+  return recipe;
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
@@ -188,7 +219,7 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   for (const auto& [score, job] : scored) recipe.rocks.push_back(job);
   recipe.stack = static_cast<Stack>(random.Below(kStacks));
   recipe.by_hills = !tables_.hills.empty() && random.Below(2) == 0;
-  recipe.lasting = random.Below(2) == 0;
+  if (random.Below(2) == 0) recipe.tastes = {DrawTaste(random), DrawTaste(random)};
   return recipe;
 }
 
@@ -252,16 +283,57 @@ void PeakSweep::Put(uint32_t job, bool look, FreeBlocks& space) {
     handles_[job] =
         space.TakeWhere(size, [&](int64_t lower, int64_t) { return problem_.AlignUp(job, lower); });
   } else {
-    handles_[job] = lasting_ ? space.TakeLasting(size) : space.Take(size);
+    handles_[job] = taste_ != nullptr ? TakeCarefully(job, space) : space.Take(size);
+    addresses_[job] = space.address(handles_[job]);
+    return;
   }
   addresses_[job] = space.address(handles_[job]);
-  SetLeaves(job, space);
+  Pin(job, space);
 }
 
-void PeakSweep::SetLeaves(uint32_t job, FreeBlocks& space) {
-  if (!lasting_) return;
+FreeBlocks::Note PeakSweep::NoteOf(uint32_t job, bool movable) const {
   const Job& j = problem_.jobs[job];
-  space.SetLeaves(handles_[job], forwards_now_ ? j.upper : problem_.sections - j.lower);
+  const uint32_t since = movable ? 0 : FreeBlocks::Note::kNever;
+  if (forwards_now_) return {job, j.lower, j.upper, since};
+  return {job, problem_.sections - j.upper, problem_.sections - j.lower, since};
+}
+
+void PeakSweep::Pin(uint32_t job, FreeBlocks& space) {
+  if (taste_ != nullptr) space.Annotate(handles_[job], NoteOf(job, /*movable=*/false));
+}
+
+uint32_t PeakSweep::TakeCarefully(uint32_t job, FreeBlocks& space) {
+  const int64_t size = problem_.jobs[job].size;
+  const FreeBlocks::Note note = NoteOf(job, /*movable=*/true);
+  uint32_t handle = space.TakeWell(size, note, *taste_);
+  if (handle != FreeBlocks::kNone) return handle;
+  if (space.TopBelowFree() + size > problem_.max_load && moves_left_ > 0) {
+    --moves_left_;
+    if (MoveOthers(job, space)) return handles_[job];
+  }
+  handle = space.TakeFromTop(size);
+  space.Annotate(handle, note);
+  return handle;
+}
+
+bool PeakSweep::MoveOthers(uint32_t job, FreeBlocks& space) {
+  RoomMaker maker(space.Elements());
+  const std::vector<RoomMaker::Move> moves = maker.Make(problem_.jobs[job].size);
+  const auto job_of = [&](const RoomMaker::Move& move) {
+    return move.element == RoomMaker::kTarget ? job : maker.elements()[move.element].note.job;
+  };
+  for (const RoomMaker::Move& move : moves) {
+    if (move.element == RoomMaker::kTarget) continue;
+    const FreeBlocks::Element& element = maker.elements()[move.element];
+    space.Free(element.handle, element.note.since);
+  }
+  for (const RoomMaker::Move& move : moves) {
+    const uint32_t mover = job_of(move);
+    handles_[mover] = space.TakeAt(move.address, problem_.jobs[mover].size);
+    space.Annotate(handles_[mover], NoteOf(mover, /*movable=*/true));
+    addresses_[mover] = move.address;
+  }
+  return !moves.empty();
 }
 
 void PeakSweep::StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space) {
@@ -273,7 +345,10 @@ void PeakSweep::StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space) {
   SortByKey(order, scratch);
   for (KeyedId& item : order) item.key = StackKey(problem_.jobs[item.id], stack);
   SortByKey(order, scratch);
-  for (const KeyedId& item : order) Put(item.id, !rocks_.empty(), space);
+  for (const KeyedId& item : order) {
+    Put(item.id, !rocks_.empty(), space);
+    Pin(item.id, space);
+  }
 }
 
 // What is live at the peak and has an address already, in a new space.
@@ -294,13 +369,14 @@ void PeakSweep::RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space
   SortByKey(order, scratch);
   for (const KeyedId& item : order) {
     handles_[item.id] = space.Append(addresses_[item.id], problem_.jobs[item.id].size);
-    SetLeaves(item.id, space);
+    Pin(item.id, space);
   }
 }
 
 bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
                       const std::function<bool()>& stop) {
   const bool forwards = forwards_now_;
+  moves_left_ = kMostMoves;
   // Backwards, what is born in section s dies there, and what is dead in s + 1 is born.
   const Groups& arrivals = forwards ? tables_.births : tables_.deaths;
   const Groups& departures = forwards ? tables_.deaths : tables_.births;
@@ -312,16 +388,18 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
   });
   for (uint32_t step = 1; step <= steps; ++step) {
     const uint32_t group = forwards ? hill.peak + step : hill.peak - step + 1;
+    const int moves_before = moves_left_;
     for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
       const uint32_t job = departures.ids[i];
       if (forwards) LookAhead(departures, i, handles_, space);
-      if (solid_ || !is_rock_[job]) space.Free(handles_[job]);
+      if (solid_ || !is_rock_[job])
+        space.Free(handles_[job], forwards ? group : problem_.sections - group);
     }
     for (; next != rocks.end() && next->section == group; ++next) {
       const uint32_t rock = next->rock;
       if (!solid_) continue;
       handles_[rock] = space.TakeAt(addresses_[rock], problem_.jobs[rock].size);
-      SetLeaves(rock, space);
+      Pin(rock, space);
     }
     for (uint32_t i = arrivals.first[group]; i < arrivals.first[group + 1]; ++i) {
       const uint32_t job = arrivals.ids[i];
@@ -331,29 +409,51 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
                                            : next->section > problem_.jobs[job].lower);
       Put(job, meets || (!solid_ && !rocks.empty()), space);
     }
-    if (space.top() >= limit || ((step & 4095) == 0 && stop())) return false;
+    if (space.top() >= limit) return false;
+    if (((step & 4095) == 0 || moves_left_ < moves_before) && stop()) return false;
   }
   return true;
 }
 
-bool PeakSweep::SweepHill(const Hill& hill, Stack stack, int64_t limit,
-                          const std::function<bool()>& stop) {
-  forwards_now_ = true;
-  {
-    FreeBlocks space;
-    RestorePeak(hill, /*rocks_only=*/true, space);
-    StackAtPeak(hill, stack, space);
-    if (space.top() >= limit || !Sweep(hill, space, limit, stop)) return false;
-  }
-  forwards_now_ = false;
-  FreeBlocks space;
+bool PeakSweep::SweepForwards(const Hill& hill, Stack stack, int64_t limit,
+                              const std::function<bool()>& stop) {
+  FreeBlocks space(taste_ != nullptr);
+  RestorePeak(hill, /*rocks_only=*/true, space);
+  StackAtPeak(hill, stack, space);
+  return space.top() < limit && Sweep(hill, space, limit, stop);
+}
+
+bool PeakSweep::SweepBackwards(const Hill& hill, int64_t limit, const std::function<bool()>& stop) {
+  FreeBlocks space(taste_ != nullptr);
   RestorePeak(hill, /*rocks_only=*/false, space);
   return Sweep(hill, space, limit, stop);
 }
 
+bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
+                          const std::function<bool()>& stop) {
+  std::vector<FreeBlocks::Taste> tastes = recipe.tastes;
+  const float lifespan = UsualLifespan(problem_, hill);
+  for (FreeBlocks::Taste& taste : tastes) taste.lifespan = lifespan;
+  const auto sweep = [&](bool forwards) {
+    forwards_now_ = forwards;
+    return forwards ? SweepForwards(hill, recipe.stack, limit, stop)
+                    : SweepBackwards(hill, limit, stop);
+  };
+  for (const bool forwards : {true, false}) {
+    taste_ = nullptr;
+    const bool done = tastes.empty()
+                          ? sweep(forwards)
+                          : std::any_of(tastes.begin(), tastes.end(), [&](const auto& t) {
+                              taste_ = &t;
+                              return sweep(forwards);
+                            });
+    if (!done) return false;
+  }
+  return true;
+}
+
 Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop) {
   if (problem_.sections == 0) return {};
-  lasting_ = recipe.lasting;
   addresses_.assign(problem_.size(), 0);
   if (!problem_.plain) {  // those that are one gap throughout are met by no sweep
     for (uint32_t j = 0; j < problem_.size(); ++j) addresses_[j] = problem_.AlignUp(j, 0);
@@ -365,9 +465,9 @@ Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::functio
   if (!PlaceRocks(rocks, limit, stop)) return {};
   if (recipe.by_hills) {
     for (const Hill& hill : tables_.hills) {
-      if (!SweepHill(hill, recipe.stack, limit, stop)) return {};
+      if (!SweepHill(hill, recipe, limit, stop)) return {};
     }
-  } else if (!SweepHill(tables_.whole, recipe.stack, limit, stop)) {
+  } else if (!SweepHill(tables_.whole, recipe, limit, stop)) {
     return {};
   }
   return std::move(addresses_);

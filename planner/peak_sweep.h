@@ -63,7 +63,10 @@ class PeakSweep {
     std::vector<uint32_t> rocks;  // in the order of their placement
     Stack stack = Stack::kLatestDead;
     bool by_hills = false;
-    bool lasting = false;  // FreeBlocks::TakeLasting, slower; for heaps that stay full
+    // For heaps that stay full, slower: FreeBlocks::TakeWell and RoomMaker instead of best fit.
+    // Each direction tries one taste after the other until it stays below the limit. Lifespans are
+    // filled in.
+    std::vector<FreeBlocks::Taste> tastes;
   };
 
   explicit PeakSweep(const PeakTables& tables);
@@ -88,20 +91,28 @@ class PeakSweep {
 
   bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
                   const std::function<bool()>& stop);
-  bool SweepHill(const Hill& hill, Stack stack, int64_t limit, const std::function<bool()>& stop);
+  bool SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
+                 const std::function<bool()>& stop);
   void StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space);
   void RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space);
+  bool SweepForwards(const Hill& hill, Stack stack, int64_t limit,
+                     const std::function<bool()>& stop);
+  bool SweepBackwards(const Hill& hill, int64_t limit, const std::function<bool()>& stop);
   bool Sweep(const Hill& hill, FreeBlocks& space, int64_t limit, const std::function<bool()>& stop);
   void Put(uint32_t job, bool look, FreeBlocks& space);
-  void SetLeaves(uint32_t job, FreeBlocks& space);
+  uint32_t TakeCarefully(uint32_t job, FreeBlocks& space);
+  bool MoveOthers(uint32_t job, FreeBlocks& space);
+  FreeBlocks::Note NoteOf(uint32_t job, bool movable) const;
+  void Pin(uint32_t job, FreeBlocks& space);
 
   const PeakTables& tables_;
   const Problem& problem_;
   bool aligned_ = false;  // some jobs more strictly than all must be
   int64_t least_alignment_ = 1;
-  std::optional<Occupancy> occupancy_;  // of the rocks
-  bool lasting_ = false;                // as the recipe says
-  bool forwards_now_ = true;            // the direction of the sweep
+  std::optional<Occupancy> occupancy_;        // of the rocks
+  const FreeBlocks::Taste* taste_ = nullptr;  // of a careful sweep
+  int moves_left_ = 0;
+  bool forwards_now_ = true;  // the direction of the sweep
   std::vector<uint32_t> rocks_;
   std::vector<bool> is_rock_;
   // Rocks are blocks of the space while they live, so that jobs need to look out only for those
