@@ -156,7 +156,8 @@ uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste
     least = harm;
   };
   int candidates = 0;
-  for (int bin = NextBin(BinOf(size)); bin >= 0 && candidates < kCandidates;
+  bool exact = false;  // then larger blocks are left alone
+  for (int bin = NextBin(BinOf(size)); bin >= 0 && candidates < kCandidates && !exact;
        bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
     int depth = 0;
     for (uint32_t b = bins_[bin]; b != kNone && depth < kCarefulDepth;
@@ -171,6 +172,7 @@ uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste
                          taste.patience * units * std::min(below, above);
       const float ends = taste.ends * units;
       if (rest == 0) {
+        exact = true;
         offer(b, false, harm + ends * std::min(std::abs(own - below), std::abs(own - above)));
         continue;
       }

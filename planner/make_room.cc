@@ -1,73 +1,44 @@
 #include "planner/make_room.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace reprise::planner {
 namespace {
 
-// Blocks that move away from one window.
+using Element = FreeBlocks::Element;
+
+// Blocks that move away together.
 constexpr int kMost = 4;
 
-// Windows that are tried at one place of a chain.
+// Stretches of elements that are tried.
 constexpr size_t kWindows = 128;
-
-// Longest chain of moves, and how often windows are looked for in all where there are chains.
-constexpr int kLongest = 3;
-constexpr int kSearches = 48;
 
 // Free blocks that are tried for one that moves.
 constexpr int kTries = 64;
 
-}  // namespace
+// The elements [first, last], the taken ones among which move.
+struct Window {
+  uint32_t first;
+  uint32_t last;
+  int64_t cost;
+};
 
-RoomMaker::RoomMaker(std::vector<FreeBlocks::Element> elements)
-    : elements_(std::move(elements)), claimed_(elements_.size()) {
-  for (uint32_t e = 0; e < elements_.size(); ++e) {
-    if (elements_[e].free) free_.push_back(e);
-  }
-  std::sort(free_.begin(), free_.end(), [&](uint32_t a, uint32_t b) {
-    return elements_[a].size != elements_[b].size ? elements_[a].size < elements_[b].size : a < b;
-  });
-}
-
-std::vector<RoomMaker::Move> RoomMaker::Make(int64_t size) {
-  // Single moves are found in no time, so they come first.
-  for (longest_ = 1; longest_ <= kLongest; ++longest_) {
-    searches_ = kSearches;
-    if (Place(kTarget, size, FreeBlocks::Note::kNever - 1, 0)) return moves_;
-  }
-  return {};
-}
-
-bool RoomMaker::PlaceInFree(uint32_t element, int64_t size, uint32_t since) {
-  auto it = std::partition_point(free_.begin(), free_.end(),
-                                 [&](uint32_t e) { return elements_[e].size < size; });
-  for (int tries = 0; it != free_.end() && tries < kTries; ++it, ++tries) {
-    if (!Usable(*it, since)) continue;
-    claimed_[*it] = true;
-    claims_.push_back(*it);
-    moves_.push_back({element, elements_[*it].address});
-    return true;
-  }
-  return false;
-}
-
-// Those that move the least.
-std::vector<RoomMaker::Window> RoomMaker::Windows(int64_t size, uint32_t since) const {
+// Those in which the least is moved and left over.
+std::vector<Window> Windows(const std::vector<Element>& elements, int64_t size) {
   std::vector<Window> windows;
-  for (uint32_t first = 0; first < elements_.size(); ++first) {
+  for (uint32_t first = 0; first < elements.size(); ++first) {
     int64_t room = 0;
     int64_t moved = 0;
     int movers = 0;
-    for (uint32_t e = first; e < elements_.size() && Usable(e, since); ++e) {
-      room += elements_[e].size;
-      if (!elements_[e].free) {
-        if (++movers > kMost) break;
-        moved += elements_[e].size;
+    for (uint32_t e = first; e < elements.size(); ++e) {
+      room += elements[e].size;
+      if (!elements[e].free) {
+        if (elements[e].note.since == FreeBlocks::Note::kNever || ++movers > kMost) break;
+        moved += elements[e].size;
+        if (moved >= size) break;
       }
       if (room < size) continue;
-      if (moved < size) windows.push_back({first, e, moved + room - size});
+      windows.push_back({first, e, moved + room - size});
       break;
     }
   }
@@ -80,34 +51,50 @@ std::vector<RoomMaker::Window> RoomMaker::Windows(int64_t size, uint32_t since) 
   return windows;
 }
 
-bool RoomMaker::Place(uint32_t element, int64_t size, uint32_t since, int moves_before) {
-  if (PlaceInFree(element, size, since)) return true;
-  if (moves_before == longest_ || searches_ == 0) return false;
-  --searches_;
-  for (const Window& window : Windows(size, since)) {
-    const size_t claims = claims_.size();
-    const size_t moves = moves_.size();
-    if (PlaceInWindow(window, element, moves_before)) return true;
-    moves_.resize(moves);
-    for (; claims_.size() > claims; claims_.pop_back()) claimed_[claims_.back()] = false;
-  }
-  return false;
-}
-
-bool RoomMaker::PlaceInWindow(const Window& window, uint32_t element, int moves_before) {
+// Finds places for all that leave a window, the largest first.
+bool Empty(const std::vector<Element>& elements, const std::vector<uint32_t>& free,
+           const Window& window, std::vector<Move>& moves) {
   std::vector<uint32_t> movers;
   for (uint32_t e = window.first; e <= window.last; ++e) {
-    claimed_[e] = true;
-    claims_.push_back(e);
-    if (!elements_[e].free) movers.push_back(e);
+    if (!elements[e].free) movers.push_back(e);
   }
-  moves_.push_back({element, elements_[window.first].address});
   std::sort(movers.begin(), movers.end(), [&](uint32_t a, uint32_t b) {
-    return elements_[a].size != elements_[b].size ? elements_[a].size > elements_[b].size : a < b;
+    return elements[a].size != elements[b].size ? elements[a].size > elements[b].size : a < b;
   });
-  return std::all_of(movers.begin(), movers.end(), [&](uint32_t e) {
-    return Place(e, elements_[e].size, elements_[e].note.born, moves_before + 1);
-  });
+  std::vector<uint32_t> used;
+  const auto usable = [&](uint32_t place, uint32_t mover) {
+    return elements[place].note.since <= elements[mover].note.born &&
+           (place < window.first || place > window.last) &&
+           std::find(used.begin(), used.end(), place) == used.end();
+  };
+  for (const uint32_t mover : movers) {
+    auto place = std::partition_point(free.begin(), free.end(), [&](uint32_t e) {
+      return elements[e].size < elements[mover].size;
+    });
+    const auto end = free.end() - place > kTries ? place + kTries : free.end();
+    place = std::find_if(place, end, [&](uint32_t e) { return usable(e, mover); });
+    if (place == end) return false;
+    used.push_back(*place);
+    moves.push_back({mover, elements[*place].address});
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<Move> MakeRoom(const std::vector<Element>& elements, int64_t size) {
+  std::vector<uint32_t> free;  // by size
+  for (uint32_t e = 0; e < elements.size(); ++e) {
+    if (elements[e].free) free.push_back(e);
+  }
+  std::stable_sort(free.begin(), free.end(),
+                   [&](uint32_t a, uint32_t b) { return elements[a].size < elements[b].size; });
+  std::vector<Move> moves;
+  for (const Window& window : Windows(elements, size)) {
+    moves = {{Move::kTarget, elements[window.first].address}};
+    if (Empty(elements, free, window, moves)) return moves;
+  }
+  return {};
 }
 
 }  // namespace reprise::planner

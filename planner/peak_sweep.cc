@@ -74,6 +74,12 @@ Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
 constexpr std::array<FreeBlocks::Taste, 3> kTastes = {
     {{1, 0.03F, 0.07F, 0.001F}, {1, 0.03F, 0, 0.001F}, {1, 0.01F, 0.15F, 0.001F}}};
 
+// The standard recipes that are careful, and what they begin with.
+constexpr int kFirstCareful = 5;
+constexpr std::array<PeakSweep::Stack, 3> kCareful = {PeakSweep::Stack::kLargestLongest,
+                                                      PeakSweep::Stack::kLargestLatestDead,
+                                                      PeakSweep::Stack::kLargest};
+
 FreeBlocks::Taste DrawTaste(Random& random) {
   const auto spread = [&](double middle) {
     return static_cast<float>(middle * std::exp(3 * random.Unit() - 1.5));
@@ -199,6 +205,11 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
+  if (random.Below(4) != 0) {
+    Recipe recipe = Standard(kFirstCareful + static_cast<int>(random.Below(kCareful.size())));
+    for (FreeBlocks::Taste& taste : recipe.tastes) taste = DrawTaste(random);
+    return recipe;
+  }
   const double most = std::max<double>(static_cast<double>(tables_.largest.size()), 1);
   const auto rocks = static_cast<uint32_t>(std::pow(most, 0.3 + 0.7 * random.Unit()));
   const double a = std::tan(random.Unit() * 1.57);
@@ -219,7 +230,6 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   for (const auto& [score, job] : scored) recipe.rocks.push_back(job);
   recipe.stack = static_cast<Stack>(random.Below(kStacks));
   recipe.by_hills = !tables_.hills.empty() && random.Below(2) == 0;
-  if (random.Below(2) == 0) recipe.tastes = {DrawTaste(random), DrawTaste(random)};
   return recipe;
 }
 
@@ -317,18 +327,14 @@ uint32_t PeakSweep::TakeCarefully(uint32_t job, FreeBlocks& space) {
 }
 
 bool PeakSweep::MoveOthers(uint32_t job, FreeBlocks& space) {
-  RoomMaker maker(space.Elements());
-  const std::vector<RoomMaker::Move> moves = maker.Make(problem_.jobs[job].size);
-  const auto job_of = [&](const RoomMaker::Move& move) {
-    return move.element == RoomMaker::kTarget ? job : maker.elements()[move.element].note.job;
-  };
-  for (const RoomMaker::Move& move : moves) {
-    if (move.element == RoomMaker::kTarget) continue;
-    const FreeBlocks::Element& element = maker.elements()[move.element];
-    space.Free(element.handle, element.note.since);
+  const std::vector<FreeBlocks::Element> elements = space.Elements();
+  const std::vector<Move> moves = MakeRoom(elements, problem_.jobs[job].size);
+  for (const Move& move : moves) {
+    if (move.element == Move::kTarget) continue;
+    space.Free(elements[move.element].handle, elements[move.element].note.since);
   }
-  for (const RoomMaker::Move& move : moves) {
-    const uint32_t mover = job_of(move);
+  for (const Move& move : moves) {
+    const uint32_t mover = move.element == Move::kTarget ? job : elements[move.element].note.job;
     handles_[mover] = space.TakeAt(move.address, problem_.jobs[mover].size);
     space.Annotate(handles_[mover], NoteOf(mover, /*movable=*/true));
     addresses_[mover] = move.address;

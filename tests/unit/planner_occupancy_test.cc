@@ -134,7 +134,7 @@ TEST(FreeBlocksTest, RestsThatSoonGoDoTheLeastHarm) {
 }
 
 // A crowded heap in which blocks move for the whole of their lives: no two ever share memory.
-TEST(RoomMakerTest, WhoMovesNeverMeetsAnybody) {
+TEST(MakeRoomTest, WhoMovesNeverMeetsAnybody) {
   std::mt19937_64 random(11);
   FreeBlocks space(/*careful=*/true);
   Instance instance;
@@ -143,7 +143,7 @@ TEST(RoomMakerTest, WhoMovesNeverMeetsAnybody) {
   std::vector<uint32_t> live;
   int made = 0;
   uint32_t longest = 0;
-  for (uint32_t now = 0; now < 60'000; ++now) {
+  for (uint32_t now = 0; now < 100'000; ++now) {
     if (live.size() > 300 || (live.size() > 20 && random() % 2 == 0)) {
       std::swap(live[random() % live.size()], live.back());
       instance.buffers[live.back()].upper = now;
@@ -153,33 +153,33 @@ TEST(RoomMakerTest, WhoMovesNeverMeetsAnybody) {
     }
     const auto job = static_cast<uint32_t>(offsets.size());
     const auto size = static_cast<int64_t>(1 + random() % 40);
-    instance.buffers.push_back({now, 60'000, size});
+    instance.buffers.push_back({now, 100'000, size});
     offsets.push_back(0);
     handles.push_back(0);
     live.push_back(job);
     // One in ten may not be moved.
-    const FreeBlocks::Note note{job, now, 60'000,
+    const FreeBlocks::Note note{job, now, 100'000,
                                 random() % 10 == 0 ? FreeBlocks::Note::kNever : 0};
     handles[job] = space.TakeWell(size, note, {});
     if (handles[job] == FreeBlocks::kNone) {
-      RoomMaker maker(space.Elements());
-      const std::vector<RoomMaker::Move> moves = maker.Make(size);
+      const std::vector<FreeBlocks::Element> elements = space.Elements();
+      const std::vector<Move> moves = MakeRoom(elements, size);
       if (moves.empty()) {
         handles[job] = space.TakeFromTop(size);
       } else {
         ++made;
         longest = std::max(longest, static_cast<uint32_t>(moves.size()));
         for (const auto& [element, address] : moves) {
-          if (element == RoomMaker::kTarget) continue;
-          EXPECT_NE(maker.elements()[element].note.since, FreeBlocks::Note::kNever);
-          space.Free(maker.elements()[element].handle, maker.elements()[element].note.since);
+          if (element == Move::kTarget) continue;
+          EXPECT_NE(elements[element].note.since, FreeBlocks::Note::kNever);
+          space.Free(elements[element].handle, elements[element].note.since);
         }
         for (const auto& [element, address] : moves) {
-          if (element == RoomMaker::kTarget) {
+          if (element == Move::kTarget) {
             handles[job] = space.TakeAt(address, size);
             continue;
           }
-          const FreeBlocks::Element& moved = maker.elements()[element];
+          const FreeBlocks::Element& moved = elements[element];
           handles[moved.note.job] = space.TakeAt(address, moved.size);
           space.Annotate(handles[moved.note.job], moved.note);
           offsets[moved.note.job] = address;
