@@ -28,16 +28,26 @@ uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
     case PeakSweep::Stack::kEarliestBorn:
       return job.lower;
     case PeakSweep::Stack::kLargest:
-    case PeakSweep::Stack::kLargestLatestDead:
     case PeakSweep::Stack::kLargestLongest:
+    case PeakSweep::Stack::kLargestByBirth:
+    case PeakSweep::Stack::kLargestByDeath:
       return Descending(job.size);
   }
   return 0;
 }
 
-// Of jobs with equal keys.
-uint64_t TieKey(const Job& job, PeakSweep::Stack stack) {
-  if (stack == PeakSweep::Stack::kLargestLatestDead) return ~uint64_t{job.upper};
+// Of jobs with equal keys. Where those that were born together and die together lie side by side,
+// both sweeps free memory in large pieces. So one of the two is cut into `grain` steps for each
+// doubling of its distance from the peak, and within every second step the other one runs back.
+uint64_t TieKey(const Job& job, PeakSweep::Stack stack, uint32_t peak, double grain) {
+  const auto step = [&](uint32_t distance) {
+    return static_cast<uint64_t>(grain * std::log2(1.0 + distance));
+  };
+  const auto wind = [](uint64_t at, uint32_t other) {
+    return at << 32 | (at % 2 == 0 ? other : ~other);
+  };
+  if (stack == PeakSweep::Stack::kLargestByBirth) return wind(step(peak - job.lower), job.upper);
+  if (stack == PeakSweep::Stack::kLargestByDeath) return wind(step(job.upper - peak), job.lower);
   if (stack == PeakSweep::Stack::kLargestLongest) return ~uint64_t{job.upper - job.lower};
   return 0;
 }
@@ -62,6 +72,14 @@ std::vector<uint32_t> Valleys(const Problem& problem) {
   return cuts;
 }
 
+// Within 2 % of the maximum for a twentieth of the time.
+bool StaysFull(const Problem& problem) {
+  const auto high = static_cast<int64_t>(0.98 * static_cast<double>(problem.max_load));
+  const auto full = std::count_if(problem.load.begin(), problem.load.end(),
+                                  [&](int64_t load) { return load >= high; });
+  return full >= problem.sections / 20;
+}
+
 Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
   Hill hill{lower, upper, lower, {}};
   for (uint32_t s = lower; s < upper; ++s) {
@@ -72,13 +90,12 @@ Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
 
 // What did best on heaps of perl, Python, mawk and C++; the lifespans are not known here.
 constexpr std::array<FreeBlocks::Taste, 3> kTastes = {
-    {{1, 0.03F, 0.07F, 0.001F}, {1, 0.03F, 0, 0.001F}, {1, 0.01F, 0.15F, 0.001F}}};
+    {{1, 0.03F, 0, 0.001F}, {1, 0.03F, 0.07F, 0.001F}, {1, 0.01F, 0.15F, 0.001F}}};
 
-// The standard recipes that are careful, and what they begin with.
-constexpr int kFirstCareful = 5;
-constexpr std::array<PeakSweep::Stack, 3> kCareful = {PeakSweep::Stack::kLargestLongest,
-                                                      PeakSweep::Stack::kLargestLatestDead,
-                                                      PeakSweep::Stack::kLargest};
+// What is stacked by the standard recipes that are careful.
+constexpr std::array<PeakSweep::Stack, 3> kCareful = {PeakSweep::Stack::kLargestByDeath,
+                                                      PeakSweep::Stack::kLargestByBirth,
+                                                      PeakSweep::Stack::kLargestLongest};
 
 FreeBlocks::Taste DrawTaste(Random& random) {
   const auto spread = [&](double middle) {
@@ -105,6 +122,7 @@ float UsualLifespan(const Problem& problem, const Hill& hill) {
 PeakTables::PeakTables(const Problem& the_problem)
     : problem(the_problem), births(Births(the_problem)), deaths(Deaths(the_problem)) {
   whole = MakeHill(problem, 0, problem.sections);
+  stays_full = StaysFull(problem);
   for (uint32_t j = 0; j < problem.size(); ++j) {
     const Job& job = problem.jobs[j];
     if (job.lower <= whole.peak && whole.peak < job.upper) whole.at_peak.push_back(j);
@@ -177,37 +195,43 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
   constexpr std::array<Group, 5> kGroups = {
       {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
   constexpr int kPerStack = kGroups.size();
-  // For heaps that stay full.
-  constexpr std::array<Stack, 3> kCareful = {Stack::kLargestLongest, Stack::kLargestLatestDead,
-                                             Stack::kLargest};
-  const bool careful =
-      number >= kPerStack && number < kPerStack + static_cast<int>(kCareful.size());
-  if (number >= kPerStack && !careful) number -= kCareful.size();
-  const Stack stack =
-      careful ? kCareful[number - kPerStack] : static_cast<Stack>(number / kPerStack);
-  int group = careful ? 0 : number % kPerStack;
+  // Careful ones come soon, and right after the first where the heap stays full.
+  const int first_careful = tables_.stays_full ? 1 : kPerStack;
+  const int end_careful = first_careful + static_cast<int>(kCareful.size());
+  const bool careful = number >= first_careful && number < end_careful;
+  if (careful) return Careful(kCareful[number - first_careful]);
+  if (number >= end_careful) number -= end_careful - first_careful;
+  const auto stack = static_cast<Stack>(number / kPerStack);
+  int group = number % kPerStack;
   // Where single blocks can cost percents, rocks come first.
   const bool large =
       !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
   if (large && group < 2) group = 1 - group;
-  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true, {}};
+  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true, {}, kGrain};
   const auto& [fraction, least, most] = kGroups[group];
+  return {Rocks(fraction, least, most), stack, false, {}, kGrain};
+}
+
+std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t most) const {
   const auto smallest = problem_.max_load / fraction;
   const auto& largest = tables_.largest;
   const auto end = std::partition_point(largest.begin(), largest.end(), [&](uint32_t j) {
     return problem_.jobs[j].size >= smallest;
   });
   const size_t rocks = std::clamp<size_t>(end - largest.begin(), least, most);
-  Recipe recipe{
-      {largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false, {}};
-  if (careful) recipe.tastes = {kTastes.begin(), kTastes.end()};
-  return recipe;
+  return {largest.begin(), largest.begin() + std::min(rocks, largest.size())};
+}
+
+// Who meets rocks is not placed with care, so there are only those that nobody would find room for.
+PeakSweep::Recipe PeakSweep::Careful(Stack stack) const {
+  return {Rocks(256, 0, 4096), stack, false, {kTastes.begin(), kTastes.end()}, kGrain};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   if (random.Below(4) != 0) {
-    Recipe recipe = Standard(kFirstCareful + static_cast<int>(random.Below(kCareful.size())));
+    Recipe recipe = Careful(kCareful[random.Below(kCareful.size())]);
     for (FreeBlocks::Taste& taste : recipe.tastes) taste = DrawTaste(random);
+    recipe.grain = std::exp2(4 * random.Unit());
     return recipe;
   }
   const double most = std::max<double>(static_cast<double>(tables_.largest.size()), 1);
@@ -342,14 +366,15 @@ bool PeakSweep::MoveOthers(uint32_t job, FreeBlocks& space) {
   return !moves.empty();
 }
 
-void PeakSweep::StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space) {
+void PeakSweep::StackAtPeak(const Hill& hill, const Recipe& recipe, FreeBlocks& space) {
   std::vector<KeyedId> order;
   for (const uint32_t j : hill.at_peak) {
-    if (!is_rock_[j]) order.push_back({TieKey(problem_.jobs[j], stack), j});
+    if (!is_rock_[j])
+      order.push_back({TieKey(problem_.jobs[j], recipe.stack, hill.peak, recipe.grain), j});
   }
   std::vector<KeyedId> scratch;
   SortByKey(order, scratch);
-  for (KeyedId& item : order) item.key = StackKey(problem_.jobs[item.id], stack);
+  for (KeyedId& item : order) item.key = StackKey(problem_.jobs[item.id], recipe.stack);
   SortByKey(order, scratch);
   for (const KeyedId& item : order) {
     Put(item.id, !rocks_.empty(), space);
@@ -421,11 +446,11 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
   return true;
 }
 
-bool PeakSweep::SweepForwards(const Hill& hill, Stack stack, int64_t limit,
+bool PeakSweep::SweepForwards(const Hill& hill, const Recipe& recipe, int64_t limit,
                               const std::function<bool()>& stop) {
   FreeBlocks space(taste_ != nullptr);
   RestorePeak(hill, /*rocks_only=*/true, space);
-  StackAtPeak(hill, stack, space);
+  StackAtPeak(hill, recipe, space);
   return space.top() < limit && Sweep(hill, space, limit, stop);
 }
 
@@ -442,8 +467,7 @@ bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
   for (FreeBlocks::Taste& taste : tastes) taste.lifespan = lifespan;
   const auto sweep = [&](bool forwards) {
     forwards_now_ = forwards;
-    return forwards ? SweepForwards(hill, recipe.stack, limit, stop)
-                    : SweepBackwards(hill, limit, stop);
+    return forwards ? SweepForwards(hill, recipe, limit, stop) : SweepBackwards(hill, limit, stop);
   };
   for (const bool forwards : {true, false}) {
     taste_ = nullptr;

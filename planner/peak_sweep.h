@@ -31,6 +31,7 @@ struct PeakTables {
   Groups births;  // within a section the largest first
   Groups deaths;
   Hill whole;
+  bool stays_full = false;  // the load is near its maximum for long
   // Hills between valleys of low load, when the load comes near its maximum more than once.
   std::vector<Hill> hills;
   std::vector<uint32_t> across;   // the jobs that live on two hills, the longest-lived first
@@ -47,26 +48,31 @@ struct PeakTables {
 class PeakSweep {
  public:
   // How what lives at the peak is stacked, from below.
-  // Where the largest come first, ties are broken by birth, by death or by lifespan.
+  // Where the largest come first, ties are broken by birth and death, by death and birth or by
+  // lifespan.
   enum class Stack {
     kLatestDead,
     kSoonestDead,
     kLatestBorn,
     kEarliestBorn,
     kLargest,
-    kLargestLatestDead,
-    kLargestLongest
+    kLargestLongest,
+    kLargestByBirth,
+    kLargestByDeath
   };
-  static constexpr int kStacks = 7;
+  static constexpr int kStacks = 8;
+
+  static constexpr double kGrain = 4;
 
   struct Recipe {
     std::vector<uint32_t> rocks;  // in the order of their placement
     Stack stack = Stack::kLatestDead;
     bool by_hills = false;
-    // For heaps that stay full, slower: FreeBlocks::TakeWell and RoomMaker instead of best fit.
+    // For heaps that stay full, slower: FreeBlocks::TakeWell and MakeRoom instead of best fit.
     // Each direction tries one taste after the other until it stays below the limit. Lifespans are
     // filled in.
     std::vector<FreeBlocks::Taste> tastes;
+    double grain = kGrain;  // of kLargestByBirth and kLargestByDeath: steps per doubling
   };
 
   explicit PeakSweep(const PeakTables& tables);
@@ -82,6 +88,10 @@ class PeakSweep {
   Addresses Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop);
 
  private:
+  // The jobs above a fraction of the max load, but at least and at most so many.
+  std::vector<uint32_t> Rocks(int64_t fraction, size_t least, size_t most) const;
+  Recipe Careful(Stack stack) const;
+
   // The rocks in the order in which a sweep meets them, and the section in which it does: forwards
   // that of their birth, backwards the one after their last.
   struct Arrival {
@@ -93,9 +103,9 @@ class PeakSweep {
                   const std::function<bool()>& stop);
   bool SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
                  const std::function<bool()>& stop);
-  void StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space);
+  void StackAtPeak(const Hill& hill, const Recipe& recipe, FreeBlocks& space);
   void RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space);
-  bool SweepForwards(const Hill& hill, Stack stack, int64_t limit,
+  bool SweepForwards(const Hill& hill, const Recipe& recipe, int64_t limit,
                      const std::function<bool()>& stop);
   bool SweepBackwards(const Hill& hill, int64_t limit, const std::function<bool()>& stop);
   bool Sweep(const Hill& hill, FreeBlocks& space, int64_t limit, const std::function<bool()>& stop);
