@@ -443,6 +443,7 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
     if (space.top() >= limit) return false;
     if (((step & 4095) == 0 || moves_left_ < moves_before) && stop()) return false;
   }
+  swept_top_ = space.top();
   return true;
 }
 
@@ -465,19 +466,24 @@ bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
   std::vector<FreeBlocks::Taste> tastes = recipe.tastes;
   const float lifespan = UsualLifespan(problem_, hill);
   for (FreeBlocks::Taste& taste : tastes) taste.lifespan = lifespan;
-  const auto sweep = [&](bool forwards) {
-    forwards_now_ = forwards;
-    return forwards ? SweepForwards(hill, recipe, limit, stop) : SweepBackwards(hill, limit, stop);
+  const auto sweep = [&](const FreeBlocks::Taste* taste, int64_t below) {
+    taste_ = taste;
+    return !stop() && (forwards_now_ ? SweepForwards(hill, recipe, below, stop)
+                                     : SweepBackwards(hill, below, stop));
   };
   for (const bool forwards : {true, false}) {
-    taste_ = nullptr;
-    const bool done = tastes.empty()
-                          ? sweep(forwards)
-                          : std::any_of(tastes.begin(), tastes.end(), [&](const auto& t) {
-                              taste_ = &t;
-                              return sweep(forwards);
-                            });
-    if (!done) return false;
+    forwards_now_ = forwards;
+    const FreeBlocks::Taste* best = nullptr;
+    int64_t least = limit;
+    for (const FreeBlocks::Taste& taste : tastes) {
+      if (!sweep(&taste, least)) continue;
+      best = &taste;
+      least = swept_top_;
+    }
+    if (!tastes.empty() && best == nullptr) return false;
+    // The addresses are those of the last one.
+    const bool have = best != nullptr && best == &tastes.back();
+    if (!have && !sweep(best, best == nullptr ? limit : least + 1)) return false;
   }
   return true;
 }

@@ -69,8 +69,7 @@ class PeakSweep {
     Stack stack = Stack::kLatestDead;
     bool by_hills = false;
     // For heaps that stay full, slower: FreeBlocks::TakeWell and MakeRoom instead of best fit.
-    // Each direction tries one taste after the other until it stays below the limit. Lifespans are
-    // filled in.
+    // Each direction takes the best of these tastes; their lifespans are filled in.
     std::vector<FreeBlocks::Taste> tastes;
     double grain = kGrain;  // of kLargestByBirth and kLargestByDeath: steps per doubling
   };
@@ -122,6 +121,7 @@ class PeakSweep {
   std::optional<Occupancy> occupancy_;        // of the rocks
   const FreeBlocks::Taste* taste_ = nullptr;  // of a careful sweep
   int moves_left_ = 0;
+  int64_t swept_top_ = 0;     // of the last sweep that ended
   bool forwards_now_ = true;  // the direction of the sweep
   std::vector<uint32_t> rocks_;
   std::vector<bool> is_rock_;

@@ -423,6 +423,8 @@ TEST(PeakSweepTest, AHeapThatStaysFull) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_LT(static_cast<double>(plan->fragmentation()),
             0.004 * static_cast<double>(plan->max_load));
+  options.threads = 3;
+  EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
 }
 
 }  // namespace
