@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "planner/make_room.h"
 #include "planner/portfolio.h"
@@ -92,10 +93,21 @@ Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
 constexpr std::array<FreeBlocks::Taste, 3> kTastes = {
     {{1, 0.03F, 0, 0.001F}, {1, 0.03F, 0.07F, 0.001F}, {1, 0.01F, 0.15F, 0.001F}}};
 
-// What is stacked by the standard recipes that are careful.
-constexpr std::array<PeakSweep::Stack, 3> kCareful = {PeakSweep::Stack::kLargestByDeath,
-                                                      PeakSweep::Stack::kLargestByBirth,
-                                                      PeakSweep::Stack::kLargestLongest};
+// More find a better pair of directions, and a sweep above the record soon ends.
+constexpr size_t kDrawnTastes = 6;
+
+// The standard recipes that are careful: what is stacked, and how many tastes are tried. The first
+// ones are there soon.
+struct CarefulRecipe {
+  PeakSweep::Stack stack;
+  size_t tastes;
+};
+constexpr std::array<CarefulRecipe, 5> kCareful = {
+    {{PeakSweep::Stack::kLargestByDeath, 1},
+     {PeakSweep::Stack::kLargestLongest, 1},
+     {PeakSweep::Stack::kLargestByBirth, kTastes.size()},
+     {PeakSweep::Stack::kLargestLongest, kTastes.size()},
+     {PeakSweep::Stack::kLargestByDeath, kTastes.size()}}};
 
 FreeBlocks::Taste DrawTaste(Random& random) {
   const auto spread = [&](double middle) {
@@ -199,7 +211,10 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
   const int first_careful = tables_.stays_full ? 1 : kPerStack;
   const int end_careful = first_careful + static_cast<int>(kCareful.size());
   const bool careful = number >= first_careful && number < end_careful;
-  if (careful) return Careful(kCareful[number - first_careful]);
+  if (careful) {
+    const auto& [stack, tastes] = kCareful[number - first_careful];
+    return Careful(stack, {kTastes.begin(), kTastes.begin() + tastes});
+  }
   if (number >= end_careful) number -= end_careful - first_careful;
   const auto stack = static_cast<Stack>(number / kPerStack);
   int group = number % kPerStack;
@@ -223,14 +238,15 @@ std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t mo
 }
 
 // Who meets rocks is not placed with care, so there are only those that nobody would find room for.
-PeakSweep::Recipe PeakSweep::Careful(Stack stack) const {
-  return {Rocks(256, 0, 4096), stack, false, {kTastes.begin(), kTastes.end()}, kGrain};
+PeakSweep::Recipe PeakSweep::Careful(Stack stack, std::vector<FreeBlocks::Taste> tastes) const {
+  return {Rocks(256, 0, 4096), stack, false, std::move(tastes), kGrain};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   if (random.Below(4) != 0) {
-    Recipe recipe = Careful(kCareful[random.Below(kCareful.size())]);
-    for (FreeBlocks::Taste& taste : recipe.tastes) taste = DrawTaste(random);
+    std::vector<FreeBlocks::Taste> tastes(kDrawnTastes);
+    for (FreeBlocks::Taste& taste : tastes) taste = DrawTaste(random);
+    Recipe recipe = Careful(kCareful[random.Below(kCareful.size())].stack, std::move(tastes));
     recipe.grain = std::exp2(4 * random.Unit());
     return recipe;
   }

@@ -89,7 +89,7 @@ class PeakSweep {
  private:
   // The jobs above a fraction of the max load, but at least and at most so many.
   std::vector<uint32_t> Rocks(int64_t fraction, size_t least, size_t most) const;
-  Recipe Careful(Stack stack) const;
+  Recipe Careful(Stack stack, std::vector<FreeBlocks::Taste> tastes) const;
 
   // The rocks in the order in which a sweep meets them, and the section in which it does: forwards
   // that of their birth, backwards the one after their last.
