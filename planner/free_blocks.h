@@ -4,6 +4,7 @@
 #define REPRISE_PLANNER_FREE_BLOCKS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -81,6 +82,8 @@ class FreeBlocks {
     Note note;
   };
   std::vector<Element> Elements() const;
+  // No fewer than there are elements.
+  size_t blocks() const { return blocks_.size(); }
 
   // Nothing but hints to the processor, which would wait for memory in Free: first WillFree, then
   // WillMerge, then Free, a few calls apart. The handle need not be good yet.

@@ -17,6 +17,7 @@ constexpr uint32_t kMostRocks = 16384;
 
 // In one direction of a careful sweep. Each takes milliseconds.
 constexpr int kMostMoves = 400;
+constexpr size_t kMostBlocks = 200'000;  // above that it would be tens
 
 uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
   switch (stack) {
@@ -357,7 +358,8 @@ uint32_t PeakSweep::TakeCarefully(uint32_t job, FreeBlocks& space) {
   const FreeBlocks::Note note = NoteOf(job, /*movable=*/true);
   uint32_t handle = space.TakeWell(size, note, *taste_);
   if (handle != FreeBlocks::kNone) return handle;
-  if (space.TopBelowFree() + size > problem_.max_load && moves_left_ > 0) {
+  if (space.TopBelowFree() + size > problem_.max_load && moves_left_ > 0 &&
+      space.blocks() <= kMostBlocks) {
     --moves_left_;
     if (MoveOthers(job, space)) return handles_[job];
   }
