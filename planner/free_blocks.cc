@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 
 namespace reprise::planner {
 
-FreeBlocks::FreeBlocks() : bins_(kBins, kNone) {}
+FreeBlocks::FreeBlocks(bool careful) : careful_(careful), bins_(kBins, kNone) {}
 
 int FreeBlocks::BinOf(int64_t size) {
   const uint64_t value = static_cast<uint64_t>(size);
@@ -70,27 +71,6 @@ uint32_t FreeBlocks::FindFree(int64_t size) const {
   return kNone;
 }
 
-uint32_t FreeBlocks::FindLasting(int64_t size) const {
-  for (int bin = NextBin(BinOf(size)); bin >= 0; bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
-    uint32_t best = kNone;
-    uint32_t best_leaves = 0;
-    int depth = 0;
-    for (uint32_t b = bins_[bin]; b != kNone && depth < kLastingDepth;
-         b = blocks_[b].bin_after, ++depth) {
-      const Block& block = blocks_[b];
-      if (block.size < size) continue;
-      const uint32_t leaves = std::min(LeavesBelow(b), LeavesAbove(b));
-      if (best == kNone || block.size < blocks_[best].size ||
-          (block.size == blocks_[best].size && leaves > best_leaves)) {
-        best = b;
-        best_leaves = leaves;
-      }
-    }
-    if (best != kNone) return best;
-  }
-  return kNone;
-}
-
 uint32_t FreeBlocks::NewBlock() {
   if (unused_ != kNone) {
     const uint32_t block = unused_;
@@ -98,6 +78,7 @@ uint32_t FreeBlocks::NewBlock() {
     return block;
   }
   blocks_.emplace_back();
+  if (careful_) notes_.emplace_back();
   return static_cast<uint32_t>(blocks_.size() - 1);
 }
 
@@ -113,6 +94,7 @@ uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
     b.before = head;
     b.address = address;
     b.size -= front;
+    if (careful_) notes_[head] = notes_[block];
     PutIntoBin(head);
   }
   const int64_t rest = blocks_[block].size - size;
@@ -124,6 +106,7 @@ uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
     if (last_ == block) last_ = tail;
     b.after = tail;
     b.size = size;
+    if (careful_) notes_[tail] = notes_[block];
     PutIntoBin(tail);
   }
   return block;
@@ -144,6 +127,7 @@ uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
     blocks_[block] = {from, units, last_, kNone, kTaken, kNone};
     if (last_ != kNone) blocks_[last_].after = block;
     last_ = block;
+    if (careful_) notes_[block] = {};
     return block;
   };
   if (address > top_) PutIntoBin(append(top_, address - top_));
@@ -151,22 +135,71 @@ uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
   return append(address, size);
 }
 
-uint32_t FreeBlocks::TakeFromTop(int64_t size) {
-  const bool room_below_top = last_ != kNone && blocks_[last_].free();
-  return Append(room_below_top ? blocks_[last_].address : top_, size);
-}
-
 uint32_t FreeBlocks::Take(int64_t size) {
   const uint32_t found = FindFree(size);
   return found != kNone ? Carve(found, blocks_[found].address, size) : TakeFromTop(size);
 }
 
-uint32_t FreeBlocks::TakeLasting(int64_t size) {
-  const uint32_t found = FindLasting(size);
-  if (found == kNone) return TakeFromTop(size);
-  const bool at_end = LeavesBelow(found) < LeavesAbove(found);
-  const int64_t address = blocks_[found].address;
-  return Carve(found, at_end ? address + blocks_[found].size - size : address, size);
+uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste) {
+  const float scale = 1 / taste.lifespan;
+  const auto units = static_cast<float>(size);
+  const auto stay = [&](float instants) { return std::min(instants * scale, kHorizon); };
+  const float own = stay(static_cast<float>(note.leaves - note.born));
+  const float large = taste.large / std::sqrt(units);
+  uint32_t best = kNone;
+  bool at_end = false;
+  float least = 0;
+  const auto offer = [&](uint32_t block, bool end, float harm) {
+    if (best != kNone && harm >= least) return;
+    best = block;
+    at_end = end;
+    least = harm;
+  };
+  int candidates = 0;
+  bool exact = false;  // then larger blocks are left alone
+  for (int bin = NextBin(BinOf(size)); bin >= 0 && candidates < kCandidates && !exact;
+       bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
+    int depth = 0;
+    for (uint32_t b = bins_[bin]; b != kNone && depth < kCarefulDepth;
+         b = blocks_[b].bin_after, ++depth) {
+      if (blocks_[b].size < size) continue;
+      ++candidates;
+      const auto whole = static_cast<float>(blocks_[b].size);
+      const float rest = whole - units;
+      const float below = stay(StaysBelow(b, note.born));
+      const float above = stay(StaysAbove(b, note.born));
+      const float harm = large * (whole * std::sqrt(whole) - rest * std::sqrt(rest)) -
+                         taste.patience * units * std::min(below, above);
+      const float ends = taste.ends * units;
+      if (rest == 0) {
+        exact = true;
+        offer(b, false, harm + ends * std::min(std::abs(own - below), std::abs(own - above)));
+        continue;
+      }
+      offer(b, false, harm + rest * std::min(own, above) + ends * std::abs(own - below));
+      offer(b, true, harm + rest * std::min(own, below) + ends * std::abs(own - above));
+    }
+  }
+  if (best == kNone) return kNone;
+  const Block& block = blocks_[best];
+  Carve(best, at_end ? block.address + block.size - size : block.address, size);
+  Annotate(best, note);
+  return best;
+}
+
+void FreeBlocks::Annotate(uint32_t handle, const Note& note) {
+  const uint32_t since = note.since == Note::kNever ? note.since : notes_[handle].since;
+  notes_[handle] = note;
+  notes_[handle].since = since;
+}
+
+std::vector<FreeBlocks::Element> FreeBlocks::Elements() const {
+  std::vector<Element> elements;
+  for (uint32_t b = last_; b != kNone; b = blocks_[b].before) {
+    elements.push_back({b, blocks_[b].free(), blocks_[b].address, blocks_[b].size, notes_[b]});
+  }
+  std::reverse(elements.begin(), elements.end());
+  return elements;
 }
 
 uint32_t FreeBlocks::TakeAt(int64_t address, int64_t size) {
@@ -181,13 +214,15 @@ uint32_t FreeBlocks::TakeAt(int64_t address, int64_t size) {
   return Append(address, size);
 }
 
-void FreeBlocks::Free(uint32_t handle) {
+void FreeBlocks::Free(uint32_t handle, uint32_t now) {
+  if (careful_) notes_[handle].since = now;
   const auto absorb = [&](uint32_t low, uint32_t high) {
     Block& block = blocks_[low];
     block.size += blocks_[high].size;
     block.after = blocks_[high].after;
     if (block.after != kNone) blocks_[block.after].before = low;
     if (last_ == high) last_ = low;
+    if (careful_) notes_[low].since = std::max(notes_[low].since, notes_[high].since);
     blocks_[high].after = unused_;
     unused_ = high;
   };

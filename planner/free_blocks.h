@@ -1,9 +1,10 @@
-// One address space at one instant: what is taken, what is free. A best-fit allocator without
-// memory, for strategies that sweep over time.
+// One address space at one instant: what is taken, what is free. A best-fit allocator for
+// strategies that sweep over time.
 #ifndef REPRISE_PLANNER_FREE_BLOCKS_H_
 #define REPRISE_PLANNER_FREE_BLOCKS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -14,21 +15,49 @@ namespace reprise::planner {
 // Best fit is exact up to the search depth within a bin.
 class FreeBlocks {
  public:
-  FreeBlocks();
+  // What a careful space knows of a block. Instants are on a scale of the caller's, and rise.
+  struct Note {
+    static constexpr uint32_t kNever = ~uint32_t{0};
+
+    uint32_t job = 0;
+    uint32_t born = 0;    // of a taken block
+    uint32_t leaves = 0;  // of a taken block: when it will be freed
+    // The whole block has been free since then; of a taken block: was, until it was born. kNever:
+    // it must stay where it is.
+    uint32_t since = 0;
+  };
+
+  // How a careful space weighs free blocks against each other; see TakeWell.
+  struct Taste {
+    float lifespan = 1;  // a usual one: the unit of time in what follows
+    float ends = 0;      // what it costs that neighbours do not leave together
+    float large = 0;     // what it costs to break a large block
+    float patience = 0;  // what a free block is worth whose neighbours leave soon
+  };
+
+  // A careful one keeps notes.
+  explicit FreeBlocks(bool careful = false);
 
   // Takes `size` units from the best free block, or from the top when none fits. Returns a handle.
   uint32_t Take(int64_t size);
 
-  // The same when it is known when every block leaves (see SetLeaves). Of the free blocks that fit
-  // best it takes that whose neighbours both stay longest, and of that the end beside the one that
-  // stays longer: free space beside a block that leaves soon will soon be more than it is.
-  uint32_t TakeLasting(int64_t size);
+  // In a careful space: takes `size` units for the job of `note`, which is completed, where they do
+  // least harm. A rest that is left over does harm until what lies on one of its sides leaves.
+  // Returns kNone when nothing fits.
+  uint32_t TakeWell(int64_t size, const Note& note, const Taste& taste);
 
   // The same where not all of a free block may be used: `place(lower, upper)` returns an address at
   // or above `lower` at which `size` units would be legal, and the block is passed over when they
   // do not end at or below `upper`. Above the top everything is free. Tries at most a few dozen.
   template <typename Place>
   uint32_t TakeWhere(int64_t size, Place place);
+
+  // From the top, or from the free block below it.
+  uint32_t TakeFromTop(int64_t size) { return Append(TopBelowFree(), size); }
+  // Without that free block.
+  int64_t TopBelowFree() const {
+    return last_ != kNone && blocks_[last_].free() ? blocks_[last_].address : top_;
+  }
 
   // Takes [address, address + size), which must be free. Quick for the largest blocks only: every
   // free one that could hold it is looked at.
@@ -37,11 +66,24 @@ class FreeBlocks {
   // Puts a block at `address`, at or above the top, and leaves the room between free.
   uint32_t Append(int64_t address, int64_t size);
 
-  void Free(uint32_t handle);
+  // `now`: only a careful space needs it.
+  void Free(uint32_t handle, uint32_t now = 0);
 
-  // When a block that was just taken will be freed, on a scale of the caller's. With TakeLasting
-  // all need this.
-  void SetLeaves(uint32_t handle, uint32_t when) { blocks_[handle].bin_after = when; }
+  // In a careful space: what is known of a block that was just taken. Of `since` only kNever
+  // counts.
+  void Annotate(uint32_t handle, const Note& note);
+
+  // In a careful space: all blocks from below.
+  struct Element {
+    uint32_t handle;
+    bool free;
+    int64_t address;
+    int64_t size;
+    Note note;
+  };
+  std::vector<Element> Elements() const;
+  // No fewer than there are elements.
+  size_t blocks() const { return blocks_.size(); }
 
   // Nothing but hints to the processor, which would wait for memory in Free: first WillFree, then
   // WillMerge, then Free, a few calls apart. The handle need not be good yet.
@@ -57,14 +99,18 @@ class FreeBlocks {
   int64_t address(uint32_t handle) const { return blocks_[handle].address; }
   int64_t top() const { return top_; }
 
- private:
   static constexpr uint32_t kNone = ~uint32_t{0};
+
+ private:
   static constexpr uint32_t kTaken = kNone - 1;
   static constexpr int kPerDoubling = 32;
   static constexpr int kBins = 60 * kPerDoubling;
   static constexpr int kDepth = 4;
-  static constexpr int kLastingDepth = 16;
+  static constexpr int kCarefulDepth = 12;  // in one bin
+  static constexpr int kCandidates = 64;    // in all
   static constexpr int kTries = 48;
+  static constexpr float kForEver = 1e9F;
+  static constexpr float kHorizon = 6;  // usual lifespans
 
   // Never across two cache lines.
   struct alignas(32) Block {
@@ -73,7 +119,7 @@ class FreeBlocks {
     uint32_t before;      // the neighbour below
     uint32_t after;       // the neighbour above
     uint32_t bin_before;  // kNone: first of its bin; kTaken: not free
-    uint32_t bin_after;   // of one that is taken: when it leaves
+    uint32_t bin_after;
 
     bool free() const { return bin_before != kTaken; }
   };
@@ -81,23 +127,23 @@ class FreeBlocks {
   static int BinOf(int64_t size);
   uint32_t NewBlock();
   uint32_t FindFree(int64_t size) const;
-  uint32_t FindLasting(int64_t size) const;
-  uint32_t TakeFromTop(int64_t size);
-  // When the neighbours of a free block leave. The bottom stays for ever.
-  uint32_t LeavesBelow(uint32_t block) const {
+  // How long the neighbours of a free block stay. The bottom stays for ever.
+  float StaysBelow(uint32_t block, uint32_t now) const {
     const uint32_t before = blocks_[block].before;
-    return before == kNone ? kNone : blocks_[before].bin_after;
+    return before == kNone ? kForEver : static_cast<float>(notes_[before].leaves - now);
   }
-  uint32_t LeavesAbove(uint32_t block) const {
+  float StaysAbove(uint32_t block, uint32_t now) const {
     const uint32_t after = blocks_[block].after;
-    return after == kNone ? 0 : blocks_[after].bin_after;
+    return after == kNone ? 0 : static_cast<float>(notes_[after].leaves - now);
   }
   uint32_t Carve(uint32_t block, int64_t address, int64_t size);
   int NextBin(int bin) const;
   void PutIntoBin(uint32_t block);
   void DropFromBin(uint32_t block);
 
+  bool careful_;
   std::vector<Block> blocks_;
+  std::vector<Note> notes_;  // as many as blocks, in a careful space
   uint32_t unused_ = kNone;  // chained by `after`
   uint32_t last_ = kNone;    // the block that ends at the top
   int64_t top_ = 0;
@@ -126,8 +172,7 @@ uint32_t FreeBlocks::TakeWhere(int64_t size, Place place) {
       }
     }
   }
-  const bool room_below_top = last_ != kNone && blocks_[last_].free();
-  return Append(place(room_below_top ? blocks_[last_].address : top_, INT64_MAX), size);
+  return Append(place(TopBelowFree(), INT64_MAX), size);
 }
 
 }  // namespace reprise::planner

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
+#include "planner/make_room.h"
 #include "planner/portfolio.h"
 #include "planner/sort.h"
 #include "planner/strategy.h"
@@ -12,6 +14,10 @@ namespace reprise::planner {
 namespace {
 
 constexpr uint32_t kMostRocks = 16384;
+
+// In one direction of a careful sweep. Each takes milliseconds.
+constexpr int kMostMoves = 400;
+constexpr size_t kMostBlocks = 200'000;  // above that it would be tens
 
 uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
   switch (stack) {
@@ -24,16 +30,26 @@ uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
     case PeakSweep::Stack::kEarliestBorn:
       return job.lower;
     case PeakSweep::Stack::kLargest:
-    case PeakSweep::Stack::kLargestLatestDead:
     case PeakSweep::Stack::kLargestLongest:
+    case PeakSweep::Stack::kLargestByBirth:
+    case PeakSweep::Stack::kLargestByDeath:
       return Descending(job.size);
   }
   return 0;
 }
 
-// Of jobs with equal keys.
-uint64_t TieKey(const Job& job, PeakSweep::Stack stack) {
-  if (stack == PeakSweep::Stack::kLargestLatestDead) return ~uint64_t{job.upper};
+// Of jobs with equal keys. Where those that were born together and die together lie side by side,
+// both sweeps free memory in large pieces. So one of the two is cut into `grain` steps for each
+// doubling of its distance from the peak, and within every second step the other one runs back.
+uint64_t TieKey(const Job& job, PeakSweep::Stack stack, uint32_t peak, double grain) {
+  const auto step = [&](uint32_t distance) {
+    return static_cast<uint64_t>(grain * std::log2(1.0 + distance));
+  };
+  const auto wind = [](uint64_t at, uint32_t other) {
+    return at << 32 | (at % 2 == 0 ? other : ~other);
+  };
+  if (stack == PeakSweep::Stack::kLargestByBirth) return wind(step(peak - job.lower), job.upper);
+  if (stack == PeakSweep::Stack::kLargestByDeath) return wind(step(job.upper - peak), job.lower);
   if (stack == PeakSweep::Stack::kLargestLongest) return ~uint64_t{job.upper - job.lower};
   return 0;
 }
@@ -58,6 +74,14 @@ std::vector<uint32_t> Valleys(const Problem& problem) {
   return cuts;
 }
 
+// Within 2 % of the maximum for a twentieth of the time.
+bool StaysFull(const Problem& problem) {
+  const auto high = static_cast<int64_t>(0.98 * static_cast<double>(problem.max_load));
+  const auto full = std::count_if(problem.load.begin(), problem.load.end(),
+                                  [&](int64_t load) { return load >= high; });
+  return full >= problem.sections / 20;
+}
+
 Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
   Hill hill{lower, upper, lower, {}};
   for (uint32_t s = lower; s < upper; ++s) {
@@ -66,11 +90,52 @@ Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
   return hill;
 }
 
+// What did best on heaps of perl, Python, mawk and C++; the lifespans are not known here.
+constexpr std::array<FreeBlocks::Taste, 3> kTastes = {
+    {{1, 0.03F, 0, 0.001F}, {1, 0.03F, 0.07F, 0.001F}, {1, 0.01F, 0.15F, 0.001F}}};
+
+// More find a better pair of directions, and a sweep above the record soon ends.
+constexpr size_t kDrawnTastes = 6;
+
+// The standard recipes that are careful: what is stacked, and how many tastes are tried. The first
+// ones are there soon.
+struct CarefulRecipe {
+  PeakSweep::Stack stack;
+  size_t tastes;
+};
+constexpr std::array<CarefulRecipe, 5> kCareful = {
+    {{PeakSweep::Stack::kLargestByDeath, 1},
+     {PeakSweep::Stack::kLargestLongest, 1},
+     {PeakSweep::Stack::kLargestByBirth, kTastes.size()},
+     {PeakSweep::Stack::kLargestLongest, kTastes.size()},
+     {PeakSweep::Stack::kLargestByDeath, kTastes.size()}}};
+
+FreeBlocks::Taste DrawTaste(Random& random) {
+  const auto spread = [&](double middle) {
+    return static_cast<float>(middle * std::exp(3 * random.Unit() - 1.5));
+  };
+  const float large = random.Below(3) == 0 ? 0 : spread(0.07);
+  return {1, spread(0.03), large, spread(0.001)};
+}
+
+// The median of those live at the peak, in sections.
+float UsualLifespan(const Problem& problem, const Hill& hill) {
+  if (hill.at_peak.empty()) return 1;
+  std::vector<uint32_t> spans;
+  for (const uint32_t j : hill.at_peak) {
+    spans.push_back(problem.jobs[j].upper - problem.jobs[j].lower);
+  }
+  const auto middle = spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / 2);
+  std::nth_element(spans.begin(), middle, spans.end());
+  return static_cast<float>(*middle);
+}
+
 }  // namespace
 
 PeakTables::PeakTables(const Problem& the_problem)
     : problem(the_problem), births(Births(the_problem)), deaths(Deaths(the_problem)) {
   whole = MakeHill(problem, 0, problem.sections);
+  stays_full = StaysFull(problem);
   for (uint32_t j = 0; j < problem.size(); ++j) {
     const Job& job = problem.jobs[j];
     if (job.lower <= whole.peak && whole.peak < job.upper) whole.at_peak.push_back(j);
@@ -143,31 +208,49 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
   constexpr std::array<Group, 5> kGroups = {
       {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
   constexpr int kPerStack = kGroups.size();
-  // For heaps that stay full; without rocks.
-  constexpr std::array<Stack, 3> kLasting = {Stack::kLargest, Stack::kLargestLatestDead,
-                                             Stack::kLargestLongest};
-  const bool lasting = number >= kPerStack && number < kPerStack + kLasting.size();
-  if (number >= kPerStack && !lasting) number -= kLasting.size();
-  const Stack stack =
-      lasting ? kLasting[number - kPerStack] : static_cast<Stack>(number / kPerStack);
-  int group = lasting ? 0 : number % kPerStack;
+  // Careful ones come soon, and right after the first where the heap stays full.
+  const int first_careful = tables_.stays_full ? 1 : kPerStack;
+  const int end_careful = first_careful + static_cast<int>(kCareful.size());
+  const bool careful = number >= first_careful && number < end_careful;
+  if (careful) {
+    const auto& [stack, tastes] = kCareful[number - first_careful];
+    return Careful(stack, {kTastes.begin(), kTastes.begin() + tastes});
+  }
+  if (number >= end_careful) number -= end_careful - first_careful;
+  const auto stack = static_cast<Stack>(number / kPerStack);
+  int group = number % kPerStack;
   // Where single blocks can cost percents, rocks come first.
   const bool large =
       !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
   if (large && group < 2) group = 1 - group;
-  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true};
+  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true, {}, kGrain};
   const auto& [fraction, least, most] = kGroups[group];
+  return {Rocks(fraction, least, most), stack, false, {}, kGrain};
+}
+
+std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t most) const {
   const auto smallest = problem_.max_load / fraction;
   const auto& largest = tables_.largest;
   const auto end = std::partition_point(largest.begin(), largest.end(), [&](uint32_t j) {
     return problem_.jobs[j].size >= smallest;
   });
   const size_t rocks = std::clamp<size_t>(end - largest.begin(), least, most);
-  return {
-      {largest.begin(), largest.begin() + std::min(rocks, largest.size())}, stack, false, lasting};
+  return {largest.begin(), largest.begin() + std::min(rocks, largest.size())};
+}
+
+// Who meets rocks is not placed with care, so there are only those that nobody would find room for.
+PeakSweep::Recipe PeakSweep::Careful(Stack stack, std::vector<FreeBlocks::Taste> tastes) const {
+  return {Rocks(256, 0, 4096), stack, false, std::move(tastes), kGrain};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
+  if (random.Below(4) != 0) {
+    std::vector<FreeBlocks::Taste> tastes(kDrawnTastes);
+    for (FreeBlocks::Taste& taste : tastes) taste = DrawTaste(random);
+    Recipe recipe = Careful(kCareful[random.Below(kCareful.size())].stack, std::move(tastes));
+    recipe.grain = std::exp2(4 * random.Unit());
+    return recipe;
+  }
   const double most = std::max<double>(static_cast<double>(tables_.largest.size()), 1);
   const auto rocks = static_cast<uint32_t>(std::pow(most, 0.3 + 0.7 * random.Unit()));
   const double a = std::tan(random.Unit() * 1.57);
@@ -188,7 +271,6 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   for (const auto& [score, job] : scored) recipe.rocks.push_back(job);
   recipe.stack = static_cast<Stack>(random.Below(kStacks));
   recipe.by_hills = !tables_.hills.empty() && random.Below(2) == 0;
-  recipe.lasting = random.Below(2) == 0;
   return recipe;
 }
 
@@ -252,28 +334,70 @@ void PeakSweep::Put(uint32_t job, bool look, FreeBlocks& space) {
     handles_[job] =
         space.TakeWhere(size, [&](int64_t lower, int64_t) { return problem_.AlignUp(job, lower); });
   } else {
-    handles_[job] = lasting_ ? space.TakeLasting(size) : space.Take(size);
+    handles_[job] = taste_ != nullptr ? TakeCarefully(job, space) : space.Take(size);
+    addresses_[job] = space.address(handles_[job]);
+    return;
   }
   addresses_[job] = space.address(handles_[job]);
-  SetLeaves(job, space);
+  Pin(job, space);
 }
 
-void PeakSweep::SetLeaves(uint32_t job, FreeBlocks& space) {
-  if (!lasting_) return;
+FreeBlocks::Note PeakSweep::NoteOf(uint32_t job, bool movable) const {
   const Job& j = problem_.jobs[job];
-  space.SetLeaves(handles_[job], forwards_now_ ? j.upper : problem_.sections - j.lower);
+  const uint32_t since = movable ? 0 : FreeBlocks::Note::kNever;
+  if (forwards_now_) return {job, j.lower, j.upper, since};
+  return {job, problem_.sections - j.upper, problem_.sections - j.lower, since};
 }
 
-void PeakSweep::StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space) {
+void PeakSweep::Pin(uint32_t job, FreeBlocks& space) {
+  if (taste_ != nullptr) space.Annotate(handles_[job], NoteOf(job, /*movable=*/false));
+}
+
+uint32_t PeakSweep::TakeCarefully(uint32_t job, FreeBlocks& space) {
+  const int64_t size = problem_.jobs[job].size;
+  const FreeBlocks::Note note = NoteOf(job, /*movable=*/true);
+  uint32_t handle = space.TakeWell(size, note, *taste_);
+  if (handle != FreeBlocks::kNone) return handle;
+  if (space.TopBelowFree() + size > problem_.max_load && moves_left_ > 0 &&
+      space.blocks() <= kMostBlocks) {
+    --moves_left_;
+    if (MoveOthers(job, space)) return handles_[job];
+  }
+  handle = space.TakeFromTop(size);
+  space.Annotate(handle, note);
+  return handle;
+}
+
+bool PeakSweep::MoveOthers(uint32_t job, FreeBlocks& space) {
+  const std::vector<FreeBlocks::Element> elements = space.Elements();
+  const std::vector<Move> moves = MakeRoom(elements, problem_.jobs[job].size);
+  for (const Move& move : moves) {
+    if (move.element == Move::kTarget) continue;
+    space.Free(elements[move.element].handle, elements[move.element].note.since);
+  }
+  for (const Move& move : moves) {
+    const uint32_t mover = move.element == Move::kTarget ? job : elements[move.element].note.job;
+    handles_[mover] = space.TakeAt(move.address, problem_.jobs[mover].size);
+    space.Annotate(handles_[mover], NoteOf(mover, /*movable=*/true));
+    addresses_[mover] = move.address;
+  }
+  return !moves.empty();
+}
+
+void PeakSweep::StackAtPeak(const Hill& hill, const Recipe& recipe, FreeBlocks& space) {
   std::vector<KeyedId> order;
   for (const uint32_t j : hill.at_peak) {
-    if (!is_rock_[j]) order.push_back({TieKey(problem_.jobs[j], stack), j});
+    if (!is_rock_[j])
+      order.push_back({TieKey(problem_.jobs[j], recipe.stack, hill.peak, recipe.grain), j});
   }
   std::vector<KeyedId> scratch;
   SortByKey(order, scratch);
-  for (KeyedId& item : order) item.key = StackKey(problem_.jobs[item.id], stack);
+  for (KeyedId& item : order) item.key = StackKey(problem_.jobs[item.id], recipe.stack);
   SortByKey(order, scratch);
-  for (const KeyedId& item : order) Put(item.id, !rocks_.empty(), space);
+  for (const KeyedId& item : order) {
+    Put(item.id, !rocks_.empty(), space);
+    Pin(item.id, space);
+  }
 }
 
 // What is live at the peak and has an address already, in a new space.
@@ -294,13 +418,14 @@ void PeakSweep::RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space
   SortByKey(order, scratch);
   for (const KeyedId& item : order) {
     handles_[item.id] = space.Append(addresses_[item.id], problem_.jobs[item.id].size);
-    SetLeaves(item.id, space);
+    Pin(item.id, space);
   }
 }
 
 bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
                       const std::function<bool()>& stop) {
   const bool forwards = forwards_now_;
+  moves_left_ = kMostMoves;
   // Backwards, what is born in section s dies there, and what is dead in s + 1 is born.
   const Groups& arrivals = forwards ? tables_.births : tables_.deaths;
   const Groups& departures = forwards ? tables_.deaths : tables_.births;
@@ -312,16 +437,18 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
   });
   for (uint32_t step = 1; step <= steps; ++step) {
     const uint32_t group = forwards ? hill.peak + step : hill.peak - step + 1;
+    const int moves_before = moves_left_;
     for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
       const uint32_t job = departures.ids[i];
       if (forwards) LookAhead(departures, i, handles_, space);
-      if (solid_ || !is_rock_[job]) space.Free(handles_[job]);
+      if (solid_ || !is_rock_[job])
+        space.Free(handles_[job], forwards ? group : problem_.sections - group);
     }
     for (; next != rocks.end() && next->section == group; ++next) {
       const uint32_t rock = next->rock;
       if (!solid_) continue;
       handles_[rock] = space.TakeAt(addresses_[rock], problem_.jobs[rock].size);
-      SetLeaves(rock, space);
+      Pin(rock, space);
     }
     for (uint32_t i = arrivals.first[group]; i < arrivals.first[group + 1]; ++i) {
       const uint32_t job = arrivals.ids[i];
@@ -331,29 +458,56 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
                                            : next->section > problem_.jobs[job].lower);
       Put(job, meets || (!solid_ && !rocks.empty()), space);
     }
-    if (space.top() >= limit || ((step & 4095) == 0 && stop())) return false;
+    if (space.top() >= limit) return false;
+    if (((step & 4095) == 0 || moves_left_ < moves_before) && stop()) return false;
   }
+  swept_top_ = space.top();
   return true;
 }
 
-bool PeakSweep::SweepHill(const Hill& hill, Stack stack, int64_t limit,
-                          const std::function<bool()>& stop) {
-  forwards_now_ = true;
-  {
-    FreeBlocks space;
-    RestorePeak(hill, /*rocks_only=*/true, space);
-    StackAtPeak(hill, stack, space);
-    if (space.top() >= limit || !Sweep(hill, space, limit, stop)) return false;
-  }
-  forwards_now_ = false;
-  FreeBlocks space;
+bool PeakSweep::SweepForwards(const Hill& hill, const Recipe& recipe, int64_t limit,
+                              const std::function<bool()>& stop) {
+  FreeBlocks space(taste_ != nullptr);
+  RestorePeak(hill, /*rocks_only=*/true, space);
+  StackAtPeak(hill, recipe, space);
+  return space.top() < limit && Sweep(hill, space, limit, stop);
+}
+
+bool PeakSweep::SweepBackwards(const Hill& hill, int64_t limit, const std::function<bool()>& stop) {
+  FreeBlocks space(taste_ != nullptr);
   RestorePeak(hill, /*rocks_only=*/false, space);
   return Sweep(hill, space, limit, stop);
 }
 
+bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
+                          const std::function<bool()>& stop) {
+  std::vector<FreeBlocks::Taste> tastes = recipe.tastes;
+  const float lifespan = UsualLifespan(problem_, hill);
+  for (FreeBlocks::Taste& taste : tastes) taste.lifespan = lifespan;
+  const auto sweep = [&](const FreeBlocks::Taste* taste, int64_t below) {
+    taste_ = taste;
+    return !stop() && (forwards_now_ ? SweepForwards(hill, recipe, below, stop)
+                                     : SweepBackwards(hill, below, stop));
+  };
+  for (const bool forwards : {true, false}) {
+    forwards_now_ = forwards;
+    const FreeBlocks::Taste* best = nullptr;
+    int64_t least = limit;
+    for (const FreeBlocks::Taste& taste : tastes) {
+      if (!sweep(&taste, least)) continue;
+      best = &taste;
+      least = swept_top_;
+    }
+    if (!tastes.empty() && best == nullptr) return false;
+    // The addresses are those of the last one.
+    const bool have = best != nullptr && best == &tastes.back();
+    if (!have && !sweep(best, best == nullptr ? limit : least + 1)) return false;
+  }
+  return true;
+}
+
 Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop) {
   if (problem_.sections == 0) return {};
-  lasting_ = recipe.lasting;
   addresses_.assign(problem_.size(), 0);
   if (!problem_.plain) {  // those that are one gap throughout are met by no sweep
     for (uint32_t j = 0; j < problem_.size(); ++j) addresses_[j] = problem_.AlignUp(j, 0);
@@ -365,9 +519,9 @@ Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::functio
   if (!PlaceRocks(rocks, limit, stop)) return {};
   if (recipe.by_hills) {
     for (const Hill& hill : tables_.hills) {
-      if (!SweepHill(hill, recipe.stack, limit, stop)) return {};
+      if (!SweepHill(hill, recipe, limit, stop)) return {};
     }
-  } else if (!SweepHill(tables_.whole, recipe.stack, limit, stop)) {
+  } else if (!SweepHill(tables_.whole, recipe, limit, stop)) {
     return {};
   }
   return std::move(addresses_);

@@ -31,6 +31,7 @@ struct PeakTables {
   Groups births;  // within a section the largest first
   Groups deaths;
   Hill whole;
+  bool stays_full = false;  // the load is near its maximum for long
   // Hills between valleys of low load, when the load comes near its maximum more than once.
   std::vector<Hill> hills;
   std::vector<uint32_t> across;   // the jobs that live on two hills, the longest-lived first
@@ -47,23 +48,30 @@ struct PeakTables {
 class PeakSweep {
  public:
   // How what lives at the peak is stacked, from below.
-  // Where the largest come first, ties are broken by birth, by death or by lifespan.
+  // Where the largest come first, ties are broken by birth and death, by death and birth or by
+  // lifespan.
   enum class Stack {
     kLatestDead,
     kSoonestDead,
     kLatestBorn,
     kEarliestBorn,
     kLargest,
-    kLargestLatestDead,
-    kLargestLongest
+    kLargestLongest,
+    kLargestByBirth,
+    kLargestByDeath
   };
-  static constexpr int kStacks = 7;
+  static constexpr int kStacks = 8;
+
+  static constexpr double kGrain = 4;
 
   struct Recipe {
     std::vector<uint32_t> rocks;  // in the order of their placement
     Stack stack = Stack::kLatestDead;
     bool by_hills = false;
-    bool lasting = false;  // FreeBlocks::TakeLasting, slower; for heaps that stay full
+    // For heaps that stay full, slower: FreeBlocks::TakeWell and MakeRoom instead of best fit.
+    // Each direction takes the best of these tastes; their lifespans are filled in.
+    std::vector<FreeBlocks::Taste> tastes;
+    double grain = kGrain;  // of kLargestByBirth and kLargestByDeath: steps per doubling
   };
 
   explicit PeakSweep(const PeakTables& tables);
@@ -79,6 +87,10 @@ class PeakSweep {
   Addresses Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop);
 
  private:
+  // The jobs above a fraction of the max load, but at least and at most so many.
+  std::vector<uint32_t> Rocks(int64_t fraction, size_t least, size_t most) const;
+  Recipe Careful(Stack stack, std::vector<FreeBlocks::Taste> tastes) const;
+
   // The rocks in the order in which a sweep meets them, and the section in which it does: forwards
   // that of their birth, backwards the one after their last.
   struct Arrival {
@@ -88,20 +100,29 @@ class PeakSweep {
 
   bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
                   const std::function<bool()>& stop);
-  bool SweepHill(const Hill& hill, Stack stack, int64_t limit, const std::function<bool()>& stop);
-  void StackAtPeak(const Hill& hill, Stack stack, FreeBlocks& space);
+  bool SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
+                 const std::function<bool()>& stop);
+  void StackAtPeak(const Hill& hill, const Recipe& recipe, FreeBlocks& space);
   void RestorePeak(const Hill& hill, bool rocks_only, FreeBlocks& space);
+  bool SweepForwards(const Hill& hill, const Recipe& recipe, int64_t limit,
+                     const std::function<bool()>& stop);
+  bool SweepBackwards(const Hill& hill, int64_t limit, const std::function<bool()>& stop);
   bool Sweep(const Hill& hill, FreeBlocks& space, int64_t limit, const std::function<bool()>& stop);
   void Put(uint32_t job, bool look, FreeBlocks& space);
-  void SetLeaves(uint32_t job, FreeBlocks& space);
+  uint32_t TakeCarefully(uint32_t job, FreeBlocks& space);
+  bool MoveOthers(uint32_t job, FreeBlocks& space);
+  FreeBlocks::Note NoteOf(uint32_t job, bool movable) const;
+  void Pin(uint32_t job, FreeBlocks& space);
 
   const PeakTables& tables_;
   const Problem& problem_;
   bool aligned_ = false;  // some jobs more strictly than all must be
   int64_t least_alignment_ = 1;
-  std::optional<Occupancy> occupancy_;  // of the rocks
-  bool lasting_ = false;                // as the recipe says
-  bool forwards_now_ = true;            // the direction of the sweep
+  std::optional<Occupancy> occupancy_;        // of the rocks
+  const FreeBlocks::Taste* taste_ = nullptr;  // of a careful sweep
+  int moves_left_ = 0;
+  int64_t swept_top_ = 0;     // of the last sweep that ended
+  bool forwards_now_ = true;  // the direction of the sweep
   std::vector<uint32_t> rocks_;
   std::vector<bool> is_rock_;
   // Rocks are blocks of the space while they live, so that jobs need to look out only for those

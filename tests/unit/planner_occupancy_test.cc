@@ -1,9 +1,11 @@
-// First fit and best fit find what a search of every address finds.
+// First fit and best fit find what a search of every address finds; the space of a sweep.
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "planner/check.h"
 #include "planner/free_blocks.h"
+#include "planner/make_room.h"
 #include "planner/occupancy.h"
 #include "planner_random.h"
 
@@ -109,23 +111,89 @@ TEST(OccupancyTest, CutsHoldAFewJobsAsExactlyAsSectionsDo) {
   }
 }
 
-// Of holes that fit equally well, the one that would not grow soon; and the rest of a hole stays
-// beside the neighbour that leaves first.
-TEST(FreeBlocksTest, HolesBetweenLastingBlocksGoFirst) {
-  FreeBlocks space;
+// Of free blocks, the one that leaves no rest; otherwise the rest stays beside the neighbour that
+// leaves first.
+TEST(FreeBlocksTest, RestsThatSoonGoDoTheLeastHarm) {
+  FreeBlocks space(/*careful=*/true);
   std::vector<uint32_t> handles;
-  for (const uint32_t leaves : {90, 0, 80, 0, 20, 0, 70}) {  // 0: freed at once
-    handles.push_back(space.TakeLasting(10));
-    space.SetLeaves(handles.back(), leaves);
+  for (const uint32_t leaves : {90, 1, 80, 1, 20, 1, 70}) {
+    handles.push_back(space.TakeFromTop(10));
+    space.Annotate(handles.back(), {0, 0, leaves, 0});
   }
-  for (const int hole : {1, 3, 5}) space.Free(handles[hole]);
-  const uint32_t first = space.TakeLasting(10);
-  space.SetLeaves(first, 50);
-  EXPECT_EQ(space.address(first), 10);
-  const uint32_t second = space.TakeLasting(4);
-  space.SetLeaves(second, 60);
-  EXPECT_TRUE(space.address(second) == 30 || space.address(second) == 56) << space.address(second);
+  for (const int hole : {1, 3, 5}) space.Free(handles[hole], 1);
+  FreeBlocks::Taste taste;
+  taste.lifespan = 10;
+  taste.patience = 0.001F;
+  // Between those that stay longest.
+  EXPECT_EQ(space.address(space.TakeWell(10, {1, 1, 50, 0}, taste)), 10);
+  // What is left lies beside the block that leaves at 20.
+  const int64_t address = space.address(space.TakeWell(4, {2, 1, 60, 0}, taste));
+  EXPECT_TRUE(address == 30 || address == 56) << address;
+  EXPECT_EQ(space.TakeWell(11, {3, 1, 60, 0}, taste), FreeBlocks::kNone);
   EXPECT_EQ(space.top(), 70);
+}
+
+// A crowded heap in which blocks move for the whole of their lives: no two ever share memory.
+TEST(MakeRoomTest, WhoMovesNeverMeetsAnybody) {
+  std::mt19937_64 random(11);
+  FreeBlocks space(/*careful=*/true);
+  Instance instance;
+  std::vector<int64_t> offsets;
+  std::vector<uint32_t> handles;
+  std::vector<uint32_t> live;
+  int made = 0;
+  uint32_t longest = 0;
+  for (uint32_t now = 0; now < 100'000; ++now) {
+    if (live.size() > 300 || (live.size() > 20 && random() % 2 == 0)) {
+      std::swap(live[random() % live.size()], live.back());
+      instance.buffers[live.back()].upper = now;
+      space.Free(handles[live.back()], now);
+      live.pop_back();
+      continue;
+    }
+    const auto job = static_cast<uint32_t>(offsets.size());
+    const auto size = static_cast<int64_t>(1 + random() % 40);
+    instance.buffers.push_back({now, 100'000, size});
+    offsets.push_back(0);
+    handles.push_back(0);
+    live.push_back(job);
+    // One in ten may not be moved.
+    const FreeBlocks::Note note{job, now, 100'000,
+                                random() % 10 == 0 ? FreeBlocks::Note::kNever : 0};
+    handles[job] = space.TakeWell(size, note, {});
+    if (handles[job] == FreeBlocks::kNone) {
+      const std::vector<FreeBlocks::Element> elements = space.Elements();
+      const std::vector<Move> moves = MakeRoom(elements, size);
+      if (moves.empty()) {
+        handles[job] = space.TakeFromTop(size);
+      } else {
+        ++made;
+        longest = std::max(longest, static_cast<uint32_t>(moves.size()));
+        for (const auto& [element, address] : moves) {
+          if (element == Move::kTarget) continue;
+          EXPECT_NE(elements[element].note.since, FreeBlocks::Note::kNever);
+          space.Free(elements[element].handle, elements[element].note.since);
+        }
+        for (const auto& [element, address] : moves) {
+          if (element == Move::kTarget) {
+            handles[job] = space.TakeAt(address, size);
+            continue;
+          }
+          const FreeBlocks::Element& moved = elements[element];
+          handles[moved.note.job] = space.TakeAt(address, moved.size);
+          space.Annotate(handles[moved.note.job], moved.note);
+          offsets[moved.note.job] = address;
+        }
+      }
+      space.Annotate(handles[job], note);
+    }
+    offsets[job] = space.address(handles[job]);
+  }
+  EXPECT_GT(made, 50);
+  EXPECT_GT(longest, 3u);
+  const CheckResult check = Check(instance, offsets, 1);
+  EXPECT_TRUE(check.valid);
+  EXPECT_EQ(check.makespan, space.top());
 }
 
 TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
@@ -155,9 +223,8 @@ TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
         EXPECT_EQ(space.address(handle) % 2, 0);
         live.push_back({handle, size});
       } else {
-        live.push_back({step % 2 == 0 ? space.Take(size) : space.TakeLasting(size), size});
+        live.push_back({space.Take(size), size});
       }
-      space.SetLeaves(live.back().handle, static_cast<uint32_t>(step + random() % 1000));
     } else {
       const size_t at = random() % live.size();
       space.Free(live[at].handle);

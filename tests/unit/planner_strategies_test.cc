@@ -494,7 +494,9 @@ TEST(PeakSweepTest, AHeapThatStaysFull) {
   const auto plan = Solve(instance, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_LT(static_cast<double>(plan->fragmentation()),
-            0.015 * static_cast<double>(plan->max_load));
+            0.004 * static_cast<double>(plan->max_load));
+  options.threads = 3;
+  EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
 }
 
 }  // namespace
