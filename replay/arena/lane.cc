@@ -18,7 +18,7 @@ void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
          3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         sizeof(KeptPlaces) + SlotIndex::MemoryFor(lane.rings) +
+         2 * sizeof(KeptPlaces) + SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
 }
 
@@ -68,7 +68,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
-  slot_memory_ = kept_ + 1;
+  slot_memory_ = kept_ + 2;
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
   noting_ = asked_ = 0;
@@ -523,7 +523,7 @@ uint64_t Lane::UsableRemotely(const void* pointer) const {
 void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granule = GranuleOf(pointer);
   if ((running_free_ || !Contains(pointer)) && early_.Has(granule)) {
-    kept_->Remove(static_cast<uint32_t>(granule), LateGranules(granule));
+    KeptAt(granule).Remove(static_cast<uint32_t>(granule), LateGranules(granule));
     early_.Remove(granule);
     ++late_count_;
   } else {

@@ -130,14 +130,14 @@ class Lane {
   // happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
-    if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr || rest_ > 0 ||
-        !kept_->Take(shape, &granule)) {
-      return nullptr;
+    if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr || rest_ > 0) return nullptr;
+    if (!kept_[kInBox].Take(shape, &granule)) {
+      if (!kept_[kInAnnex].Take(shape, &granule)) return nullptr;
+      ++counters_->improvised;
     }
     early_.Remove(granule);
     ++late_count_;
     void* pointer = AddressOf(granule);
-    if (!Contains(pointer)) ++counters_->improvised;
     CountApart(pointer);
     return pointer;
   }
@@ -251,6 +251,8 @@ class Lane {
   static constexpr uint32_t kMostFailed = kWindow / 2;
   static constexpr uint32_t kMostRests = 20;
 
+  enum { kInBox, kInAnnex };
+
   struct Slot {
     uint32_t granule;   // where the block begins, relative to the box, / 16
     uint32_t granules;  // its length
@@ -303,11 +305,15 @@ class Lane {
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
   bool Keep(uint64_t granule, uint64_t granules) {
-    if (!MayKeep(granule) || !kept_->Put(static_cast<uint32_t>(granule), granules)) return false;
+    if (!MayKeep(granule)) return false;
+    if (!KeptAt(granule).Put(static_cast<uint32_t>(granule), granules)) return false;
     if (!running_free_) NoteFreed(granule);
     early_.Add(granule);
     --late_count_;
     return true;
+  }
+  KeptPlaces& KeptAt(uint64_t granule) {
+    return kept_[granule < box_bytes_ / kGranule ? kInBox : kInAnnex];
   }
   void ReleaseKept();
   bool TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned);
@@ -417,12 +423,12 @@ class Lane {
   uint64_t annex_granules_;  // counted on from those of the box
   uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
-  KeptPlaces* kept_;
-  uint64_t gap_search_;    // where the last search for a gap of the box ended
-  uint64_t next_look_;     // value of unmatched_ at which the next look ahead is due
-  uint64_t annex_search_;  // where the last search for a gap of the annex ended
-  FreedPlaces* freed_;     // kLists of them
-  GranuleSet listed_;      // which of them hold a place
+  KeptPlaces* kept_;         // two: of the box, which come first, and of the annex
+  uint64_t gap_search_;      // where the last search for a gap of the box ended
+  uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
+  uint64_t annex_search_;    // where the last search for a gap of the annex ended
+  FreedPlaces* freed_;       // kLists of them
+  GranuleSet listed_;        // which of them hold a place
   uint64_t listed_words_[GranuleSet::MemoryFor(kLists) / sizeof(uint64_t)];
   LaneNotes notes_;
 

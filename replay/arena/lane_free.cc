@@ -83,7 +83,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   bool planned;
   bool found = TakeFromBox(ring, {shape, site}, &slot, &planned) ||
                (HasSmallAnnex() && TakeFromAnnex(shape, &slot));
-  if (!found && kept_->granules() > open_granules_ / kKeptShare) {
+  if (!found && kept_[kInBox].granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
     found = TakeFromBox(ring, {shape, site}, &slot, &planned);
   }
@@ -93,7 +93,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     return nullptr;
   }
   if (!planned) ++counters_->improvised;
-  kept_->NoteLength(shape, slot.granules);
+  kept_[kInBox].NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
@@ -102,11 +102,13 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
 
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
-  kept_->Clear([this](uint32_t granule) {
-    early_.Remove(granule);
-    ++late_count_;
-    RemoveLate(granule);
-  });
+  for (uint32_t where = kInBox; where <= kInAnnex; ++where) {
+    kept_[where].Clear([this](uint32_t granule) {
+      early_.Remove(granule);
+      ++late_count_;
+      RemoveLate(granule);
+    });
+  }
 }
 
 // A place where the plan has one for this kind of request, or else a gap; false: there is none.
