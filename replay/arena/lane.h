@@ -131,15 +131,8 @@ class Lane {
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
     if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr || rest_ > 0) return nullptr;
-    if (!kept_[kInBox].Take(shape, &granule)) {
-      if (!kept_[kInAnnex].Take(shape, &granule)) return nullptr;
-      ++counters_->improvised;
-    }
-    early_.Remove(granule);
-    ++late_count_;
-    void* pointer = AddressOf(granule);
-    CountApart(pointer);
-    return pointer;
+    if (!kept_[kInBox].Take(shape, &granule)) return nullptr;
+    return UseAgain(granule);
   }
   bool FreeKept(void* pointer) {
     const uint64_t granule = GranuleOf(pointer);
@@ -241,7 +234,7 @@ class Lane {
   static constexpr int32_t kFewGaps = 16;            // looked at, one after the other
   static constexpr uint32_t kListTries = 4;          // lists of longer places looked at
   static constexpr uint64_t kGapLooks = 256;         // granules to each side of a freed block
-  static constexpr uint32_t kProbes = 64;            // planned places tried per request
+  static constexpr uint32_t kProbes = 32;            // planned places tried per request
   static constexpr uint64_t kKeptShare = 16;  // of the box: kept places that are worth a release
   static constexpr int32_t kEffort = 16;      // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 16;
@@ -312,6 +305,14 @@ class Lane {
     --late_count_;
     return true;
   }
+  void* UseAgain(uint32_t granule) {
+    early_.Remove(granule);
+    ++late_count_;
+    void* pointer = AddressOf(granule);
+    CountApart(pointer);
+    return pointer;
+  }
+  void* AllocateKeptInAnnex(uint64_t shape);
   KeptPlaces& KeptAt(uint64_t granule) {
     return kept_[granule < box_bytes_ / kGranule ? kInBox : kInAnnex];
   }

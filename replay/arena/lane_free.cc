@@ -9,7 +9,7 @@ namespace reprise::replay {
 
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
-  if (void* kept = AllocateKept(shape)) return kept;
+  if (void* kept = AllocateKeptInAnnex(shape)) return kept;
   Slot slot;
   const uint64_t box = box_bytes_ / kGranule;
   if (effort_ < kMostEffort) effort_ += kEffort;
@@ -81,8 +81,11 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     ring = slots_.Find(shape, site);
   }
   bool planned;
-  bool found = TakeFromBox(ring, {shape, site}, &slot, &planned) ||
-               (HasSmallAnnex() && TakeFromAnnex(shape, &slot));
+  bool found = TakeFromBox(ring, {shape, site}, &slot, &planned);
+  if (!found) {
+    if (void* kept = AllocateKeptInAnnex(shape)) return kept;
+    found = HasSmallAnnex() && TakeFromAnnex(shape, &slot);
+  }
   if (!found && kept_[kInBox].granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
     found = TakeFromBox(ring, {shape, site}, &slot, &planned);
@@ -98,6 +101,13 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
   return pointer;
+}
+
+void* Lane::AllocateKeptInAnnex(uint64_t shape) {
+  uint32_t granule;
+  if (!kept_[kInAnnex].Take(shape, &granule)) return nullptr;
+  ++counters_->improvised;
+  return UseAgain(granule);
 }
 
 // Frees the places that are kept, so that they can become parts of others.
