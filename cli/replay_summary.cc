@@ -95,6 +95,9 @@ void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
     lines.push_back("  try PYTHONHASHSEED=0, in the recording and in replay");
   }
   lines.push_back("  try the arguments, the environment and the input that were recorded");
+  // Where blocks lie decides in what order a program goes through its hash tables, and then more.
+  lines.push_back(
+      "  try a recording made in replay: replay PLAN --record TRACE, then reprise plan TRACE");
   const bool learns = std::any_of(images.begin(), images.end(), [](const SummarizedImage& image) {
     return !image.findings.overstays.empty() ||
            std::any_of(image.findings.missed.begin(), image.findings.missed.end(),
