@@ -4,7 +4,8 @@
     bench_replay.py BIN [--rounds N] [--only NAME]...
 
 BIN is the folder with reprise, leveldb_bench, micro_malloc and cpu_time. Every program is recorded and
-planned once; then every round runs it under each allocator and under replay once. The tables tell
+planned, and planned again from a recording made in replay; the small loops once. Then every round runs
+it under each allocator and under replay once. The tables tell
 medians over the rounds: CPU time and peak RSS of the program alone, and the spread of the CPU times.
 The same pages for all: transparent huge pages as the machine has them set.
 """
