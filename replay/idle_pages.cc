@@ -9,7 +9,7 @@
 namespace reprise::replay {
 namespace {
 
-constexpr int kIdleTurns = 4;
+constexpr int kIdleTurns = 16;
 constexpr uint32_t kFewestPages = 16;
 constexpr int kUnused = -1;
 

@@ -12,7 +12,8 @@ namespace reprise::replay {
 // Adds kIdle words to a lane, each behind the first turn after which its pages are idle, and moves
 // what the placements say of words accordingly. `turns` are the indices of the kTurn words,
 // `placements` come in the order of their births. Pages count as idle when no block is planned in
-// them for more than four turns, or until the end; only runs of at least 64 KiB are worth a word.
+// them for more than sixteen turns, or until the end; only runs of at least 64 KiB are worth a
+// word.
 void AddIdlePages(std::vector<uint32_t>& words, const std::vector<uint32_t>& turns,
                   const std::vector<PlanKey>& keys, uint64_t box_bytes,
                   std::vector<PlanBlock>& placements);
