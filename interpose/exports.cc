@@ -105,7 +105,10 @@ int CollectArguments(const char* first, va_list rest, char** out) {
 REPRISE_EXPORT REPRISE_JUMPS void* dlopen(const char* path, int flags) {
   static void* (*next)(const char*, int);
   if (process.mode == Mode::kUnstarted) Start();
-  if (process.mode != Mode::kPlain) flags &= ~RTLD_DEEPBIND;
+  if ((flags & RTLD_DEEPBIND) != 0 && process.mode != Mode::kPlain) {
+    flags &= ~RTLD_DEEPBIND;
+    if (!Forked()) SayNotDeepBound(path);
+  }
   auto* open = Next(next, "dlopen");
   REPRISE_JUMP return open(path, flags);
 }

@@ -1,6 +1,7 @@
 #include "interpose/process.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -241,6 +242,17 @@ void Say(const char* message) {
   if (process.image == nullptr || process.image->message[0] != 0) return;
   const size_t bytes = strnlen(message, sizeof(process.image->message) - 1);
   memcpy(process.image->message, message, bytes);
+}
+
+void SayNotDeepBound(const char* library) {
+  constexpr size_t kNameBytes = 80;
+  char message[sizeof(ImageEntry::message)];
+  const char* name = library != nullptr ? strrchr(library, '/') : nullptr;
+  name = name != nullptr ? name + 1 : library != nullptr ? library : "the program";
+  snprintf(message, sizeof(message),
+           "%.*s is loaded without RTLD_DEEPBIND, which would give it another malloc",
+           static_cast<int>(kNameBytes), name);
+  Say(message);
 }
 
 void NotePeakMemory() {

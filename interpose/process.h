@@ -56,6 +56,9 @@ void AfterFork();
 // Leaves one line for the launcher to print, unless there is one already.
 void Say(const char* message);
 
+// Says that a library was loaded without RTLD_DEEPBIND, which the program had asked for.
+void SayNotDeepBound(const char* library);
+
 // Called when the image ends in the ordinary way, and before an exec.
 void NotePeakMemory();
 

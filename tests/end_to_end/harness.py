@@ -57,10 +57,13 @@ class Outcome:
         return [line for line in lines if line.startswith("reprise: ")]
 
     def complaints(self):
-        """Those lines but for what explains that much went elsewhere than planned."""
-        about, of_it = " went elsewhere than planned", "reprise:   "
+        """Those lines but for what explains that much went elsewhere than planned, or that a library
+        was loaded in another way."""
+        about, of_it, flag = " went elsewhere than planned", "reprise:   ", "RTLD_DEEPBIND"
         return [
-            line for line in self.ours() if not (line.endswith(about) or line.startswith(of_it))
+            line
+            for line in self.ours()
+            if not (line.endswith(about) or line.startswith(of_it) or flag in line)
         ]
 
     def theirs(self):

@@ -150,12 +150,16 @@ def deepbind(bench):
     library that asks for it says."""
     command = [program(bench, "deepbind")]
     bench.run(*command, expected=0)
-    info = record_quietly(bench, command)
+    recorded = bench.record(command, expected=0)
+    info = bench.info()
     expect(info["events"] > 10000, f"{info['events']} events")
     expect_equal((info["unmatched_frees"], info["implied_frees"]), (0, 0), "unmatched, implied")
     bench.plan()
     replayed, stats = bench.replay(command)
     expect_equal((replayed.status, replayed.stdout), (0, b"done\n"), "replayed")
+    for outcome in (recorded, replayed):
+        said = [line for line in outcome.ours() if "RTLD_DEEPBIND" in line]
+        expect_equal(len(said), 1, f"lines that say so: {outcome.ours()}")
     expect_equal(stats["served_percent"], 100, "served")
 
 
