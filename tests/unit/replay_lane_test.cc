@@ -432,6 +432,36 @@ TEST(LaneTest, ReviveKeepsTheLengthOfItsBlock) {
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
 
+// A lane's box and annex need be no more aligned than to pages: one of these two boxes is not.
+TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
+  trace::Recording recording = RecordingOf({{0, 3, 17 << 12}, {1, 2, 17 << 12}});
+  recording.threads.push_back({2, trace::kNone, 0, 0});
+  recording.allocations[1].thread = recording.allocations[1].free_thread = 1;
+  ServedPlan plan(recording);
+  for (const uint64_t path : {1, 2}) {
+    Lane* lane = plan.arena().Take(path, 0, 0);
+    ASSERT_NE(lane, nullptr);
+    const auto allocate_some = [lane] {
+      for (const uint64_t size : {16, 4096, 8192}) {
+        for (unsigned log2 = 13; log2 < 17; ++log2) {
+          char* block = Allocate(lane, size, log2, 0x7000);
+          EXPECT_EQ(reinterpret_cast<uint64_t>(block) % (uint64_t{1} << log2), 0u) << log2;
+          EXPECT_TRUE(block == nullptr || lane->Free(block));
+        }
+      }
+    };
+    // Places that were freed in the annex, while the lane follows its stream.
+    std::vector<char*> blocks;
+    for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(lane, 8192, 4, 0x7000));
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
+    allocate_some();
+    for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x7000)));
+    ASSERT_TRUE(lane->running_free());
+    allocate_some();
+    EXPECT_TRUE(lane->Empty());
+  }
+}
+
 // Owners allocate and free while others free their blocks: patterns tell whether two blocks ever
 // shared memory.
 TEST(ArenaTest, OtherThreadsMayFree) {
