@@ -462,6 +462,31 @@ TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
   }
 }
 
+// As in a program that asks for everything in one function: sites differ in their depths only.
+// Quadratic time would be noticed.
+TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
+  constexpr uint32_t kRings = 1 << 17;
+  std::vector<PlanKey> plan_keys(kRings);
+  std::vector<LiveKey> keys(kRings);
+  std::vector<PlanRing> rings(kRings);
+  std::vector<uint32_t> slots(kRings);
+  for (uint32_t i = 0; i < kRings; ++i) {
+    plan_keys[i].shape = keys[i].shape = Shape(100, 4);
+    keys[i].site = 0x401234 | uint64_t{i} << 47;
+    rings[i] = {i, 1, i};
+    slots[i] = 3 * i;
+  }
+  std::vector<char> memory(SlotIndex::MemoryFor(kRings));
+  SlotIndex index;
+  index.Start(rings.data(), kRings, slots.data(), keys.data(), plan_keys.data(), memory.data());
+  for (uint32_t i = 0; i < kRings; ++i) {
+    const PlanRing* ring = index.Find(keys[i].shape, keys[i].site);
+    ASSERT_EQ(ring, &rings[i]);
+    ASSERT_EQ(index.Next(ring), slots[i]);
+  }
+  EXPECT_EQ(index.Find(Shape(200, 4), keys[0].site), nullptr);
+}
+
 // Owners allocate and free while others free their blocks: patterns tell whether two blocks ever
 // shared memory.
 TEST(ArenaTest, OtherThreadsMayFree) {
