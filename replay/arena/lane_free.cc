@@ -85,7 +85,9 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
                (HasSmallAnnex() && TakeFromAnnex(shape, &slot));
   if (!found && kept_->granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
-    found = TakeFromBox(ring, {shape, site}, &slot, &planned);
+    if (ring != nullptr) slots_.LookAgain(ring);
+    planned = ring != nullptr && TakeFromRing(ring, &slot);
+    found = planned || TakeFromList(shape, 0, &slot) || TakeGap(shape, &slot);
   }
   if (!found && !TakeFromAnnex(shape, &slot)) {
     ++failed_;

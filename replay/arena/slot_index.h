@@ -51,6 +51,7 @@ class SlotIndex {
     --batch.rest;
     return false;
   }
+  void LookAgain(const PlanRing* ring) { batches_[ring - rings_].rest = 0; }
   void Failed(const PlanRing* ring) {
     Batch& batch = batches_[ring - rings_];
     batch.failures += batch.failures < kMostFailures ? 1 : 0;

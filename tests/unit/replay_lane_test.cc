@@ -462,6 +462,45 @@ TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
   }
 }
 
+// The planned place of a long block is full of short ones that were freed. It is used all the same,
+// and what was no miss of the plan's is noted as none, what was one as one.
+TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
+  constexpr uint64_t kLong = 3 << 20;
+  constexpr uint64_t kOtherSite = 0x7000;
+  const trace::Recording recording = RecordingOf({{0, 1, kLong}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  const auto unexpected = [&] {
+    uint64_t sum = 0;
+    for (const NotePage& page : plan.notes()) {
+      for (const auto& set : page.misses) {
+        for (const MissNote& miss : set) {
+          sum += miss.site == kOtherSite && miss.shape == Shape(kLong, 4) ? miss.unexpected : 0;
+        }
+      }
+    }
+    return sum;
+  };
+  for (const uint64_t site : {SiteWordOf(recording, recording.allocations[0]), kOtherSite}) {
+    std::vector<char*> blocks;
+    for (uint64_t granules = 126; granules < 130; ++granules) {
+      for (int i = 0; i < 31; ++i) {
+        blocks.push_back(Allocate(lane, granules * kGranule, 4, 0x8000));
+      }
+    }
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
+    const uint64_t improvised = plan.counters(0).improvised;
+    char* block = Allocate(lane, kLong, 4, site);
+    EXPECT_EQ(block, lane->room().box);
+    EXPECT_EQ(plan.counters(0).improvised - improvised, site == kOtherSite ? 1u : 0u);
+    EXPECT_EQ(unexpected(), site == kOtherSite ? 1u : 0u);
+    EXPECT_TRUE(lane->Free(block));
+  }
+  EXPECT_TRUE(lane->Empty());
+}
+
 // As in a program that asks for everything in one function: sites differ in their depths only.
 // Quadratic time would be noticed.
 TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
