@@ -13,7 +13,12 @@ void* Lane::Improvise(uint64_t shape) {
   Slot slot;
   const uint64_t box = box_bytes_ / kGranule;
   if (effort_ < kMostEffort) effort_ += kEffort;
-  if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) return nullptr;
+  if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) {
+    // Perhaps kept places are in the way.
+    if (kept_->granules() == 0) return nullptr;
+    ReleaseKept();
+    if (!TakeFromAnnex(shape, &slot)) return nullptr;
+  }
   ++counters_->improvised;
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);

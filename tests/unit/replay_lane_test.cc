@@ -501,6 +501,22 @@ TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
   EXPECT_TRUE(lane->Empty());
 }
 
+// Nothing is live in an annex in which a short block was freed.
+TEST(LaneTest, KeptPlacesOfTheAnnexGiveWay) {
+  const trace::Recording recording = RecordingOf({{0, 1, 64}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* shorter = Allocate(lane, 16, 4, 0x7000);
+  ASSERT_EQ(shorter, lane->room().annex);
+  EXPECT_TRUE(lane->Free(shorter));
+  char* longer = Allocate(lane, lane->room().annex_bytes, 4, 0x7000);
+  EXPECT_EQ(longer, lane->room().annex);
+  EXPECT_FALSE(lane->running_free());
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
 // As in a program that asks for everything in one function: sites differ in their depths only.
 // Quadratic time would be noticed.
 TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
