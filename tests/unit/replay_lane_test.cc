@@ -517,6 +517,29 @@ TEST(LaneTest, KeptPlacesOfTheAnnexGiveWay) {
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
 
+// The places of a kind of request have the length that its first key has, which may be too long for
+// one at the end of the box. No block is in the way there.
+TEST(LaneTest, NothingIsInTheWayBehindTheBox) {
+  trace::Recording recording = RecordingOf({{0, 1, 4090}, {2, 3, 4090}, {4, 5, 4090}});
+  for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
+  recording.usable_answers = {{0, 4100}, {1, 4100}};
+  recording.threads.push_back({2, trace::kNone, 0, 0});
+  recording.allocations[2].thread = recording.allocations[2].free_thread = 1;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(2, 0, 0);
+  ASSERT_EQ(lane->plan()->box_bytes, 4096u);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 5000, 4, 0x7000)));
+  ASSERT_TRUE(lane->running_free());
+  EXPECT_TRUE(lane->Empty());
+  char* block = Allocate(lane, 4090, 4, SiteWordOf(recording, recording.allocations[0]));
+  EXPECT_NE(block, nullptr);
+  for (const NotePage& page : plan.notes()) {
+    for (const auto& set : page.misses) {
+      for (const MissNote& miss : set) EXPECT_EQ(miss.blocker, 0u);
+    }
+  }
+}
+
 // As in a program that asks for everything in one function: sites differ in their depths only.
 // Quadratic time would be noticed.
 TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
