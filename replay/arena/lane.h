@@ -338,6 +338,10 @@ class Lane {
     return (16 + (list & 15)) << ((list - 32) / 16 + 1);
   }
   bool TakeGap(uint64_t shape, Slot* slot);
+  // The box is as aligned as what the plan has in it, which may be less than a request asks for.
+  static bool HasAlignment(const char* address, uint64_t shape) {
+    return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;
+  }
   char* AddressOf(uint64_t granule) const {
     const uint64_t box = box_bytes_ / kGranule;
     return granule < box ? box_ + granule * kGranule : annex_ + (granule - box) * kGranule;

@@ -13,7 +13,12 @@ void* Lane::Improvise(uint64_t shape) {
   Slot slot;
   const uint64_t box = box_bytes_ / kGranule;
   if (effort_ < kMostEffort) effort_ += kEffort;
-  if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) return nullptr;
+  if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) {
+    // Perhaps kept places are in the way.
+    if (kept_->granules() == 0) return nullptr;
+    ReleaseKept();
+    if (!TakeFromAnnex(shape, &slot)) return nullptr;
+  }
   ++counters_->improvised;
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
@@ -88,7 +93,9 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   }
   if (!found && kept_[kInBox].granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
-    found = TakeFromBox(ring, {shape, site}, &slot, &planned);
+    if (ring != nullptr) slots_.LookAgain(ring);
+    planned = ring != nullptr && TakeFromRing(ring, &slot);
+    found = planned || TakeFromList(shape, 0, &slot) || TakeGap(shape, &slot);
   }
   if (!found && !TakeFromAnnex(shape, &slot)) {
     ++failed_;
@@ -165,14 +172,13 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
 
 bool Lane::TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t step = ShapeStep(shape);
   const uint64_t box = box_bytes_ / kGranule;
   FreedPlaces& places = freed_[list];
   for (uint32_t i = places.count; i-- > 0;) {
     const uint32_t granule = places.granule[i];
     const bool taken = late_cover_.Has(granule);
     const uint64_t end = granule < box ? open_granules_ : box + annex_granules_;
-    const bool fits = !taken && granule >= lowest && granule % step == 0 &&
+    const bool fits = !taken && granule >= lowest && HasAlignment(AddressOf(granule), shape) &&
                       granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
     if (taken || fits) {
       memmove(&places.granule[i], &places.granule[i + 1], (--places.count - i) * sizeof(uint32_t));
@@ -205,6 +211,7 @@ void Lane::NoteAnnexUse(uint64_t end) {
 
 // One of the next few gaps of the box, if it is long enough.
 bool Lane::TakeGap(uint64_t shape, Slot* slot) {
+  if (!HasAlignment(box_, shape)) return false;  // then no multiple of the step has it
   const uint64_t granules = ShapeGranules(shape);
   int32_t few = kFewGaps;
   const bool any =

@@ -124,7 +124,11 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
 void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest) {
   if (ring == nullptr) return notes_.Unexpected(shape, site);
   if (latest.granules == 0) return;  // none was looked at
-  NoteBlocked(shape, site, latest.granule, latest.granule + latest.granules);
+  const uint64_t behind = uint64_t{latest.granule} + latest.granules;
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t end = behind < box ? behind : box;
+  // Where nothing is in the way, the place is too short for the length that its ring has.
+  if (late_cover_.HasAny(latest.granule, end)) NoteBlocked(shape, site, latest.granule, end);
 }
 
 }  // namespace reprise::replay

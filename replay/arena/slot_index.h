@@ -51,6 +51,7 @@ class SlotIndex {
     --batch.rest;
     return false;
   }
+  void LookAgain(const PlanRing* ring) { batches_[ring - rings_].rest = 0; }
   void Failed(const PlanRing* ring) {
     Batch& batch = batches_[ring - rings_];
     batch.failures += batch.failures < kMostFailures ? 1 : 0;
@@ -65,8 +66,10 @@ class SlotIndex {
   }
 
  private:
+  // The depth is in the upper bits of a site, and a product has nothing of them in its lower half.
   static uint64_t Hash(uint64_t shape, uint64_t site) {
-    return (site ^ shape * 0xff51afd7ed558ccd) * 0x9e3779b97f4a7c15;
+    const uint64_t product = (site ^ shape * 0xff51afd7ed558ccd) * 0x9e3779b97f4a7c15;
+    return product ^ product >> 47;
   }
   static uint32_t Tag(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
 

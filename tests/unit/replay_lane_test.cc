@@ -432,6 +432,139 @@ TEST(LaneTest, ReviveKeepsTheLengthOfItsBlock) {
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
 
+// A lane's box and annex need be no more aligned than to pages: one of these two boxes is not.
+TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
+  trace::Recording recording = RecordingOf({{0, 3, 17 << 12}, {1, 2, 17 << 12}});
+  recording.threads.push_back({2, trace::kNone, 0, 0});
+  recording.allocations[1].thread = recording.allocations[1].free_thread = 1;
+  ServedPlan plan(recording);
+  for (const uint64_t path : {1, 2}) {
+    Lane* lane = plan.arena().Take(path, 0, 0);
+    ASSERT_NE(lane, nullptr);
+    const auto allocate_some = [lane] {
+      for (const uint64_t size : {16, 4096, 8192}) {
+        for (unsigned log2 = 13; log2 < 17; ++log2) {
+          char* block = Allocate(lane, size, log2, 0x7000);
+          EXPECT_EQ(reinterpret_cast<uint64_t>(block) % (uint64_t{1} << log2), 0u) << log2;
+          EXPECT_TRUE(block == nullptr || lane->Free(block));
+        }
+      }
+    };
+    // Places that were freed in the annex, while the lane follows its stream.
+    std::vector<char*> blocks;
+    for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(lane, 8192, 4, 0x7000));
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
+    allocate_some();
+    for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x7000)));
+    ASSERT_TRUE(lane->running_free());
+    allocate_some();
+    EXPECT_TRUE(lane->Empty());
+  }
+}
+
+// The planned place of a long block is full of short ones that were freed. It is used all the same,
+// and what was no miss of the plan's is noted as none, what was one as one.
+TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
+  constexpr uint64_t kLong = 3 << 20;
+  constexpr uint64_t kOtherSite = 0x7000;
+  const trace::Recording recording = RecordingOf({{0, 1, kLong}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  const auto unexpected = [&] {
+    uint64_t sum = 0;
+    for (const NotePage& page : plan.notes()) {
+      for (const auto& set : page.misses) {
+        for (const MissNote& miss : set) {
+          sum += miss.site == kOtherSite && miss.shape == Shape(kLong, 4) ? miss.unexpected : 0;
+        }
+      }
+    }
+    return sum;
+  };
+  for (const uint64_t site : {SiteWordOf(recording, recording.allocations[0]), kOtherSite}) {
+    std::vector<char*> blocks;
+    for (uint64_t granules = 126; granules < 130; ++granules) {
+      for (int i = 0; i < 31; ++i) {
+        blocks.push_back(Allocate(lane, granules * kGranule, 4, 0x8000));
+      }
+    }
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
+    const uint64_t improvised = plan.counters(0).improvised;
+    char* block = Allocate(lane, kLong, 4, site);
+    EXPECT_EQ(block, lane->room().box);
+    EXPECT_EQ(plan.counters(0).improvised - improvised, site == kOtherSite ? 1u : 0u);
+    EXPECT_EQ(unexpected(), site == kOtherSite ? 1u : 0u);
+    EXPECT_TRUE(lane->Free(block));
+  }
+  EXPECT_TRUE(lane->Empty());
+}
+
+// Nothing is live in an annex in which a short block was freed.
+TEST(LaneTest, KeptPlacesOfTheAnnexGiveWay) {
+  const trace::Recording recording = RecordingOf({{0, 1, 64}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* shorter = Allocate(lane, 16, 4, 0x7000);
+  ASSERT_EQ(shorter, lane->room().annex);
+  EXPECT_TRUE(lane->Free(shorter));
+  char* longer = Allocate(lane, lane->room().annex_bytes, 4, 0x7000);
+  EXPECT_EQ(longer, lane->room().annex);
+  EXPECT_FALSE(lane->running_free());
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+// The places of a kind of request have the length that its first key has, which may be too long for
+// one at the end of the box. No block is in the way there.
+TEST(LaneTest, NothingIsInTheWayBehindTheBox) {
+  trace::Recording recording = RecordingOf({{0, 1, 4090}, {2, 3, 4090}, {4, 5, 4090}});
+  for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
+  recording.usable_answers = {{0, 4100}, {1, 4100}};
+  recording.threads.push_back({2, trace::kNone, 0, 0});
+  recording.allocations[2].thread = recording.allocations[2].free_thread = 1;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(2, 0, 0);
+  ASSERT_EQ(lane->plan()->box_bytes, 4096u);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 5000, 4, 0x7000)));
+  ASSERT_TRUE(lane->running_free());
+  EXPECT_TRUE(lane->Empty());
+  char* block = Allocate(lane, 4090, 4, SiteWordOf(recording, recording.allocations[0]));
+  EXPECT_NE(block, nullptr);
+  for (const NotePage& page : plan.notes()) {
+    for (const auto& set : page.misses) {
+      for (const MissNote& miss : set) EXPECT_EQ(miss.blocker, 0u);
+    }
+  }
+}
+
+// As in a program that asks for everything in one function: sites differ in their depths only.
+// Quadratic time would be noticed.
+TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
+  constexpr uint32_t kRings = 1 << 17;
+  std::vector<PlanKey> plan_keys(kRings);
+  std::vector<LiveKey> keys(kRings);
+  std::vector<PlanRing> rings(kRings);
+  std::vector<uint32_t> slots(kRings);
+  for (uint32_t i = 0; i < kRings; ++i) {
+    plan_keys[i].shape = keys[i].shape = Shape(100, 4);
+    keys[i].site = 0x401234 | uint64_t{i} << 47;
+    rings[i] = {i, 1, i};
+    slots[i] = 3 * i;
+  }
+  std::vector<char> memory(SlotIndex::MemoryFor(kRings));
+  SlotIndex index;
+  index.Start(rings.data(), kRings, slots.data(), keys.data(), plan_keys.data(), memory.data());
+  for (uint32_t i = 0; i < kRings; ++i) {
+    const PlanRing* ring = index.Find(keys[i].shape, keys[i].site);
+    ASSERT_EQ(ring, &rings[i]);
+    ASSERT_EQ(index.Next(ring), slots[i]);
+  }
+  EXPECT_EQ(index.Find(Shape(200, 4), keys[0].site), nullptr);
+}
+
 // Owners allocate and free while others free their blocks: patterns tell whether two blocks ever
 // shared memory.
 TEST(ArenaTest, OtherThreadsMayFree) {
