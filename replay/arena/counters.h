@@ -18,7 +18,8 @@ struct alignas(64) LaneCounters {
   uint64_t skipped_hash;
   uint64_t apart;  // allocations that the arena took without following the stream
   uint64_t apart_hash;
-  uint64_t improvised;  // of those, the ones that lie where the plan had not foreseen it
+  uint64_t improvised;  // of those, the ones that lie where the plan had not foreseen it; not
+                        // again when a place of the box is taken again right after its free
   uint64_t fallback;    // allocations that the arena did not take
   uint64_t fallback_hash;
   uint64_t blocked;        // requests whose planned place was still taken, served or not

@@ -71,7 +71,7 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
     switch (random() % 3) {
       case 0:
         if (!kept->Put(granule, granules)) {
-          EXPECT_TRUE(granules >= 64 || places.size() >= 16) << granules;
+          EXPECT_TRUE(granules >= 130 || places.size() == 31) << granules;
           break;
         }
         places.push_back(granule);
