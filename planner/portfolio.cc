@@ -28,9 +28,8 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 constexpr double kTableSeconds = 1.6e-7;
 constexpr uint32_t kMostWhenLate = 3'000'000;
 
-// Moves of the shortest ejection search, and one more for so many jobs.
+// Moves of the shortest ejection search.
 constexpr int64_t kMoves = 300;
-constexpr uint32_t kJobsPerMove = 64;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
