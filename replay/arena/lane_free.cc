@@ -9,13 +9,13 @@ namespace reprise::replay {
 
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
-  if (void* kept = AllocateKeptInAnnex(shape)) return kept;
+  if (void* again = AllocateKeptInAnnex(shape)) return again;
   Slot slot;
   const uint64_t box = box_bytes_ / kGranule;
   if (effort_ < kMostEffort) effort_ += kEffort;
   if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) {
     // Perhaps kept places are in the way.
-    if (kept_->granules() == 0) return nullptr;
+    if (kept_[kInAnnex].granules() == 0) return nullptr;
     ReleaseKept();
     if (!TakeFromAnnex(shape, &slot)) return nullptr;
   }
@@ -73,7 +73,7 @@ bool Lane::Earn() {
 
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
-  if (void* kept = AllocateKept(shape)) return kept;
+  if (void* again = AllocateKept(shape)) return again;
   if (Rests()) return nullptr;
   if (!Earn()) {
     ++counters_->unmatched;
@@ -88,10 +88,11 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   bool planned;
   bool found = TakeFromBox(ring, {shape, site}, &slot, &planned);
   if (!found) {
-    if (void* kept = AllocateKeptInAnnex(shape)) return kept;
+    if (void* again = AllocateKeptInAnnex(shape)) return again;
     found = HasSmallAnnex() && TakeFromAnnex(shape, &slot);
   }
-  if (!found && kept_[kInBox].granules() > open_granules_ / kKeptShare) {
+  const uint64_t kept = kept_[kInBox].granules() + kept_[kInAnnex].granules();
+  if (!found && kept > open_granules_ / kKeptShare) {
     ReleaseKept();
     if (ring != nullptr) slots_.LookAgain(ring);
     planned = ring != nullptr && TakeFromRing(ring, &slot);
