@@ -107,6 +107,10 @@ void Print(const ordered_json& plan, const std::string& output) {
     absl::PrintF("  arena     %s in %d lanes\n", HumanBytes(plan["arena_bytes"].get<double>()),
                  plan["lanes"].get<int64_t>());
   }
+  if (plan.value("reallocs", int64_t{0}) > 0) {
+    absl::PrintF("  reallocs  %d of %d in place\n", plan["reallocs_in_place"].get<int64_t>(),
+                 plan["reallocs"].get<int64_t>());
+  }
   if (plan.value("learned", int64_t{0}) > 0) {
     absl::PrintF("  learned   %d lifetimes\n", plan["learned"].get<int64_t>());
   }
@@ -173,6 +177,8 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
   json["lane_overhead_percent"] = built->lane_overhead_percent;
+  json["reallocs"] = built->reallocs;
+  json["reallocs_in_place"] = built->reallocs_in_place;
   json["learned"] = built->learned;
   return json;
 }
@@ -181,7 +187,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
 // they need together.
 ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
   int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
-          learned = 0;
+          reallocs = 0, in_place = 0, learned = 0;
   double seconds = 0;
   bool proven = true;
   double overhead = 0;
@@ -192,6 +198,8 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
     makespan += image["makespan"].get<int64_t>();
     arena += image["arena_bytes"].get<int64_t>();
     lanes += image["lanes"].get<int64_t>();
+    reallocs += image["reallocs"].get<int64_t>();
+    in_place += image["reallocs_in_place"].get<int64_t>();
     learned += image["learned"].get<int64_t>();
     overhead += image["lane_overhead_percent"].get<double>() * image["max_load"].get<double>();
     seconds += image["seconds"].get<double>();
@@ -203,6 +211,8 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
   json["arena_bytes"] = arena;
   json["lanes"] = lanes;
   json["lane_overhead_percent"] = max_load > 0 ? overhead / static_cast<double>(max_load) : 0.0;
+  json["reallocs"] = reallocs;
+  json["reallocs_in_place"] = in_place;
   json["learned"] = learned;
   json["images"] = images;
   return json;

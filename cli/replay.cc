@@ -84,7 +84,7 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
 // The sums of one image, or of several.
 struct Totals {
   uint64_t served = 0, improvised = 0, fallback = 0, blocked = 0, unmatched = 0, invalid_frees = 0,
-           moved = 0;
+           moved = 0, reallocs = 0, reallocs_in_place = 0;
   uint64_t arena_bytes = 0, table_bytes = 0, peak_rss = 0;
   uint64_t address_hash = 0, fallback_hash = 0;
 
@@ -96,6 +96,8 @@ struct Totals {
     unmatched += other.unmatched;
     invalid_frees += other.invalid_frees;
     moved += other.moved;
+    reallocs += other.reallocs;
+    reallocs_in_place += other.reallocs_in_place;
     arena_bytes += other.arena_bytes;
     table_bytes += other.table_bytes;
     peak_rss = std::max(peak_rss, other.peak_rss);
@@ -119,6 +121,8 @@ struct Totals {
             {"unmatched", unmatched},
             {"invalid_frees", invalid_frees},
             {"lanes_moved", moved},
+            {"reallocs", reallocs},
+            {"reallocs_in_place", reallocs_in_place},
             {"arena_bytes", arena_bytes},
             {"table_bytes", table_bytes},
             {"peak_rss", peak_rss},
@@ -165,6 +169,8 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
     totals.unmatched += lane.unmatched;
     totals.invalid_frees += lane.invalid_frees;
     totals.moved += lane.moved;
+    totals.reallocs += lane.reallocs;
+    totals.reallocs_in_place += lane.reallocs_in_place;
     totals.address_hash = totals.address_hash * 31 + served[i].address_hash;
     totals.fallback_hash = totals.fallback_hash * 31 + lane.fallback_hash;
   }

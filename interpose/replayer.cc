@@ -400,6 +400,12 @@ size_t UsableAnywhere(void* pointer) {
 // glibc would abort, here the program gets a fresh block and the free is counted.
 void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
+  ++self.lane->counters()->reallocs;
+  if (size <= kArena.bytes && (self.lane->ReallocateExpected(pointer, size, site) ||
+                               self.lane->ReallocateFreely(pointer, size))) {
+    ++self.lane->counters()->reallocs_in_place;
+    return pointer;
+  }
   const bool releases = self.lane->releases();
   self.lane->set_releases(false);
   const size_t usable = self.lane->Usable(pointer);
@@ -414,7 +420,11 @@ void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
     self.lane->set_releases(releases);
     return nullptr;
   }
-  memmove(fresh, pointer, before < size ? before : size);
+  if (fresh == pointer) {
+    ++self.lane->counters()->reallocs_in_place;
+  } else {
+    memmove(fresh, pointer, before < size ? before : size);
+  }
   self.lane->set_releases(releases);
   return fresh;
 }

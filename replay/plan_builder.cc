@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "planner/check.h"
+#include "replay/chains.h"
 #include "replay/plan_encoder.h"
 #include "replay/plan_format.h"
 
@@ -89,6 +90,48 @@ std::vector<LaneWork> Split(const Recording& recording, LaneMode mode) {
   return lanes;
 }
 
+// Per member: which other one a realloc replaced by it, or kNoBuffer. A chain with a lifetime that
+// was learned is none.
+std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& members,
+                                 const Learned& learned) {
+  std::vector<uint32_t> previous(members.count, kNoBuffer);
+  for (size_t k = 0; k < members.count; ++k) {
+    const Allocation& allocation = recording.allocations[members[k]];
+    const uint32_t replaced = allocation.previous;
+    if (replaced == trace::kNone || recording.allocations[replaced].thread != allocation.thread ||
+        learned.upper.contains(replaced)) {
+      continue;
+    }
+    previous[k] = replaced;
+    if (members.some.empty()) continue;
+    const auto at = std::lower_bound(members.some.begin(), members.some.end(), replaced);
+    previous[k] = static_cast<uint32_t>(at - members.some.begin());
+  }
+  return previous;
+}
+
+// Solves a lane so that blocks which grow stay where they are, if that makes it no longer.
+absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance,
+                                           const std::vector<uint32_t>& previous,
+                                           const planner::Options& options) {
+  const Chains chains = JoinChains(instance, previous);
+  if (chains.links == 0) return planner::Solve(instance, options);
+  planner::Options share = options;
+  share.budget_seconds = options.budget_seconds / 2;
+  absl::StatusOr<planner::Plan> joined = planner::Solve(chains.joined, share);
+  if (!joined.ok()) return joined;
+  if (joined->makespan > joined->max_load) {
+    share.budget_seconds = std::max(share.budget_seconds, options.budget_seconds - joined->seconds);
+    absl::StatusOr<planner::Plan> moving = planner::Solve(instance, share);
+    if (!moving.ok() || moving->makespan < joined->makespan) return moving;
+  }
+  std::vector<int64_t> offsets;
+  offsets.reserve(instance.buffers.size());
+  for (const uint32_t buffer : chains.buffer_of) offsets.push_back(joined->offsets[buffer]);
+  joined->offsets = std::move(offsets);
+  return joined;
+}
+
 uint64_t MostReserved(const Learned& learned, const Recording& recording, size_t thread) {
   const auto found = learned.most_reserved.find(recording.threads[thread].path);
   return found == learned.most_reserved.end() ? 0 : found->second;
@@ -96,6 +139,7 @@ uint64_t MostReserved(const Learned& learned, const Recording& recording, size_t
 
 // Solves a lane in which crowded kinds have places of their own, above everything else.
 absl::StatusOr<planner::Plan> SolveLearned(const Instance& instance,
+                                           const std::vector<uint32_t>& previous,
                                            const planner::Options& options, const Learned& learned,
                                            uint64_t most_reserved, LaneWork& lane,
                                            int64_t* learned_buffers) {
@@ -103,7 +147,14 @@ absl::StatusOr<planner::Plan> SolveLearned(const Instance& instance,
   members.reserve(lane.members.count);
   for (size_t k = 0; k < lane.members.count; ++k) members.push_back(lane.members[k]);
   const Reserved reserved = ReservePlaces(instance, learned, members, most_reserved);
-  absl::StatusOr<planner::Plan> plan = planner::Solve(reserved.others, options);
+  std::vector<uint32_t> other_of(members.size(), kNoBuffer);
+  std::vector<uint32_t> previous_other;
+  for (size_t k = 0; k < members.size(); ++k) {
+    if (reserved.offset[k] != Reserved::kNotReserved) continue;
+    other_of[k] = static_cast<uint32_t>(previous_other.size());
+    previous_other.push_back(previous[k] == kNoBuffer ? kNoBuffer : other_of[previous[k]]);
+  }
+  absl::StatusOr<planner::Plan> plan = SolveInPlace(reserved.others, previous_other, options);
   if (!plan.ok() || reserved.bytes == 0) return plan;
   lane.shared_bytes = planner::RoundUp(plan->makespan, reserved.alignment);
   std::vector<int64_t> offsets;
@@ -117,6 +168,15 @@ absl::StatusOr<planner::Plan> SolveLearned(const Instance& instance,
   plan->makespan = lane.shared_bytes + reserved.bytes;
   *learned_buffers += reserved.buffers;
   return plan;
+}
+
+void CountReallocations(const Recording& recording, BuiltPlan& built) {
+  for (size_t i = 0; i < built.offsets.size(); ++i) {
+    const uint32_t previous = recording.allocations[i].previous;
+    if (previous == trace::kNone) continue;
+    ++built.reallocs;
+    if (built.offsets[i] == built.offsets[previous]) ++built.reallocs_in_place;
+  }
 }
 
 }  // namespace
@@ -149,11 +209,13 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
                   budget_left * members / static_cast<double>(members_left)});
     members_left -= lane.members.count;
     const absl::Time lane_start = absl::Now();
+    const auto previous = [&] { return PreviousOf(recording, lane.members, learned); };
     absl::StatusOr<planner::Plan> plan =
-        learned.kind.empty()
-            ? planner::Solve(instance, lane_options)
-            : SolveLearned(instance, lane_options, learned, MostReserved(learned, recording, i),
-                           lane, &built.learned);
+        mode == LaneMode::kNone ? planner::Solve(instance, lane_options)
+        : learned.kind.empty()
+            ? SolveInPlace(instance, previous(), lane_options)
+            : SolveLearned(instance, previous(), lane_options, learned,
+                           MostReserved(learned, recording, i), lane, &built.learned);
     if (!plan.ok()) return plan.status();
     budget_left = std::max(0.0, budget_left - absl::ToDoubleSeconds(absl::Now() - lane_start));
     lane.plan = *std::move(plan);
@@ -253,6 +315,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
                    static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
   }
   if (!valid) return absl::InternalError("the plan failed its check");
+  CountReallocations(recording, built);
   built.seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return built;
 }

@@ -30,8 +30,10 @@ struct BuiltPlan {
   // What separate lanes cost before any packing: how much the most that their boxes need at one
   // time exceeds the max load, in percent of it.
   double lane_overhead_percent = 0;
-  int64_t learned = 0;   // buffers whose lifetime is not the recorded one
-  std::string strategy;  // that of the largest lane
+  int64_t reallocs = 0;           // whose old block is known
+  int64_t reallocs_in_place = 0;  // of those, the ones that leave it where it is
+  int64_t learned = 0;            // buffers whose lifetime is not the recorded one
+  std::string strategy;           // that of the largest lane
   double seconds = 0;
 };
 

@@ -27,13 +27,15 @@ struct alignas(64) LaneCounters {
   uint64_t invalid_frees;  // double frees and pointers that are no block's start: ignored
   uint64_t moved;          // 1: the lane ran in a spare range
   uint64_t annex_bytes;    // of the lane's annex that were used
+  uint64_t reallocs;           // of the lane's blocks, by its thread
+  uint64_t reallocs_in_place;  // of those, the ones that left the block where it was
   // The first divergence: where in the stream, and what was expected and seen.
   uint64_t diverged_at;  // 1 + index of the word; 0: the run followed the plan
   uint64_t expected_shape;
   uint64_t expected_site;
   uint64_t seen_shape;
   uint64_t seen_site;
-  uint64_t padding[4];
+  uint64_t padding[2];
 };
 static_assert(sizeof(LaneCounters) == 192);
 

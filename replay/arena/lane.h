@@ -126,8 +126,44 @@ class Lane {
     return box_ + granule * kGranule;
   }
 
-  // The same beside the stream, for places that are kept or can be: null and false when nothing has
-  // happened. The free in a lane that runs free only.
+  // A realloc whose block the plan leaves where it is, if that is just what the stream expects;
+  // else false, and nothing has happened.
+  bool ReallocateExpected(void* pointer, uint64_t size, uint64_t site) {
+    const uint64_t granule = GranuleInBox(pointer);
+    const uint32_t* at = cursor_;
+    if (at[0] != (granule | kFreeBit) || unmatched_ != 0) return false;
+    const uint32_t word = at[1];
+    if (static_cast<int32_t>(word) < 0 || (word & offset_mask_) != granule) return false;
+    const uint32_t code = word >> offset_bits_;
+    const LiveKey& key = keys_[code];
+    if (key.shape != PlainShape(size) || key.site != site) return false;
+    if (early_count_ != 0 && early_.Has(granule)) return false;
+    if (care_ != noting_) {
+      const uint64_t granules = BlockGranules(plan_keys_[code]);
+      if (granules > 63 || late_cover_.HasAnyOfFew(granule, granules)) return false;
+    }
+    if (noting_ != 0) notes_of_blocks_.Note(granule, code);
+    cursor_ = at + 2;
+    counters_->passed = reinterpret_cast<uint64_t>(at + 2);
+    return true;
+  }
+
+  // The same in a lane that runs free: whether the block is long enough, and not far too long.
+  bool ReallocateFreely(void* pointer, uint64_t size) {
+    const uint64_t granule = GranuleOf(pointer);
+    if (!running_free_ || reinterpret_cast<uint64_t>(pointer) % kGranule != 0 ||
+        granule >= Granules() || !late_.Has(granule) || early_.Has(granule)) {
+      return false;
+    }
+    const uint64_t granules = LateGranules(granule);
+    const uint64_t needed = ShapeGranules(PlainShape(size));
+    if (needed > granules || needed <= granules / 2) return false;
+    CountApart(pointer);
+    return true;
+  }
+
+  // Allocates and frees beside the stream, in places that are kept or can be: null and false when
+  // nothing has happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
     if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr || rest_ > 0) return nullptr;

@@ -186,6 +186,18 @@ def release(bench):
     expect(saved > 14000, f"of 16,000 KiB that the first phase needs {saved} were given back")
 
 
+def realloc_in_place(bench):
+    """A block that grows has room for its final size from the start: it never moves."""
+    command = [bench.build / "bin" / "programs" / "idle_phase"]
+    plain = bench.run(*command, expected=0)
+    bench.record(command, expected=0)
+    bench.plan()
+    replayed, stats = bench.replay(command, expected=0)
+    expect_equal(replayed.stdout, plain.stdout, "output")
+    expect_equal(stats["reallocs"], 400, "reallocs")
+    expect_equal(stats["reallocs_in_place"], 400, "reallocs_in_place")
+
+
 def with_command(bench):
     """A trace tells command line and environment on request, and never otherwise."""
     command = ["/bin/echo", "a b", "secret-word"]
@@ -214,5 +226,6 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (wrong_frees, fork_among_threads, keep_aslr, huge_pages, release, with_command)
+    others = (wrong_frees, fork_among_threads, keep_aslr, huge_pages, release, realloc_in_place,
+              with_command)
     main(table | {case.__name__: case for case in others})

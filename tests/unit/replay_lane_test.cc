@@ -85,6 +85,52 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
   }
 }
 
+// Every realloc whose blocks the plan has at one place leaves the block there.
+TEST(LaneTest, ReallocatesInPlaceWhereThePlanDoes) {
+  for (const bool noting : {false, true}) {
+    RecordingShape shape;
+    shape.allocations = 3000;
+    shape.reallocs = 0.5;
+    const trace::Recording recording = RandomRecording(shape, 4);
+    ServedPlan plan(recording);
+    Lane* lane = plan.arena().Take(1, 0, 0);
+    std::vector<char*> blocks(recording.allocations.size());
+    uint64_t in_place = 0;
+    const std::map<uint64_t, uint32_t> events = EventsOf(recording);
+    for (auto event = events.begin(); event != events.end(); ++event) {
+      const uint32_t index = event->second & ~kDies;
+      const auto next = std::next(event);
+      if (event->second != index) {
+        const bool replaced = next != events.end() && (next->second & kDies) == 0 &&
+                              recording.allocations[next->second].previous == index;
+        if (!replaced) lane->Free(blocks[index]);
+        continue;
+      }
+      const trace::Allocation& allocation = recording.allocations[index];
+      const uint64_t site = SiteWordOf(recording, allocation);
+      char* const planned = plan.blocks() + plan.built().offsets[index];
+      if (allocation.previous == trace::kNone) {
+        blocks[index] = Allocate(lane, allocation.size, allocation.log2_alignment, site);
+      } else {
+        blocks[index] = blocks[allocation.previous];
+        const bool stays = planned == blocks[index];
+        ASSERT_EQ(ReallocateInPlace(lane, blocks[index], allocation.size, site), stays);
+        in_place += stays;
+        if (!stays) {
+          lane->Free(blocks[index]);
+          blocks[index] = Allocate(lane, allocation.size, 4, site);
+        }
+      }
+      ASSERT_EQ(blocks[index], planned);
+      ASSERT_TRUE(!noting || lane->Usable(blocks[index]) >= allocation.size);
+    }
+    EXPECT_EQ(plan.served(0).allocations, recording.allocations.size());
+    EXPECT_EQ(static_cast<int64_t>(in_place), plan.built().reallocs_in_place);
+    EXPECT_GT(in_place, 100u);
+    EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+  }
+}
+
 // A thread that does what was recorded, but for a share of its calls.
 struct Deviation {
   const char* name;
@@ -152,9 +198,13 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     const auto found = live.find(index);
     if (found == live.end()) return;
     const Block old = found->second;
-    lane->Free(old.pointer);
+    char* pointer = old.pointer;
+    const bool stays = ReallocateInPlace(lane, pointer, size, site);
     model.Free(old.pointer);
-    char* pointer = Allocate(lane, size, 4, site);
+    if (!stays) {
+      lane->Free(old.pointer);
+      pointer = Allocate(lane, size, 4, site);
+    }
     if (pointer == nullptr) {
       live.erase(found);
       return;

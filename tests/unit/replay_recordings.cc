@@ -47,6 +47,17 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
       if (chance(shape.never_freed)) continue;
       allocation.death = event++;
       allocation.free_thread = allocation.thread;
+      if (shape.reallocs > 0 && chance(shape.reallocs)) {
+        trace::Allocation longer{.birth = event++,
+                                 .kind = trace::AllocationKind::kRealloc,
+                                 .size = allocation.size + random() % (allocation.size + 100),
+                                 .site = allocation.site,
+                                 .thread = allocation.thread};
+        longer.previous = static_cast<uint32_t>(&allocation - recording.allocations.data());
+        live.push_back(static_cast<uint32_t>(recording.allocations.size()));
+        recording.allocations.push_back(longer);
+        continue;
+      }
       if (chance(shape.remote_frees)) allocation.free_thread = random() % shape.threads;
       continue;
     }

@@ -18,6 +18,7 @@ struct RecordingShape {
   double remote_frees = 0;  // share of blocks that another thread frees
   double never_freed = 0.02;
   double aligned = 0.02;       // share of requests that ask for 64 to 4096 bytes of alignment
+  double reallocs = 0;         // share of blocks that a realloc frees
   double usable_asked = 0.05;  // share of blocks whose usable size was asked for
 };
 

@@ -67,6 +67,11 @@ inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64
   return static_cast<char*>(pointer);
 }
 
+// Whether a realloc leaves the block where it is. As the hooks ask; false: nothing has happened.
+inline bool ReallocateInPlace(Lane* lane, char* pointer, uint64_t size, uint64_t site) {
+  return lane->ReallocateExpected(pointer, size, site) || lane->ReallocateFreely(pointer, size);
+}
+
 uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation);
 
 // What happens at each event index: an allocation is born, or dies (kDies).

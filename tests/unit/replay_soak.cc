@@ -132,6 +132,7 @@ struct Held {
   uint64_t allocations = 0;
   uint64_t refused = 0;
   uint64_t wrong_frees = 0;
+  uint64_t in_place = 0;
 };
 
 // What was exercised, of all runs.
@@ -139,6 +140,7 @@ struct Totals {
   uint64_t operations = 0;
   uint64_t allocations = 0;
   uint64_t apart = 0;     // of them, not where the stream said
+  uint64_t in_place = 0;  // reallocs that left their block where it was
   uint64_t fallback = 0;  // allocations that the arena refused
   uint64_t lanes = 0;
   uint64_t moved = 0;     // lanes in the spare range
@@ -217,10 +219,17 @@ class Life {
     if (what == index) {
       if (block.pointer != nullptr) others_.push_back(block);
       block = {};
-      if (!random_.Chance(deviation_.skip)) block = AllocateLike(allocation);
+      if (random_.Chance(deviation_.skip)) return;
+      const uint32_t previous = allocation.previous;
+      if (previous != trace::kNone && live_[previous].pointer != nullptr) {
+        block = Reallocate(live_[previous], allocation);
+        live_[previous] = {};
+      } else {
+        block = AllocateLike(allocation);
+      }
       return;
     }
-    if (block.pointer == nullptr) return;
+    if (block.pointer == nullptr || IsReallocated(index)) return;
     if (random_.Chance(deviation_.late)) {
       others_.push_back(block);
     } else if (allocation.free_thread != allocation.thread) {
@@ -244,7 +253,8 @@ class Life {
     if (others_.empty()) return;
     if (random_.Chance(deviation_.grow)) {
       Block block = TakeOther();
-      others_.push_back(Reallocate(block));
+      others_.push_back(
+          Reallocate(block, recording_.allocations[random_.Below(recording_.allocations.size())]));
     }
     Block& any = others_[random_.Below(others_.size())];
     if (any.pointer == nullptr) return;
@@ -325,10 +335,8 @@ class Life {
   }
 
   // As replay does it: within a lane the block is freed, placed anew, and only then moved.
-  Block Reallocate(Block& old) {
+  Block Reallocate(Block& old, const trace::Allocation& like) {
     if (old.pointer == nullptr) return {};
-    const trace::Allocation& like =
-        recording_.allocations[random_.Below(recording_.allocations.size())];
     const uint64_t site = SiteWordOf(recording_, like);
     Lane* owner = arena_.LaneOf(old.pointer);
     if (owner != held_.lane) {
@@ -339,6 +347,13 @@ class Life {
     }
     Verify(old);
     operations_ += 2;
+    if (ReallocateInPlace(owner, old.pointer, like.size, site)) {
+      ++held_.allocations;
+      ++held_.in_place;
+      const Block block{old.pointer, like.size, old.tag};
+      if (block.bytes > old.bytes) Fill(block, old.bytes);
+      return block;
+    }
     const uint64_t usable = owner->Usable(old.pointer);
     Require(owner->Free(old.pointer), "a live block was not recognised");
     Block block{Allocate(owner, like.size, 4, site), like.size, old.tag};
@@ -352,6 +367,16 @@ class Life {
     Verify({block.pointer, std::min(old.bytes, block.bytes), block.tag});
     Fill(block, old.bytes < block.bytes ? old.bytes : block.bytes);
     return block;
+  }
+
+  // Whether the next event of the recording is the other half of a realloc.
+  bool IsReallocated(uint32_t index) const {
+    const uint64_t next = recording_.allocations[index].death + 1;
+    const auto at = std::lower_bound(recording_.allocations.begin(), recording_.allocations.end(),
+                                     next, [](const trace::Allocation& allocation, uint64_t birth) {
+                                       return allocation.birth < birth;
+                                     });
+    return at != recording_.allocations.end() && at->previous == index;
   }
 
   Block TakeOther() {
@@ -436,6 +461,7 @@ void Count(const Held& held, const NotePage& notes) {
   totals.allocations += held.allocations;
   totals.fallback += held.refused;
   totals.wrong_frees += held.wrong_frees;
+  totals.in_place += held.in_place;
   totals.apart += held.lane->counters()->apart;
   totals.moved += held.lane->counters()->moved;
   totals.ran_free += notes.ran_free_at != 0 ? 1 : 0;
@@ -496,6 +522,7 @@ RecordingShape DrawShape(Random& random) {
   shape.remote_frees = random.Chance(kAlways / 2) ? 0.5 * random.Share() : 0;
   shape.never_freed = random.Chance(kAlways / 2) ? 0 : 0.05 * random.Share();
   shape.aligned = random.Chance(kAlways / 2) ? 0 : 0.1 * random.Share();
+  shape.reallocs = random.Chance(kAlways / 2) ? 0 : 0.5 * random.Share();
   shape.usable_asked = random.Chance(kAlways / 2) ? 0 : 0.2 * random.Share();
   return shape;
 }
@@ -558,8 +585,9 @@ int main(int argc, char** argv) {
   std::printf("%" PRIu64 " operations in %" PRIu64 " rounds, nothing found\n", totals.operations,
               where.round - first);
   std::printf("%" PRIu64 " allocations, %" PRIu64 " of them not where the stream said, %" PRIu64
-              " refused; %" PRIu64 " wrong frees\n",
-              totals.allocations, totals.apart, totals.fallback, totals.wrong_frees);
+              " refused; %" PRIu64 " reallocs in place; %" PRIu64 " wrong frees\n",
+              totals.allocations, totals.apart, totals.fallback, totals.in_place,
+              totals.wrong_frees);
   std::printf("%" PRIu64 " lanes, %" PRIu64 " of them moved, %" PRIu64 " ran free\n", totals.lanes,
               totals.moved, totals.ran_free);
   std::fprintf(stderr, "%.1f s, %.0f ns per operation\n", taken.count(),
