@@ -110,26 +110,27 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
   return previous;
 }
 
-// Solves a lane so that blocks which grow stay where they are, if that makes it no longer.
+// Solves a lane so that blocks which grow stay where they are, if that makes it no longer. A quarter
+// of the budget is for that, and what the plan that moves them leaves.
 absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance,
                                            const std::vector<uint32_t>& previous,
                                            const planner::Options& options) {
   const Chains chains = JoinChains(instance, previous);
   if (chains.links == 0) return planner::Solve(instance, options);
   planner::Options share = options;
-  share.budget_seconds = options.budget_seconds / 2;
+  share.budget_seconds = options.budget_seconds * 3 / 4;
+  absl::StatusOr<planner::Plan> moving = planner::Solve(instance, share);
+  if (!moving.ok()) return moving;
+  share.budget_seconds = options.budget_seconds - std::min(moving->seconds, share.budget_seconds);
+  share.worst_case_fragmentation = moving->fragmentation();
   absl::StatusOr<planner::Plan> joined = planner::Solve(chains.joined, share);
-  if (!joined.ok()) return joined;
-  if (joined->makespan > joined->max_load) {
-    share.budget_seconds = std::max(share.budget_seconds, options.budget_seconds - joined->seconds);
-    absl::StatusOr<planner::Plan> moving = planner::Solve(instance, share);
-    if (!moving.ok() || moving->makespan < joined->makespan) return moving;
+  if (!joined.ok() || joined->makespan > moving->makespan) return moving;
+  for (size_t k = 0; k < chains.buffer_of.size(); ++k) {
+    moving->offsets[k] = joined->offsets[chains.buffer_of[k]];
   }
-  std::vector<int64_t> offsets;
-  offsets.reserve(instance.buffers.size());
-  for (const uint32_t buffer : chains.buffer_of) offsets.push_back(joined->offsets[buffer]);
-  joined->offsets = std::move(offsets);
-  return joined;
+  moving->makespan = joined->makespan;
+  moving->strategy = joined->strategy;
+  return moving;
 }
 
 uint64_t MostReserved(const Learned& learned, const Recording& recording, size_t thread) {
