@@ -22,11 +22,11 @@ struct alignas(64) LaneCounters {
                         // again when a place of the box is taken again right after its free
   uint64_t fallback;    // allocations that the arena did not take
   uint64_t fallback_hash;
-  uint64_t blocked;        // requests whose planned place was still taken, served or not
-  uint64_t unmatched;      // requests that the plan did not expect, served or not
-  uint64_t invalid_frees;  // double frees and pointers that are no block's start: ignored
-  uint64_t moved;          // 1: the lane ran in a spare range
-  uint64_t annex_bytes;    // of the lane's annex that were used
+  uint64_t blocked;            // requests whose planned place was still taken, served or not
+  uint64_t unmatched;          // requests that the plan did not expect, served or not
+  uint64_t invalid_frees;      // double frees and pointers that are no block's start: ignored
+  uint64_t moved;              // 1: the lane ran in a spare range
+  uint64_t annex_bytes;        // of the lane's annex that were used
   uint64_t reallocs;           // of the lane's blocks, by its thread
   uint64_t reallocs_in_place;  // of those, the ones that left the block where it was
   // The first divergence: where in the stream, and what was expected and seen.

@@ -1,7 +1,8 @@
 // Places of short blocks that were freed a moment ago, by length: what a lane gives out first when
 // it does not follow its stream (lane.h). The caller sees to it that nobody else gets them.
 //
-// Hook-safe. Belongs to one thread. Memory is the caller's, zeroed.
+// Hook-safe. Belongs to one thread. Memory is the caller's, zeroed: little of it is touched, unless
+// many blocks of one length are freed in a row.
 #ifndef REPRISE_REPLAY_ARENA_KEPT_PLACES_H_
 #define REPRISE_REPLAY_ARENA_KEPT_PLACES_H_
 
@@ -13,11 +14,20 @@ namespace reprise::replay {
 
 class KeptPlaces {
  public:
+  // Bytes of zeroed memory beside the object itself, for places among so many granules.
+  static constexpr uint64_t MemoryFor(uint64_t granules) {
+    return kLengths * DeepFor(granules) * sizeof(uint32_t);
+  }
+
+  void Attach(void* zeroed_memory, uint64_t granules) {
+    deep_ = static_cast<uint32_t*>(zeroed_memory);
+    deep_each_ = DeepFor(granules);
+  }
+
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
   bool Put(uint32_t granule, uint64_t granules) {
-    if (granules >= kLengths || stacks_[granules].count == kDepth) return false;
-    Stack& stack = stacks_[granules];
-    stack.granule[stack.count++] = granule;
+    if (granules >= kLengths || stacks_[granules].count == kTop + deep_each_) return false;
+    At(granules, stacks_[granules].count++) = granule;
     granules_ += granules;
     return true;
   }
@@ -28,7 +38,7 @@ class KeptPlaces {
     const uint64_t granules = ShapeGranules(shape) + longer_[shape];
     Stack& stack = stacks_[granules];
     if (stack.count == 0) return false;
-    *granule = stack.granule[--stack.count];
+    *granule = At(granules, --stack.count);
     granules_ -= granules;
     return true;
   }
@@ -43,18 +53,18 @@ class KeptPlaces {
 
   // No longer keeps a place, which it does.
   void Remove(uint32_t granule, uint64_t granules) {
-    Stack& stack = stacks_[granules];
     uint32_t at = 0;
-    while (stack.granule[at] != granule) ++at;
-    stack.granule[at] = stack.granule[--stack.count];
+    while (At(granules, at) != granule) ++at;
+    At(granules, at) = At(granules, --stacks_[granules].count);
     granules_ -= granules;
   }
 
   // Forgets all places, and calls visit(granule) for each of them.
   template <typename Visit>
   void Clear(Visit visit) {
-    for (Stack& stack : stacks_) {
-      while (stack.count > 0) visit(stack.granule[--stack.count]);
+    for (uint32_t length = 0; length < kLengths; ++length) {
+      Stack& stack = stacks_[length];
+      while (stack.count > 0) visit(At(length, --stack.count));
     }
     granules_ = 0;
   }
@@ -65,14 +75,27 @@ class KeptPlaces {
  private:
   static constexpr uint32_t kLengths = 130;              // in granules
   static constexpr uint64_t kShapes = 2 * kLengths - 1;  // units of 8 bytes; aligned ones are above
-  static constexpr uint32_t kDepth = 31;
+  static constexpr uint32_t kTop = 31;
+  static constexpr uint64_t kMostDeep = 4064;
+  static constexpr uint64_t kDeepShare = 64;  // granules per place
 
+  // The bottom of a stack, which is all that most of them ever need.
   struct Stack {
     uint32_t count;
-    uint32_t granule[kDepth];
+    uint32_t granule[kTop];
   };
 
+  static constexpr uint64_t DeepFor(uint64_t granules) {
+    return granules < kMostDeep * kDeepShare ? granules / kDeepShare : kMostDeep;
+  }
+  uint32_t& At(uint64_t length, uint32_t index) {
+    return __builtin_expect(index < kTop, 1) ? stacks_[length].granule[index]
+                                             : deep_[length * deep_each_ + index - kTop];
+  }
+
   Stack stacks_[kLengths];
+  uint32_t* deep_;  // kLengths times deep_each_: what is above
+  uint64_t deep_each_;
   uint8_t longer_[kShapes];  // granules that a block has more than its shape needs
   uint64_t granules_;
 };

@@ -18,7 +18,8 @@ void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
          3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         2 * sizeof(KeptPlaces) + SlotIndex::MemoryFor(lane.rings) +
+         2 * sizeof(KeptPlaces) + KeptPlaces::MemoryFor(lane.box_bytes / kGranule) +
+         KeptPlaces::MemoryFor(AnnexBytes(lane) / kGranule) + SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
 }
 
@@ -63,12 +64,16 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   rest_ = rests_ = 0;
   stretch_ = first_word_;
   stretch_misses_ = 0;
-  look_ups_ = 0;
+  look_ups_ = not_in_box_ = 0;
   gap_search_ = annex_search_ = 0;
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
-  slot_memory_ = kept_ + 2;
+  char* deep = reinterpret_cast<char*>(kept_ + 2);
+  kept_[kInBox].Attach(deep, box_bytes_ / kGranule);
+  deep += KeptPlaces::MemoryFor(box_bytes_ / kGranule);
+  kept_[kInAnnex].Attach(deep, annex_granules_);
+  slot_memory_ = deep + KeptPlaces::MemoryFor(annex_granules_);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
   noting_ = asked_ = 0;

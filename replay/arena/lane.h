@@ -167,8 +167,8 @@ class Lane {
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
     if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr || rest_ > 0) return nullptr;
-    if (!kept_[kInBox].Take(shape, &granule)) return nullptr;
-    return UseAgain(granule);
+    if (kept_[kInBox].Take(shape, &granule)) return UseAgain(granule);
+    return ++not_in_box_ % kLookIntoBox == 0 ? nullptr : AllocateKeptInAnnex(shape);
   }
   bool FreeKept(void* pointer) {
     const uint64_t granule = GranuleOf(pointer);
@@ -271,8 +271,11 @@ class Lane {
   static constexpr uint32_t kListTries = 4;          // lists of longer places looked at
   static constexpr uint64_t kGapLooks = 256;         // granules to each side of a freed block
   static constexpr uint32_t kProbes = 32;            // planned places tried per request
-  static constexpr uint64_t kKeptShare = 16;  // of the box: kept places that are worth a release
-  static constexpr int32_t kEffort = 16;      // places and gaps to look at, earned per request
+  static constexpr uint64_t kKeptShare = 8;     // of the box: kept places that are worth a release
+  static constexpr uint32_t kLookIntoBox = 16;  // once in so many times that nothing is kept there
+  static constexpr uint64_t kCarved = 8;        // places made of one gap
+  static constexpr uint64_t kMostCarved = 64;   // granules of each
+  static constexpr int32_t kEffort = 16;        // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 16;
   // A lane rests when so many requests of a window found their budget spent, or no place.
   static constexpr uint32_t kWindow = 1 << 13;
@@ -325,11 +328,9 @@ class Lane {
   }
   uint64_t Granules() const { return box_bytes_ / kGranule + annex_granules_; }
   bool HasSmallAnnex() const { return annex_granules_ * kGranule == kSmallAnnex; }
-  // Not what is reserved for certain kinds of request. And a long annex of a lane that runs free is
-  // to stay as short as can be.
+  // Not what is reserved for certain kinds of request.
   bool MayKeep(uint64_t granule) const {
-    if (granule < box_bytes_ / kGranule) return running_free_ && granule < open_granules_;
-    return !running_free_ || HasSmallAnnex();
+    return granule >= box_bytes_ / kGranule || (running_free_ && granule < open_granules_);
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
@@ -348,11 +349,17 @@ class Lane {
     CountApart(pointer);
     return pointer;
   }
-  void* AllocateKeptInAnnex(uint64_t shape);
+  void* AllocateKeptInAnnex(uint64_t shape) {
+    uint32_t granule;
+    if (!kept_[kInAnnex].Take(shape, &granule)) return nullptr;
+    ++counters_->improvised;
+    return UseAgain(granule);
+  }
   KeptPlaces& KeptAt(uint64_t granule) {
     return kept_[granule < box_bytes_ / kGranule ? kInBox : kInAnnex];
   }
   void ReleaseKept();
+  void Carve(uint64_t shape, const Slot& slot);
   bool TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned);
   bool TakeFromRing(const PlanRing* ring, Slot* slot);
   bool Earn();
@@ -465,6 +472,7 @@ class Lane {
   uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
   KeptPlaces* kept_;         // two: of the box, which come first, and of the annex
+  uint32_t not_in_box_;      // requests for which no place of the box was kept
   uint64_t gap_search_;      // where the last search for a gap of the box ended
   uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;    // where the last search for a gap of the annex ended

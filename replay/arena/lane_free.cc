@@ -73,7 +73,7 @@ bool Lane::Earn() {
 
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
-  if (void* again = AllocateKept(shape)) return again;
+  if (uint32_t granule; rest_ == 0 && kept_[kInBox].Take(shape, &granule)) return UseAgain(granule);
   if (Rests()) return nullptr;
   if (!Earn()) {
     ++counters_->unmatched;
@@ -103,19 +103,36 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
     return nullptr;
   }
-  if (!planned) ++counters_->improvised;
   kept_[kInBox].NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
+  if (!planned) {
+    ++counters_->improvised;
+    Carve(shape, slot);
+  }
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
   return pointer;
 }
 
-void* Lane::AllocateKeptInAnnex(uint64_t shape) {
-  uint32_t granule;
-  if (!kept_[kInAnnex].Take(shape, &granule)) return nullptr;
-  ++counters_->improvised;
-  return UseAgain(granule);
+// Keeps what is free behind an improvised place as places of its length: where one is asked for,
+// more will be. They count as improvised whether they are used or not.
+void Lane::Carve(uint64_t shape, const Slot& slot) {
+  const uint64_t granules = slot.granules;
+  if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t limit =
+      slot.granule < box ? open_granules_ : box + counters_->annex_bytes / kGranule;
+  uint64_t at = slot.granule + granules;
+  uint64_t end = at + (kCarved - 1) * granules;
+  if (end > limit) end = limit;
+  if (at >= end) return;
+  const uint64_t taken = late_cover_.NextIn(at, end);
+  if (taken < end) end = taken;
+  for (; at + granules <= end; at += granules) {
+    AddLate(at, granules);
+    if (!Keep(at, granules)) return RemoveLate(at);
+    ++counters_->improvised;
+  }
 }
 
 // Frees the places that are kept, so that they can become parts of others.

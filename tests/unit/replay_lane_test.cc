@@ -536,7 +536,7 @@ TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
   for (const uint64_t site : {SiteWordOf(recording, recording.allocations[0]), kOtherSite}) {
     std::vector<char*> blocks;
     for (uint64_t granules = 126; granules < 130; ++granules) {
-      for (int i = 0; i < 31; ++i) {
+      for (int i = 0; i < 62; ++i) {
         blocks.push_back(Allocate(lane, granules * kGranule, 4, 0x8000));
       }
     }
