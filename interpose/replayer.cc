@@ -443,6 +443,18 @@ __attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller calle
   return AllocateElsewhere(size, 16, /*zero=*/false);
 }
 
+__attribute__((noinline)) void ReplayFreeUnexpected(void* pointer) {
+  if (IsFallback(pointer) && !IsBusy()) {
+    const Busy busy;
+    FallbackFree(pointer);
+  } else if (self.lane != nullptr && !IsBusy() && self.lane->Contains(pointer)) {
+    const Busy busy;
+    self.lane->Free(pointer);
+  } else if (pointer != nullptr) {
+    FreeElsewhere(pointer);
+  }
+}
+
 // Of a lane that runs free.
 __attribute__((noinline)) void* ReplayMallocFreely(Lane* lane, size_t size, Caller caller) {
   self.ready = nullptr;
@@ -541,26 +553,18 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
   return pointer != nullptr ? pointer : AllocateElsewhere(size, alignment, /*zero=*/false);
 }
 
+// Of a lane that does not follow its stream just now, or that runs free. It calls little, like
+// ReplayMallocSlowly.
 void ReplayFreeSlowly(void* pointer) {
-  if (Lane* lane = self.ready; lane != nullptr) {
+  if (Lane* lane = self.ready; lane != nullptr && lane->running_free()) {
     self.ready = nullptr;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    bool freed = IsFallback(pointer);
-    if (freed) {
-      FallbackFree(pointer);
-    } else {
-      freed = lane->running_free() && lane->FreeKept(pointer);
-    }
+    const bool freed = lane->FreeKept(pointer);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     self.ready = lane;
-    if (freed) return;
+    if (__builtin_expect(freed, 1)) return;
   }
-  if (self.lane != nullptr && !IsBusy() && self.lane->Contains(pointer)) {
-    const Busy busy;
-    self.lane->Free(pointer);
-  } else if (pointer != nullptr) {
-    FreeElsewhere(pointer);
-  }
+  ReplayFreeUnexpected(pointer);
 }
 
 void* ReplayRealloc(void* pointer, size_t size, Caller caller) {

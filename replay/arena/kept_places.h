@@ -28,7 +28,6 @@ class KeptPlaces {
   bool Put(uint32_t granule, uint64_t granules) {
     if (granules >= kLengths || stacks_[granules].count == kTop + deep_each_) return false;
     At(granules, stacks_[granules].count++) = granule;
-    granules_ += granules;
     return true;
   }
 
@@ -39,7 +38,6 @@ class KeptPlaces {
     Stack& stack = stacks_[granules];
     if (stack.count == 0) return false;
     *granule = At(granules, --stack.count);
-    granules_ -= granules;
     return true;
   }
 
@@ -56,7 +54,6 @@ class KeptPlaces {
     uint32_t at = 0;
     while (At(granules, at) != granule) ++at;
     At(granules, at) = At(granules, --stacks_[granules].count);
-    granules_ -= granules;
   }
 
   // Forgets all places, and calls visit(granule) for each of them.
@@ -66,11 +63,16 @@ class KeptPlaces {
       Stack& stack = stacks_[length];
       while (stack.count > 0) visit(At(length, --stack.count));
     }
-    granules_ = 0;
   }
 
-  // Of all places.
-  uint64_t granules() const { return granules_; }
+  // Of all places. Not kept up to date: it is asked for when nothing else helps.
+  uint64_t Granules() const {
+    uint64_t sum = 0;
+    for (uint32_t length = 0; length < kLengths; ++length) {
+      sum += uint64_t{stacks_[length].count} * length;
+    }
+    return sum;
+  }
 
  private:
   static constexpr uint32_t kLengths = 130;              // in granules
@@ -97,7 +99,6 @@ class KeptPlaces {
   uint32_t* deep_;  // kLengths times deep_each_: what is above
   uint64_t deep_each_;
   uint8_t longer_[kShapes];  // granules that a block has more than its shape needs
-  uint64_t granules_;
 };
 
 }  // namespace reprise::replay

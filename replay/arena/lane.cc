@@ -64,7 +64,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   rest_ = rests_ = 0;
   stretch_ = first_word_;
   stretch_misses_ = 0;
-  look_ups_ = not_in_box_ = 0;
+  look_ups_ = 0;
+  until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);

@@ -166,9 +166,11 @@ class Lane {
   // nothing has happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
-    if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr || rest_ > 0) return nullptr;
+    if (rest_ > 0) return nullptr;
     if (kept_[kInBox].Take(shape, &granule)) return UseAgain(granule);
-    return ++not_in_box_ % kLookIntoBox == 0 ? nullptr : AllocateKeptInAnnex(shape);
+    if (until_look_ == 0) return nullptr;
+    --until_look_;
+    return AllocateKeptInAnnex(shape);
   }
   bool FreeKept(void* pointer) {
     const uint64_t granule = GranuleOf(pointer);
@@ -271,11 +273,14 @@ class Lane {
   static constexpr uint32_t kListTries = 4;          // lists of longer places looked at
   static constexpr uint64_t kGapLooks = 256;         // granules to each side of a freed block
   static constexpr uint32_t kProbes = 32;            // planned places tried per request
-  static constexpr uint64_t kKeptShare = 8;     // of the box: kept places that are worth a release
-  static constexpr uint32_t kLookIntoBox = 16;  // once in so many times that nothing is kept there
-  static constexpr uint64_t kCarved = 8;        // places made of one gap
-  static constexpr uint64_t kMostCarved = 64;   // granules of each
-  static constexpr int32_t kEffort = 16;        // places and gaps to look at, earned per request
+  static constexpr uint64_t kKeptShare = 8;  // of the box: kept places that are worth a release
+  // While places of the annex are kept, the box is looked into once in so many times that nothing
+  // is kept there; where nothing is found, less and less often.
+  static constexpr uint32_t kLeastLook = 32;
+  static constexpr uint32_t kMostLook = 1024;
+  static constexpr uint64_t kCarved = 8;       // places made of one gap
+  static constexpr uint64_t kMostCarved = 64;  // granules of each
+  static constexpr int32_t kEffort = 16;       // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 16;
   // A lane rests when so many requests of a window found their budget spent, or no place.
   static constexpr uint32_t kWindow = 1 << 13;
@@ -472,7 +477,8 @@ class Lane {
   uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
   KeptPlaces* kept_;         // two: of the box, which come first, and of the annex
-  uint32_t not_in_box_;      // requests for which no place of the box was kept
+  uint32_t until_look_;      // requests until the box is looked into
+  uint32_t look_;            // the latest such number
   uint64_t gap_search_;      // where the last search for a gap of the box ended
   uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;    // where the last search for a gap of the annex ended

@@ -15,7 +15,7 @@ void* Lane::Improvise(uint64_t shape) {
   if (effort_ < kMostEffort) effort_ += kEffort;
   if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) {
     // Perhaps kept places are in the way.
-    if (kept_[kInAnnex].granules() == 0) return nullptr;
+    if (kept_[kInAnnex].Granules() == 0) return nullptr;
     ReleaseKept();
     if (!TakeFromAnnex(shape, &slot)) return nullptr;
   }
@@ -87,12 +87,14 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   }
   bool planned;
   bool found = TakeFromBox(ring, {shape, site}, &slot, &planned);
+  look_ = found ? kLeastLook : look_ < kMostLook ? 2 * look_ : look_;
+  until_look_ = look_;
   if (!found) {
     if (void* again = AllocateKeptInAnnex(shape)) return again;
     found = HasSmallAnnex() && TakeFromAnnex(shape, &slot);
   }
-  const uint64_t kept = kept_[kInBox].granules() + kept_[kInAnnex].granules();
-  if (!found && kept > open_granules_ / kKeptShare) {
+  if (!found &&
+      kept_[kInBox].Granules() + kept_[kInAnnex].Granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
     if (ring != nullptr) slots_.LookAgain(ring);
     planned = ring != nullptr && TakeFromRing(ring, &slot);
