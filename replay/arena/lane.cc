@@ -67,6 +67,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   look_ups_ = 0;
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
+  annex_lacks_ = UINT64_MAX;
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
@@ -117,6 +118,8 @@ void Lane::RemoveLate(uint64_t granule) {
   --late_count_;
   if (granule < box_bytes_ / kGranule) {
     --care_;
+  } else {
+    annex_lacks_ = UINT64_MAX;
   }
   EndLateChange();
 }

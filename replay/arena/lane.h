@@ -482,6 +482,7 @@ class Lane {
   uint64_t gap_search_;      // where the last search for a gap of the box ended
   uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;    // where the last search for a gap of the annex ended
+  uint64_t annex_lacks_;     // no gap of the annex has so many granules
   FreedPlaces* freed_;       // kLists of them
   GranuleSet listed_;        // which of them hold a place
   uint64_t listed_words_[GranuleSet::MemoryFor(kLists) / sizeof(uint64_t)];

@@ -248,6 +248,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
+  if (granules >= annex_lacks_) return false;
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t end = box + annex_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
@@ -263,6 +264,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   if (!any) {
     found = box;
     any = late_cover_.FindGap(&found, end, granules, step, &effort_);
+    if (!any && effort_ > 0 && step == 1) annex_lacks_ = granules;
   }
   if (!any) return false;
   NoteAnnexUse(found + granules);
