@@ -60,21 +60,27 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
   }
 }
 
-TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
+void KeepAndTake(uint64_t granules_in_all, size_t most) {
   const auto kept = std::make_unique<KeptPlaces>();
+  std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
+  kept->Attach(memory.data(), granules_in_all);
+  size_t deepest = 0;
   std::map<uint64_t, std::vector<uint32_t>> model;  // by length
   std::mt19937_64 random(1);
   uint64_t sum = 0;
   for (uint32_t granule = 1; granule < 200000; ++granule) {
     const uint64_t granules = 1 + random() % 140;
     std::vector<uint32_t>& places = model[granules];
-    switch (random() % 3) {
+    switch (random() % 5) {
+      case 3:
+      case 4:
       case 0:
         if (!kept->Put(granule, granules)) {
-          EXPECT_TRUE(granules >= 130 || places.size() == 31) << granules;
+          EXPECT_TRUE(granules >= 130 || places.size() == most) << granules;
           break;
         }
         places.push_back(granule);
+        deepest = std::max(deepest, places.size());
         sum += granules;
         break;
       case 1: {
@@ -93,7 +99,7 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
         places.pop_back();
         sum -= granules;
     }
-    ASSERT_EQ(kept->granules(), sum);
+    ASSERT_EQ(kept->Granules(), sum);
   }
   size_t left = 0;
   for (const auto& entry : model) left += entry.second.size();
@@ -102,6 +108,12 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
   uint32_t none;
   EXPECT_FALSE(kept->Take(Shape(64, 4), &none));
   EXPECT_FALSE(kept->Take(Shape(64, 8), &none)) << "aligned requests have no length of their own";
+  EXPECT_EQ(deepest, most);
+}
+
+TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
+  KeepAndTake(0, 31);
+  KeepAndTake(6400, 131);
 }
 
 TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
