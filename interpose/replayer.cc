@@ -588,6 +588,12 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   return fresh;
 }
 
-size_t ReplayUsable(void* pointer) { return UsableAnywhere(pointer); }
+size_t ReplayUsable(void* pointer) {
+  if (const Lane* lane = self.ready; lane != nullptr && lane->running_free()) {
+    const size_t usable = lane->UsableFreely(pointer);
+    if (__builtin_expect(usable != 0, 1)) return usable;
+  }
+  return UsableAnywhere(pointer);
+}
 
 }  // namespace reprise::interpose

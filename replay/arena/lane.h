@@ -181,6 +181,16 @@ class Lane {
     const uint64_t rest = late_cover_.ShortRun(granule + 1, late_);
     return rest < 64 && Keep(granule, 1 + rest);
   }
+  // Bytes usable in a short block of such a lane; 0: it is not known here.
+  uint64_t UsableFreely(const void* pointer) const {
+    const uint64_t granule = GranuleOf(pointer);
+    if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= Granules() ||
+        !late_.Has(granule)) {
+      return 0;
+    }
+    const uint64_t rest = late_cover_.ShortRun(granule + 1, late_);
+    return rest < 64 ? (1 + rest) * kGranule : 0;
+  }
   bool running_free() const { return running_free_; }
 
   // Whether a request is to go to the fallback without being looked at.

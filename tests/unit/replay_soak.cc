@@ -329,6 +329,10 @@ class Life {
     const uint64_t usable =
         owner == held_.lane ? owner->Usable(block.pointer) : owner->UsableRemotely(block.pointer);
     Require(usable >= block.bytes, "less is usable than was asked for");
+    if (owner == held_.lane && owner->running_free()) {
+      const uint64_t freely = owner->UsableFreely(block.pointer);
+      Require(freely == 0 || freely == usable, "two answers for one block");
+    }
     const uint64_t before = block.bytes;
     block.bytes = usable;
     Fill(block, before);
