@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <thread>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +21,8 @@ using trace::Allocation;
 using trace::Recording;
 
 // Seconds: what a lane gets at least, so that even a small share of the budget gives a plan worth
-// having. Per buffer only where that is a small part of the whole budget.
+// having. Less where there are so many lanes that this alone would take more than the budget; per
+// buffer only where that is a small part of the whole budget.
 constexpr double kLeastBudget = 0.02;
 constexpr double kLeastBudgetPerBuffer = 1.5e-6;
 constexpr double kMostOfBudget = 0.1;
@@ -136,6 +137,9 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   size_t members_left = recording.allocations.size();
   double budget_left =
       std::max(0.0, options.budget_seconds - kFinishSeconds * static_cast<double>(members_left));
+  const double least =
+      std::min(kLeastBudget, std::max(kLeastBudget, options.budget_seconds) /
+                                 static_cast<double>(std::max<size_t>(lanes.size(), 1)));
   for (size_t i = 0; i < lanes.size(); ++i) {
     LaneWork& lane = lanes[i];
     if (lane.members.count == 0) continue;
@@ -143,10 +147,9 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     const Instance instance = LaneInstance(recording, block_bytes, lane.members, learned);
     planner::Options lane_options = options;
     const auto members = static_cast<double>(lane.members.count);
-    lane_options.budget_seconds =
-        std::max({kLeastBudget,
-                  std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * options.budget_seconds),
-                  budget_left * members / static_cast<double>(members_left)});
+    lane_options.budget_seconds = std::max(
+        {least, std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * options.budget_seconds),
+         budget_left * members / static_cast<double>(members_left)});
     members_left -= lane.members.count;
     const absl::Time lane_start = absl::Now();
     absl::StatusOr<planner::Plan> plan =
@@ -241,18 +244,16 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   }
   // What is put together is checked as a whole, while it is encoded. A single lane was already,
   // unless it was planned with other lifetimes than the recorded ones.
-  bool valid = true;
-  {
-    std::jthread checker;
-    if (box_lane.size() > 1 || !as_recorded) {
-      checker = std::jthread(
-          [&] { valid = planner::Check(WholeInstance(recording), built.offsets, 1).valid; });
-    }
-    built.bytes =
-        EncodePlan(recording, block_bytes, built.offsets, encoded,
-                   static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
+  std::future<bool> valid;
+  if (box_lane.size() > 1 || !as_recorded) {
+    valid = std::async(std::launch::async | std::launch::deferred, [&] {
+      return planner::Check(WholeInstance(recording), built.offsets, 1).valid;
+    });
   }
-  if (!valid) return absl::InternalError("the plan failed its check");
+  built.bytes =
+      EncodePlan(recording, block_bytes, built.offsets, encoded,
+                 static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
+  if (valid.valid() && !valid.get()) return absl::InternalError("the plan failed its check");
   built.seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return built;
 }
