@@ -247,9 +247,8 @@ void Print(const std::vector<Contender>& contenders, const LiveSettings& setting
 }  // namespace
 
 absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
-  const absl::StatusOr<std::string> program = FindProgram(settings.program.front());
+  const absl::StatusOr<std::string> program = FindPreloadable(settings.program.front());
   if (!program.ok()) return program.status();
-  if (absl::Status status = CheckPreloadable(*program); !status.ok()) return status;
   const absl::StatusOr<std::string> player = replay::FindPlayer();
   if (!player.ok()) return absl::UnavailableError(player.status().message());
   if (absl::Status status = CheckPlans(settings.plan); !status.ok()) return status;

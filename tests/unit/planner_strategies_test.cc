@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 #include <numeric>
 #include <thread>
 
 #include "planner/check.h"
+#include "planner/parallel.h"
 #include "planner/solve.h"
 #include "planner_random.h"
 
@@ -105,6 +108,18 @@ TEST_P(StrategyTest, SizesNearTheLimit) {
   EXPECT_GE(plan->makespan, int64_t{1} << 60);
 }
 
+// A lifetime may be longer than any time.
+TEST_P(StrategyTest, AllOfTime) {
+  Instance instance;
+  for (int64_t i = 0; i < 40; ++i) {
+    instance.buffers.push_back({INT64_MIN + i % 3, INT64_MAX - i % 5, 1 + i * i % 7});
+    instance.buffers.push_back({i * (INT64_MAX / 40), (i + 1) * (INT64_MAX / 40), 1 + i});
+  }
+  const auto plan = Solve(instance, options());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(OverlapsByBrute(instance, plan->offsets).empty());
+}
+
 TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
   Shape shape;
   shape.buffers = 60;
@@ -127,6 +142,21 @@ TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
 }
 
 // Large enough for every stage of `auto`, too hard to be solved by the first one.
+// What a worker throws ends the others, and comes out of the call.
+TEST(ParallelForTest, Throws) {
+  for (const int64_t thrower : {0, 1, 7, 50}) {
+    std::atomic<int64_t> started = 0;
+    EXPECT_THROW(ParallelFor(4, 1'000'000'000,
+                             [&](int64_t index, int) {
+                               ++started;
+                               if (index == thrower) throw std::bad_alloc();
+                               return true;
+                             }),
+                 std::bad_alloc);
+    EXPECT_LT(started, 1'000'000'000);
+  }
+}
+
 TEST(SolveTest, ThreadsDoNotChangeThePlanOfAPortfolio) {
   Shape shape;
   shape.buffers = 700;
