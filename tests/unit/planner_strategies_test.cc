@@ -487,6 +487,35 @@ TEST(MipTest, EndsInTime) {
 }
 
 // Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
+// Weights so far apart that their sums are not exact: what is met must not be told from them.
+TEST(EjectionSearchTest, AlignmentsFarApart) {
+  struct Row {
+    int64_t lower, upper;
+    int log2_alignment;
+  };
+  constexpr Row kRows[] = {
+      {78, 81, 3},   {27, 127, 2},  {89, 127, 8},   {106, 109, 3},  {79, 115, 5}, {36, 88, 7},
+      {7, 37, 35},   {45, 67, 2},   {99, 118, 0},   {4, 33, 3},     {46, 52, 4},  {88, 115, 4},
+      {53, 84, 45},  {89, 91, 8},   {10, 127, 0},   {112, 119, 1},  {69, 85, 7},  {85, 111, 35},
+      {96, 106, 6},  {66, 74, 0},   {81, 125, 2},   {7, 82, 1},     {21, 127, 3}, {35, 73, 4},
+      {83, 96, 5},   {77, 104, 5},  {106, 115, 16}, {108, 117, 40}, {58, 94, 6},  {90, 98, 5},
+      {115, 121, 0}, {86, 127, 35}, {117, 126, 4},  {8, 56, 4},     {80, 83, 8},  {42, 127, 43},
+      {91, 116, 4},  {9, 85, 7},    {69, 100, 8},   {47, 51, 4},    {2, 14, 20},  {107, 121, 8},
+      {15, 19, 1},   {13, 127, 6},  {4, 94, 6},     {20, 117, 1}};
+  Instance instance;
+  for (const Row& row : kRows) {
+    instance.buffers.push_back({row.lower, row.upper, 1});
+    instance.alignments.push_back(int64_t{1} << row.log2_alignment);
+  }
+  Options options;
+  options.strategy = "ejection_search";
+  options.iterations = 3;
+  options.seed = 5685338253465667053;
+  options.threads = 1;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+}
+
 TEST(EjectionSearchTest, ALongChain) {
   std::mt19937_64 random(6);
   Instance instance;
