@@ -10,7 +10,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$build" --prefix "$scratch/first" > /dev/null
-prefix="$scratch/a prefix: there"
+prefix="$scratch/a prefix"
 mv "$scratch/first" "$prefix"
 
 # What the README shows is what is built here.
