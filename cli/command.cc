@@ -13,8 +13,18 @@
 
 namespace reprise::cli {
 
+void TakeProgram(const Program& program, std::vector<std::string>& words) {
+  if (program.empty() || !words.empty()) {
+    throw CLI::ParseError("expected -- and behind it the program and its arguments",
+                          CLI::ExitCodes::RequiredError);
+  }
+  words = program;
+}
+
 int Fail(const absl::Status& status) {
-  const std::string message(status.message());
+  std::string message(status.message());
+  // File names and what was found in files may hold anything; a message is one line.
+  std::replace_if(message.begin(), message.end(), absl::ascii_iscntrl, '?');
   std::fprintf(stderr, "reprise: %s\n", message.c_str());
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "trace/recording.h"
@@ -27,15 +28,22 @@ enum ExitCode : int {
 // A subcommand adds itself to the application and stores what to run in `run`, which returns the
 // exit code. Its options live as long as the callback.
 using Run = std::function<int()>;
-void AddRecord(CLI::App& app, Run& run);
+// The words behind `--`, a program and its arguments, as they were given: CLI11 takes [a,b] for two
+// words.
+using Program = std::vector<std::string>;
+void AddRecord(CLI::App& app, const Program& program, Run& run);
 void AddInfo(CLI::App& app, Run& run);
 void AddPlan(CLI::App& app, Run& run);
 void AddCheck(CLI::App& app, Run& run);
-void AddReplay(CLI::App& app, Run& run);
-void AddCompare(CLI::App& app, Run& run);
+void AddReplay(CLI::App& app, const Program& program, Run& run);
+void AddCompare(CLI::App& app, const Program& program, Run& run);
 void AddConvert(CLI::App& app, Run& run);
 void AddReport(CLI::App& app, Run& run);
 void AddDiff(CLI::App& app, Run& run);
+
+// Makes `words`, which so far are those that stand before `--`, the program. Throws a
+// CLI::ParseError when there are such words, or no program.
+void TakeProgram(const Program& program, std::vector<std::string>& words);
 
 // Prints `status` as one line on stderr and returns its exit code: kUsage for FailedPrecondition,
 // kBadInput for InvalidArgument, DataLoss, OutOfRange and Unimplemented (a newer version), kNo for

@@ -280,14 +280,12 @@ absl::StatusOr<int> Compare(Settings settings) {
 
 }  // namespace
 
-void AddCompare(CLI::App& app, Run& run) {
+void AddCompare(CLI::App& app, const Program& program, Run& run) {
   CLI::App* command =
       app.add_subcommand("compare", "drive each real allocator, and a plan, with a recording");
   const auto settings = std::make_shared<Settings>();
-  command
-      ->add_option("TRACE", settings->words,
-                   "a trace, or a directory of them; with --live: the program, after --")
-      ->required();
+  command->add_option("TRACE", settings->words,
+                      "a trace, or a directory of them; with --live: the program, after --");
   command->add_flag("--live", settings->live,
                     "run the program itself under each allocator, and replay it from the plan");
   command->add_option("--plan", settings->plan, "measure this plan as well");
@@ -323,7 +321,12 @@ void AddCompare(CLI::App& app, Run& run) {
   command->add_flag("--touch,!--no-touch", settings->touch,
                     "write to every page of the blocks (the default), or do not");
   command->add_flag("--json", settings->json, "one JSON object on standard output");
-  command->callback([settings, &run] {
+  command->callback([settings, &program, &run] {
+    if (settings->live) {
+      TakeProgram(program, settings->words);
+    } else {  // a trace may have any name
+      settings->words.insert(settings->words.end(), program.begin(), program.end());
+    }
     run = [settings] {
       const absl::StatusOr<int> code = Compare(*settings);
       return code.ok() ? *code : Fail(code.status());

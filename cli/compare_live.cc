@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
@@ -108,8 +107,7 @@ absl::Status CheckPlans(const std::string& plan) {
 }
 
 absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
-                                                  const std::string& program, int input,
-                                                  const std::string& folder) {
+                                                  const std::string& program, int input) {
   std::vector<Contender> contenders;
   for (replay::Allocator allocator : settings.allocators) {
     if (allocator.nothing) continue;
@@ -138,7 +136,10 @@ absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
   }
   if (!settings.plan.empty()) {
     Contender who{.name = "replay", .version = REPRISE_VERSION, .object = ""};
-    who.stats = folder + "/stats.json";
+    // Without a name, so that nothing is left of it however this ends.
+    const int stats = memfd_create("reprise-live-stats", MFD_CLOEXEC);
+    if (stats == -1) return SystemError(errno, "a file for the counters");
+    who.stats = absl::StrCat("/proc/", getpid(), "/fd/", stats);
     who.command = {.words = {"/proc/self/exe", "replay", settings.plan, "--stats", who.stats, "--"},
                    .input = input};
     who.command.words.front() = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -247,22 +248,14 @@ void Print(const std::vector<Contender>& contenders, const LiveSettings& setting
 }  // namespace
 
 absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
-  const absl::StatusOr<std::string> program = FindProgram(settings.program.front());
+  const absl::StatusOr<std::string> program = FindPreloadable(settings.program.front());
   if (!program.ok()) return program.status();
-  if (absl::Status status = CheckPreloadable(*program); !status.ok()) return status;
   const absl::StatusOr<std::string> player = replay::FindPlayer();
   if (!player.ok()) return absl::UnavailableError(player.status().message());
   if (absl::Status status = CheckPlans(settings.plan); !status.ok()) return status;
   const absl::StatusOr<int> input = KeepInput();
   if (!input.ok()) return input.status();
-  std::string folder = (std::filesystem::temp_directory_path() / "reprise-live-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return SystemError(errno, folder);
-  const absl::Cleanup remove = [&folder] {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  };
-  absl::StatusOr<std::vector<Contender>> contenders =
-      Contenders(settings, *program, *input, folder);
+  absl::StatusOr<std::vector<Contender>> contenders = Contenders(settings, *program, *input);
   if (!contenders.ok()) return contenders.status();
   if (contenders->empty()) return absl::FailedPreconditionError("no allocator to compare");
 

@@ -228,6 +228,10 @@ int RunConvert(ConvertOptions options) {
     return Fail(absl::FailedPreconditionError(
         absl::StrCat("the format ", (*from)->name, " can only be written")));
   }
+  if (options.anonymize && (*to)->write != WriteTrace) {
+    return Fail(absl::FailedPreconditionError(
+        absl::StrCat("--anonymize: only for the format native, not for ", (*to)->name)));
+  }
   trace::Recording tables;
   const absl::Status status = Convert(options, **from, **to, tables);
   if (!status.ok()) return Fail(status);
@@ -253,7 +257,7 @@ void AddConvert(CLI::App& app, Run& run) {
                       "where the blocks of a trace lie, for the format mondrian");
   command->add_option("--segment", options->segment, "which segment of a Mondrian file to read");
   command->add_flag("--anonymize", options->anonymize,
-                    "leave out the names of modules and program");
+                    "leave out the names of modules and program; only for native output");
   command->callback([&run, options] { run = [options] { return RunConvert(*options); }; });
 }
 

@@ -19,7 +19,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
-#include "cli/program.h"
 #include "cli/spool_drainer.h"
 
 namespace reprise::cli {
@@ -84,6 +83,14 @@ absl::StatusOr<std::string> MakeSession(const LaunchRequest& request) {
   return directory;
 }
 
+// LD_PRELOAD cannot name a path with a space or a colon in it: a link in the session stands in.
+absl::StatusOr<std::string> NameForPreload(const std::string& library, const std::string& session) {
+  if (library.find_first_of(" :") == std::string::npos) return library;
+  std::string link = session + "/libreprise.so";
+  if (symlink(library.c_str(), link.c_str()) != 0) return SystemError(errno, link);
+  return link;
+}
+
 volatile sig_atomic_t child_process = 0;
 struct sigaction file_size_action {};  // before IgnoreFileSizeSignal
 
@@ -95,9 +102,8 @@ void PassOn(int signal, siginfo_t* info, void*) {
   errno = before;
 }
 
-[[noreturn]] void RunProgram(const LaunchRequest& request, const std::string& path,
-                             const std::string& library, const std::string& session,
-                             int error_pipe) {
+[[noreturn]] void RunProgram(const LaunchRequest& request, const std::string& library,
+                             const std::string& session, int error_pipe) {
   if (!request.keep_aslr) {
     const int current = personality(0xffffffff);
     if (current < 0 || personality(current | ADDR_NO_RANDOMIZE) < 0) {
@@ -119,7 +125,7 @@ void PassOn(int signal, siginfo_t* info, void*) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);
-  execv(path.c_str(), arguments.data());
+  execv(request.path.c_str(), arguments.data());
   const int error = errno;
   if (write(error_pipe, &error, sizeof(error)) < 0) {
     // The parent sees an exit of 126.
@@ -127,18 +133,18 @@ void PassOn(int signal, siginfo_t* info, void*) {
   _exit(kCannotRun);
 }
 
-absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& path,
-                               const std::string& library, const std::string& session,
-                               Registry* registry) {
+absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& library,
+                               const std::string& session, Registry* registry) {
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
   child_process = 0;
   struct sigaction action {};
   action.sa_sigaction = PassOn;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
-  struct sigaction before[3];
-  const int passed[3] = {SIGINT, SIGTERM, SIGHUP};
-  for (int i = 0; i < 3; ++i) {
+  constexpr int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+  constexpr int count = std::size(passed);
+  struct sigaction before[count];
+  for (int i = 0; i < count; ++i) {
     sigaction(passed[i], nullptr, &before[i]);
     // What was ignored from the start (nohup) stays ignored, in the program too.
     if (before[i].sa_handler != SIG_IGN) sigaction(passed[i], &action, nullptr);
@@ -146,9 +152,9 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   const pid_t child = fork();
   if (child < 0) return SystemError(errno, "fork");
   if (child == 0) {
-    for (int i = 0; i < 3; ++i) sigaction(passed[i], &before[i], nullptr);
+    for (int i = 0; i < count; ++i) sigaction(passed[i], &before[i], nullptr);
     sigaction(SIGXFSZ, &file_size_action, nullptr);
-    RunProgram(request, path, library, session, pipe_ends[1]);
+    RunProgram(request, library, session, pipe_ends[1]);
   }
   child_process = child;
   close(pipe_ends[1]);
@@ -161,9 +167,9 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   child_process = 0;
-  for (int i = 0; i < 3; ++i) sigaction(passed[i], &before[i], nullptr);
+  for (int i = 0; i < count; ++i) sigaction(passed[i], &before[i], nullptr);
   if (failed) {
-    const std::string message = absl::StrCat(path, ": ", std::strerror(error));
+    const std::string message = absl::StrCat(request.path, ": ", std::strerror(error));
     if (error == ENOENT) return absl::NotFoundError(message);
     return absl::PermissionDeniedError(message);
   }
@@ -195,9 +201,6 @@ void Collect(const std::string& session, const Registry& registry, LaunchResult&
 }  // namespace
 
 absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
-  const absl::StatusOr<std::string> path = FindProgram(request.program[0]);
-  if (!path.ok()) return path.status();
-  if (absl::Status status = CheckPreloadable(*path); !status.ok()) return status;
   const absl::StatusOr<std::string> library = FindLibrary();
   if (!library.ok()) return library.status();
   const absl::StatusOr<std::string> session = MakeSession(request);
@@ -206,11 +209,13 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
     std::error_code ignored;
     fs::remove_all(*session, ignored);
   };
+  const absl::StatusOr<std::string> preloaded = NameForPreload(*library, *session);
+  if (!preloaded.ok()) return preloaded.status();
   const absl::StatusOr<Registry*> registry = MapRegistry(*session);
   if (!registry.ok()) return registry.status();
   const absl::Cleanup unmap = [&] { munmap(*registry, interpose::kRegistryBytes); };
   LaunchResult result;
-  const absl::StatusOr<int> code = RunAndWait(request, *path, *library, *session, *registry);
+  const absl::StatusOr<int> code = RunAndWait(request, *preloaded, *session, *registry);
   if (!code.ok()) return code.status();
   result.exit_code = *code;
   Collect(*session, **registry, result);

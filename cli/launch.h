@@ -12,7 +12,8 @@
 namespace reprise::cli {
 
 struct LaunchRequest {
-  std::vector<std::string> program;  // path or name, then arguments
+  std::string path;                  // of the program, as FindPreloadable returns it
+  std::vector<std::string> program;  // its name and arguments
   uint32_t flags = 0;                // interpose::SessionFlags
   std::string output;                // directory for spools, absolute; empty when not recording
   uint32_t stack_frames = 0;         // callers to note for each allocation
@@ -27,7 +28,8 @@ struct LaunchResult {
                                               // when it has none
 };
 
-// Finds, checks, starts and waits for the program. SIGINT, SIGTERM and SIGHUP are passed on to it.
+// Starts the program and waits for it. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are
+// passed on to it.
 // Errors: NotFound (exit 127), PermissionDenied and FailedPrecondition (126), others (125).
 absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request);
 
@@ -35,7 +37,7 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request);
 // the signal as it was.
 void IgnoreFileSizeSignal();
 
-// Prints the error of a launch and returns the exit code that goes with it.
+// Prints the error of FindPreloadable or of a launch and returns the exit code that goes with it.
 int FailLaunch(const absl::Status& status);
 
 // Prints what images left to say, each message once.

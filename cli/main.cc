@@ -3,9 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "cli/command.h"
 #include "cli/launch.h"
@@ -26,22 +28,26 @@ int main(int argc, char** argv) {
   app.name("reprise");
   app.set_version_flag("--version", REPRISE_VERSION);
   app.require_subcommand(1);
+  // record and replay take the program's own status, so their usage errors are 125, as with env.
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  const bool launches = name == "record" || name == "replay";
+  char** const end = argv + argc;
+  char** const mark =
+      launches || name == "compare" ? std::find(argv, end, std::string_view("--")) : end;
+  const Program program(std::min(mark + 1, end), end);
   Run run;
-  AddRecord(app, run);
+  AddRecord(app, program, run);
   AddInfo(app, run);
   AddPlan(app, run);
   AddCheck(app, run);
-  AddReplay(app, run);
-  AddCompare(app, run);
+  AddReplay(app, program, run);
+  AddCompare(app, program, run);
   AddConvert(app, run);
   AddReport(app, run);
   AddDiff(app, run);
 
-  // record and replay take the program's own status, so their usage errors are 125, as with env.
-  const bool launches =
-      argc > 1 && (std::string_view(argv[1]) == "record" || std::string_view(argv[1]) == "replay");
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(mark - argv), argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
     std::fprintf(stderr, "reprise: %s (see `reprise --help`)\n", error.what());

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +22,7 @@
 #include "cli/graph_file.h"
 #include "cli/large_arrays.h"
 #include "cli/lessons_file.h"
+#include "cli/text_file.h"
 #include "planner/graph/place.h"
 #include "planner/solve.h"
 #include "replay/plan_builder.h"
@@ -140,10 +139,9 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
     return absl::Status(no ? absl::StatusCode::kAborted : plan.status().code(),
                         absl::StrCat(options.input, ": ", plan.status().message()));
   }
-  std::ofstream file(output, std::ios::binary);
-  file << trace::FormatCsv(*csv, plan->offsets);
-  file.close();
-  if (!file) return SystemError(errno, output);
+  TextFile file(output);
+  file.Write(trace::FormatCsv(*csv, plan->offsets));
+  if (absl::Status status = file.Finish(); !status.ok()) return status;
   return Summary(static_cast<int64_t>(plan->offsets.size()), plan->max_load, plan->lower_bound,
                  plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
 }

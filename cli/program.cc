@@ -74,6 +74,13 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   return absl::NotFoundError(absl::StrCat(name, ": not found in PATH"));
 }
 
+absl::StatusOr<std::string> FindPreloadable(const std::string& name) {
+  absl::StatusOr<std::string> path = FindProgram(name);
+  if (!path.ok()) return path;
+  absl::Status status = CheckPreloadable(*path);
+  return status.ok() ? path : status;
+}
+
 absl::Status CheckPreloadable(const std::string& path) {
   std::string current = path;
   for (int depth = 0; depth <= kMostInterpreters; ++depth) {

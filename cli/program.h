@@ -12,6 +12,9 @@ namespace reprise::cli {
 // PermissionDenied when what there is cannot be executed.
 absl::StatusOr<std::string> FindProgram(const std::string& name);
 
+// The same, when a library can be preloaded into it (CheckPreloadable).
+absl::StatusOr<std::string> FindPreloadable(const std::string& name);
+
 // OK when a library can be preloaded into the program at `path`: a 64-bit dynamically linked ELF
 // file without setuid, setgid or file capabilities, or a script whose interpreter is one. Otherwise
 // FailedPrecondition with a message that says why not.

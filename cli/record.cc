@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/program.h"
 #include "cli/recordings.h"
 
 namespace reprise::cli {
@@ -24,12 +25,15 @@ struct RecordOptions {
 };
 
 int RunRecord(const RecordOptions& options) {
+  const absl::StatusOr<std::string> path = FindPreloadable(options.program[0]);
+  if (!path.ok()) return FailLaunch(path.status());
   const absl::StatusOr<std::string> directory = PrepareOutput(options.output);
   if (!directory.ok()) {
     Fail(directory.status());
     return kLauncher;
   }
   LaunchRequest request;
+  request.path = *path;
   request.program = options.program;
   request.flags = interpose::kSessionRecord;
   if (options.with_command) request.flags |= interpose::kSessionCommand;
@@ -45,7 +49,7 @@ int RunRecord(const RecordOptions& options) {
 
 }  // namespace
 
-void AddRecord(CLI::App& app, Run& run) {
+void AddRecord(CLI::App& app, const Program& program, Run& run) {
   auto options = std::make_shared<RecordOptions>();
   CLI::App* command =
       app.add_subcommand("record", "Run a program and write one trace per process image");
@@ -60,9 +64,11 @@ void AddRecord(CLI::App& app, Run& run) {
       ->type_name("N");
   command->add_flag("--with-command", options->with_command,
                     "note the command line and the environment in the trace");
-  command->add_option("program", options->program, "the program and its arguments, after --")
-      ->required();
-  command->callback([options, &run] { run = [options] { return RunRecord(*options); }; });
+  command->add_option("program", options->program, "the program and its arguments, after --");
+  command->callback([options, &program, &run] {
+    TakeProgram(program, options->program);
+    run = [options] { return RunRecord(*options); };
+  });
 }
 
 }  // namespace reprise::cli

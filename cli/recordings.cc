@@ -1,5 +1,7 @@
 #include "cli/recordings.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,16 +22,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsTrace(const fs::path& path) {
-  return path.extension() == ".trace" || path.extension() == ".spool";
+std::vector<fs::path> SpoolsIn(const fs::path& directory, std::error_code& error) {
+  std::vector<fs::path> spools;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".spool") spools.push_back(entry.path());
+  }
+  return spools;
 }
 
 std::vector<fs::path> TracesIn(const fs::path& directory, std::error_code& error) {
-  std::vector<fs::path> traces;
+  std::vector<fs::path> traces = SpoolsIn(directory, error);
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (IsTrace(entry.path())) traces.push_back(entry.path());
+    if (entry.path().extension() == ".trace") traces.push_back(entry.path());
   }
   return traces;
+}
+
+// Until this process ends, nobody else records into the directory: they would take each other's
+// spools for their own.
+absl::Status Lock(const fs::path& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::UnavailableError(
+        absl::StrCat(directory.string(), ": another recording goes on there"));
+  }
+  return absl::OkStatus();  // also where the file system knows no locks
 }
 
 }  // namespace
@@ -44,6 +61,7 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
   if (directory.string().size() + 128 >= interpose::kPathBytes) {
     return SystemError(ENAMETOOLONG, path);
   }
+  if (absl::Status locked = Lock(directory); !locked.ok()) return locked;
   const std::vector<fs::path> earlier = TracesIn(directory, error);
   if (!earlier.empty()) {
     const fs::path old = directory.string() + ".old";
@@ -59,7 +77,7 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
 
 void FinishRecordings(const std::string& directory, const LaunchResult& result) {
   std::error_code error;
-  std::vector<fs::path> spools = TracesIn(directory, error);
+  std::vector<fs::path> spools = SpoolsIn(directory, error);
   std::sort(spools.begin(), spools.end());
   uint64_t events = 0;
   uint64_t lost = 0;

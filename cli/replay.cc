@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/program.h"
 #include "cli/recordings.h"
 #include "cli/replay_findings.h"
 #include "cli/replay_summary.h"
@@ -252,7 +252,10 @@ int RunReplay(const ReplayOptions& options) {
     Fail(offer.status());
     return kLauncher;
   }
+  const absl::StatusOr<std::string> path = FindPreloadable(options.program[0]);
+  if (!path.ok()) return FailLaunch(path.status());
   LaunchRequest request;
+  request.path = *path;
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
   if (options.release) request.flags |= interpose::kSessionRelease;
@@ -269,11 +272,11 @@ int RunReplay(const ReplayOptions& options) {
     request.flags |= interpose::kSessionRecord;
     request.output = *directory;
   }
-  // Found out now rather than after the program has run.
-  std::ofstream stats;
+  // Found out now rather than after the program has run. Until then what is there stays.
+  std::FILE* stats = nullptr;
   if (!options.stats.empty()) {
-    stats.open(options.stats, std::ios::binary);
-    if (!stats) {
+    stats = std::fopen(options.stats.c_str(), "ae");  // not for the program to inherit
+    if (stats == nullptr) {
       Fail(SystemError(errno, options.stats));
       return kLauncher;
     }
@@ -320,10 +323,13 @@ int RunReplay(const ReplayOptions& options) {
   if (images.empty()) json["served_percent"] = 0.0;
   json["images_without_plan"] = CountWithoutPlan(*result);
   json["images"] = images;
-  stats << json.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
-  stats.close();
-  if (!stats) {
+  std::error_code no_file;  // a pipe
+  fs::resize_file(options.stats, 0, no_file);
+  const std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const bool whole = std::fwrite(text.data(), 1, text.size(), stats) == text.size();
+  if (std::fclose(stats) != 0 || !whole) {
     Fail(SystemError(errno, options.stats));
+    fs::resize_file(options.stats, 0, no_file);
     return kLauncher;
   }
   return result->exit_code;
@@ -331,7 +337,7 @@ int RunReplay(const ReplayOptions& options) {
 
 }  // namespace
 
-void AddReplay(CLI::App& app, Run& run) {
+void AddReplay(CLI::App& app, const Program& program, Run& run) {
   auto options = std::make_shared<ReplayOptions>();
   CLI::App* command = app.add_subcommand("replay", "Run a program from the arena of a plan");
   command->add_option("plan", options->plan, "a plan file, or a folder of them")->required();
@@ -346,9 +352,11 @@ void AddReplay(CLI::App& app, Run& run) {
                    "for the arena: auto (where no block is longer than 256 KiB), never, always")
       ->check(CLI::IsMember({"auto", "never", "always"}))
       ->capture_default_str();
-  command->add_option("program", options->program, "the program and its arguments, after --")
-      ->required();
-  command->callback([options, &run] { run = [options] { return RunReplay(*options); }; });
+  command->add_option("program", options->program, "the program and its arguments, after --");
+  command->callback([options, &program, &run] {
+    TakeProgram(program, options->program);
+    run = [options] { return RunReplay(*options); };
+  });
 }
 
 }  // namespace reprise::cli

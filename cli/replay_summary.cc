@@ -46,11 +46,15 @@ void Divergences(const Findings& findings, std::vector<std::string>& lines) {
   const LaneFindings* lane = WorstLane(findings, &index);
   if (lane == nullptr) return;
   const Divergence& first = *lane->divergence;
+  // What is left to differ is how deep the stack was.
+  const bool deeper = first.expected.shape == first.seen.shape &&
+                      first.expected.site.module == first.seen.site.module &&
+                      first.expected.site.offset == first.seen.site.offset;
   lines.push_back(
       absl::StrFormat("  %s left the plan at its allocation %d: expected %s, found %s",
                       Thread(findings, index), first.allocation,
                       first.expected.shape == 0 ? std::string("the end") : Describe(first.expected),
-                      Describe(first.seen)));
+                      deeper ? "the same by way of other callers" : Describe(first.seen)));
 }
 
 void Kinds(const Findings& findings, uint64_t least, std::vector<std::string>& lines) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,11 +40,16 @@ SpoolDrainer::SpoolDrainer(interpose::Registry* registry, std::string output)
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Main(); });
+  try {
+    thread_ = std::thread([this] { Main(); });
+  } catch (const std::system_error&) {
+    // The system gives no more threads.
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 SpoolDrainer::~SpoolDrainer() {
+  if (!thread_.joinable()) return;
   stop_ = true;
   __atomic_store_n(&registry_->drain_asleep, 0, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &registry_->drain_asleep, FUTEX_WAKE, 1, nullptr, nullptr, 0);

@@ -81,13 +81,13 @@ int64_t EjectionSearch::AlignDown(uint32_t job, int64_t address) const {
 
 void EjectionSearch::AddEvents(uint32_t job, uint32_t other, int64_t last) {
   const double weight = given_[other] ? 0 : weight_[other];
-  const int32_t given = given_[other];
+  const int64_t met = given_[other] ? kGiven : 1;
   int64_t lower = 0;  // what ranges overlap is one
   int64_t upper = -1;
   const auto add = [&] {
     if (lower >= upper || upper < 0 || last < lower) return;
-    events_.push_back({lower, weight, given, Event::kMeet});
-    events_.push_back({upper, -weight, -given, Event::kLeave});
+    events_.push_back({lower, weight, met});
+    events_.push_back({upper, -weight, -met});
     if (problem_.plain || problem_.alignment(job) == 1) return;
     AddLook(problem_.AlignUp(job, upper));
     AddLook(AlignDown(job, lower));
@@ -111,7 +111,7 @@ void EjectionSearch::CollectEvents(uint32_t job, int64_t last) {
   AddLook(AlignDown(job, last));
   ForConcurrent(job, [&](uint32_t other) { AddEvents(job, other, last); });
   std::sort(events_.begin(), events_.end(), [](const Event& x, const Event& y) {
-    return x.address != y.address ? x.address < y.address : x.kind < y.kind;
+    return x.address != y.address ? x.address < y.address : x.kind() < y.kind();
   });
 }
 
@@ -132,7 +132,7 @@ bool EjectionSearch::Place(uint32_t job, int64_t capacity, Random& random) {
   const int64_t last = capacity - problem_.jobs[job].size;
   CollectEvents(job, last);
   double weight = 0;
-  int32_t given = 0;
+  int64_t met = 0;
   double least = std::numeric_limits<double>::infinity();
   int64_t address = -1;
   uint32_t ties = 0;
@@ -140,12 +140,13 @@ bool EjectionSearch::Place(uint32_t job, int64_t capacity, Random& random) {
     const int64_t here = events_[i].address;
     const auto apply = [&] {
       weight += events_[i].weight;
-      given += events_[i++].given;
+      met += events_[i++].met;
     };
     const auto is_here = [&] { return i < events_.size() && events_[i].address == here; };
-    while (is_here() && events_[i].kind == Event::kLeave) apply();
-    const double cost = weight < 0.5 ? 0 : weight;  // a sum that rounding may have left above zero
-    if (given == 0 && cost <= least && 0 <= here && here <= last &&
+    while (is_here() && events_[i].kind() < 0) apply();
+    // Rounding may have taken all from the sum, or left something; none weighs less than 1.
+    const double cost = met == 0 ? 0 : std::max(weight, 1.0);
+    if (met < kGiven && cost <= least && 0 <= here && here <= last &&
         problem_.AlignUp(job, here) == here) {
       ties = cost < least ? 1 : ties + 1;
       least = cost;

@@ -33,12 +33,13 @@ class EjectionSearch {
   // What a job meets changes as its address rises. At the address itself nothing is met any more,
   // or nothing yet.
   struct Event {
-    enum Kind : uint8_t { kLeave, kLook, kMeet };
     int64_t address;
     double weight;  // more than before
-    int32_t given;  // more jobs than before that cannot give way
-    Kind kind;
+    int64_t met;    // more jobs than before; one that cannot give way counts as kGiven
+
+    int kind() const { return (met > 0) - (met < 0); }  // leaves something, looks, meets something
   };
+  static constexpr int64_t kGiven = int64_t{1} << 32;
 
   void DrawWeights(Random& random);
   void EjectAbove(int64_t capacity);
@@ -46,7 +47,7 @@ class EjectionSearch {
   bool Place(uint32_t job, int64_t capacity, Random& random);
   void CollectEvents(uint32_t job, int64_t last);
   void AddEvents(uint32_t job, uint32_t other, int64_t last);
-  void AddLook(int64_t address) { events_.push_back({address, 0, 0, Event::kLook}); }
+  void AddLook(int64_t address) { events_.push_back({address, 0, 0}); }
   int64_t AlignDown(uint32_t job, int64_t address) const;
   void EjectWhatMeets(uint32_t job, int64_t address);
   template <typename Visit>

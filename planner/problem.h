@@ -50,8 +50,11 @@ struct Problem {
   std::vector<Piece> pieces;
 
   uint32_t size() const { return static_cast<uint32_t>(jobs.size()); }
+  // In the instance's own time; INT64_MAX when it is longer.
   int64_t lifespan(uint32_t job) const {
-    return instance->buffers[job].upper - instance->buffers[job].lower;
+    const Buffer& buffer = instance->buffers[job];
+    int64_t span = 0;
+    return __builtin_sub_overflow(buffer.upper, buffer.lower, &span) ? INT64_MAX : span;
   }
   // The step of the addresses that `job` may have, and their remainder: legal addresses are those
   // with (address + origin) % alignment == 0.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <thread>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +22,8 @@ using trace::Allocation;
 using trace::Recording;
 
 // Seconds: what a lane gets at least, so that even a small share of the budget gives a plan worth
-// having. Per buffer only where that is a small part of the whole budget.
+// having. Less where there are so many lanes that this alone would take more than the budget; per
+// buffer only where that is a small part of the whole budget.
 constexpr double kLeastBudget = 0.02;
 constexpr double kLeastBudgetPerBuffer = 1.5e-6;
 constexpr double kMostOfBudget = 0.1;
@@ -110,8 +111,8 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
   return previous;
 }
 
-// Solves a lane so that blocks which grow stay where they are, if that makes it no longer. A quarter
-// of the budget is for that, and what the plan that moves them leaves.
+// Solves a lane so that blocks which grow stay where they are, if that makes it no longer. A
+// quarter of the budget is for that, and what the plan that moves them leaves.
 absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance,
                                            const std::vector<uint32_t>& previous,
                                            const planner::Options& options) {
@@ -197,6 +198,9 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   size_t members_left = recording.allocations.size();
   double budget_left =
       std::max(0.0, options.budget_seconds - kFinishSeconds * static_cast<double>(members_left));
+  const double least =
+      std::min(kLeastBudget, std::max(kLeastBudget, options.budget_seconds) /
+                                 static_cast<double>(std::max<size_t>(lanes.size(), 1)));
   for (size_t i = 0; i < lanes.size(); ++i) {
     LaneWork& lane = lanes[i];
     if (lane.members.count == 0) continue;
@@ -204,10 +208,9 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     const Instance instance = LaneInstance(recording, block_bytes, lane.members, learned);
     planner::Options lane_options = options;
     const auto members = static_cast<double>(lane.members.count);
-    lane_options.budget_seconds =
-        std::max({kLeastBudget,
-                  std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * options.budget_seconds),
-                  budget_left * members / static_cast<double>(members_left)});
+    lane_options.budget_seconds = std::max(
+        {least, std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * options.budget_seconds),
+         budget_left * members / static_cast<double>(members_left)});
     members_left -= lane.members.count;
     const absl::Time lane_start = absl::Now();
     const auto previous = [&] { return PreviousOf(recording, lane.members, learned); };
@@ -303,20 +306,18 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     built.lane_overhead_percent = 0;
   }
   // What is put together is checked as a whole, while it is encoded. A single lane was already,
-  // unless it was planned with other lifetimes than the recorded ones.
-  bool valid = true;
-  {
-    std::jthread checker;
-    if (box_lane.size() > 1 || !as_recorded) {
-      checker = std::jthread(
-          [&] { valid = planner::Check(WholeInstance(recording), built.offsets, 1).valid; });
-    }
-    built.bytes =
-        EncodePlan(recording, block_bytes, built.offsets, encoded,
-                   static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
-  }
-  if (!valid) return absl::InternalError("the plan failed its check");
+  // unless it was planned with other lifetimes than the recorded ones, or blocks that grow as one.
   CountReallocations(recording, built);
+  std::future<bool> valid;
+  if (box_lane.size() > 1 || !as_recorded || built.reallocs_in_place > 0) {
+    valid = std::async(std::launch::async | std::launch::deferred, [&] {
+      return planner::Check(WholeInstance(recording), built.offsets, 1).valid;
+    });
+  }
+  built.bytes =
+      EncodePlan(recording, block_bytes, built.offsets, encoded,
+                 static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
+  if (valid.valid() && !valid.get()) return absl::InternalError("the plan failed its check");
   built.seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return built;
 }

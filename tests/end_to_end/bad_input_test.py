@@ -316,8 +316,16 @@ def programs(bench):
     for program, (code, message) in rows.items():
         table.row(code, message, "record", "-o", bench.scratch / "out", "--", program)
         table.row(code, message, "replay", plan, "--", program)
-    expect_equal(list((bench.scratch / "out").iterdir()), [], "what was left by failed starts")
     table.finish()
+    expect(not (bench.scratch / "out").exists(), "failed starts left a folder")
+    # Nor do they touch what an earlier one wrote.
+    stats = write(bench, "stats.json", "{}")
+    before = sorted((bench.scratch / "recording").iterdir())
+    missing = ["--", "./missing"]
+    bench.run(bench.reprise, "record", "-o", bench.scratch / "recording", *missing, expected=127)
+    bench.run(bench.reprise, "replay", plan, "--stats", stats, *missing, expected=127)
+    expect_equal(sorted((bench.scratch / "recording").iterdir()), before, "the earlier recording")
+    expect_equal(stats.read_text(), "{}", "the earlier statistics")
 
 
 def outputs(bench):
@@ -339,6 +347,8 @@ def outputs(bench):
     table.row(LAUNCHER, f"{file}", "replay", plan, "--record", file, *program)
     table.row(LAUNCHER, "name too long", "record", "-o", "x" * 300, *program)
     table.row(SYSTEM, "/dev/full: No space left", "plan", instance, "-o", "/dev/full")
+    # A message is one line, whatever it is about.
+    table.row(SYSTEM, "two?lines: No such file", "info", "two\nlines")
     # A device is written to, never replaced, however the links to it are called.
     links = [bench.work / name for name in ("full.plan", "full.trace")]
     for link in links:
@@ -355,7 +365,10 @@ def outputs(bench):
 
     table.row(SYSTEM, "out.csv: File too large", "plan", instance, "-o", "out.csv", limits=tiny)
     table.row(SYSTEM, "out.plan: File too large", "plan", trace, "-o", "out.plan", limits=tiny)
+    graph = write(bench, "graph.json", '{"nodes": [{"id": "n", "stream": 0}], "tensors": []}')
+    table.row(SYSTEM, "out.json: File too large", "plan", graph, "-o", "out.json", limits=tiny)
     table.finish()
+    expect_equal(sorted(bench.work.glob("out.*")), [], "what was left of outputs")
     expect(all(link.is_symlink() for link in links), "a device was replaced")
     with open("/dev/full", "wb") as full:
         for words in (["info", trace], ["info", "--json", trace], ["plan", "--strategy", "list"]):
@@ -397,10 +410,13 @@ def usage(bench):
         ["check"],
         ["check", instance],
         ["compare"],
+        ["compare", "--live"],
+        ["compare", "--live", "/bin/true"],
         ["convert"],
         ["convert", instance],
         ["convert", instance, "out.csv", "--to", "no-such-format"],
         ["convert", instance, "out.csv", "--from", "no-such-format"],
+        ["convert", instance, "out.txt", "--anonymize"],
     )
     for words in rows:
         table.row(USAGE, "", *words)
@@ -409,8 +425,11 @@ def usage(bench):
         ["record", "--"],
         ["record", "-o"],
         ["record", "--no-such-option", "--", "/bin/true"],
+        ["record", "/bin/true"],
+        ["record", "/bin/true", "--", "/bin/true"],
         ["replay"],
         ["replay", "plan"],
+        ["replay", "plan", "/bin/true"],
         ["replay", "plan", "--"],
         ["replay", "--stats"],
     ):

@@ -15,7 +15,7 @@ import time
 
 from harness import TIMEOUT, Skip, expect, expect_equal, main
 
-BAD_INPUT, LAUNCHER = 3, 125
+BAD_INPUT, SYSTEM, LAUNCHER = 3, 4, 125
 
 
 def programs(bench):
@@ -131,6 +131,71 @@ def kill_replay(bench):
     expect(json.loads(stats.read_text())["allocations"] > 0, "no allocation was counted")
 
 
+def kill_reprise_in_replay(bench):
+    """What an earlier replay counted is there until there is something in its place."""
+    command = [programs(bench) / "longjmp_throw"]
+    bench.record(command, expected=0)
+    bench.plan()
+    bench.replay(command)
+    stats = bench.scratch / "stats.json"
+    before = stats.read_text()
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--stats", stats, "--"]
+    process = start(bench, [*words, "/usr/bin/sleep", "100"])
+    time.sleep(0.5)
+    child = child_of(process)
+    process.kill()
+    os.kill(child, signal.SIGKILL)
+    process.communicate(timeout=TIMEOUT)
+    expect_equal(stats.read_text(), before, "the statistics")
+
+
+def passed_on(bench):
+    """A signal for reprise is the program's, which may take it for an order."""
+
+    def heed_signals():
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)  # a shell ignores some in the background
+
+    for order in ("TERM", "HUP", "QUIT", "USR1", "USR2", "INT"):
+        script = f"trap 'echo {order}; exit 7' {order}; echo ready >&2; while :; do sleep 0.05; done"
+        words = [bench.reprise, "record", "-o", bench.scratch / "recording", "--", "/bin/sh", "-c"]
+        process = subprocess.Popen(
+            [*words, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=bench.work,
+            env=bench.environment, preexec_fn=heed_signals,
+        )
+        process.stderr.readline()
+        process.send_signal(getattr(signal, f"SIG{order}"))
+        output, _ = process.communicate(timeout=TIMEOUT)
+        expect_equal((process.returncode, output), (7, f"{order}\n".encode()), order)
+
+
+def two_at_once(bench):
+    """Two recordings do not share a directory: the second is refused and the first is whole."""
+    directory = bench.scratch / "recording"
+    script = "echo ready >&2; read line; exit 3"
+    first = subprocess.Popen(
+        [bench.reprise, "record", "-o", directory, "--", "/bin/sh", "-c", script],
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=bench.work, env=bench.environment,
+    )
+    first.stderr.readline()
+    second = bench.record(["/bin/ls", "/"])
+    expect_equal((second.status, second.stdout), (LAUNCHER, b""), "the second")
+    expect("another recording" in second.ours()[0], f"said: {second.ours()}")
+    first.communicate(b"\n", timeout=TIMEOUT)
+    expect_equal(first.returncode, 3, "exit status of the first")
+    expect_equal([path.name for path in directory.iterdir()], ["00000-dash.trace"], "traces")
+
+
+def stranger_in_directory(bench):
+    """A trace that somebody puts beside the spools stays there."""
+    bench.record(["/bin/ls", "/"], "other", expected=0)
+    (trace,) = (bench.scratch / "other").iterdir()
+    directory = bench.scratch / "recording"
+    bench.record(["/bin/cp", trace, directory / "mine.trace"], expected=0)
+    expect((directory / "mine.trace").exists(), "a trace went away")
+    expect_equal(len(bench.info()["images"]), 2, "traces")
+
+
 def expect_unchanged(bench, command, output, limits=None, options=()):
     """Recorded into `output`, the program does what it does alone. Returns reprise's lines."""
     plain = bench.run(*command)
@@ -226,6 +291,51 @@ def address_space_limit(bench):
     expect_equal(stats["allocations"], 0, "allocations")
 
 
+def instance_of(bench, buffers):
+    """A CSV instance with so many buffers, some of them longer-lived."""
+    path = bench.work / "many.csv"
+    chance = random.Random(1)
+    rows = (
+        f"{i},{i},{i + chance.choice((3, 50, 2000))},{chance.randrange(1, 5000)}\n"
+        for i in range(buffers)
+    )
+    path.write_text("id,lower,upper,size\n" + "".join(rows))
+    return path
+
+
+def no_threads(bench):
+    """Where no thread can be had everything is done without, and the same comes out."""
+
+    def limit():  # a stack that is larger than the address space
+        resource.setrlimit(resource.RLIMIT_STACK, (64 << 30, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
+    words = [bench.reprise, "plan", instance_of(bench, 3000), "--iterations", 20, "--budget", 100]
+    bench.run(*words, "--threads", 4, "-o", "with.csv", expected=0)
+    bench.run(*words, "--threads", 4, "-o", "without.csv", limits=limit, expected=0)
+    plans = [(bench.work / name).read_bytes() for name in ("with.csv", "without.csv")]
+    expect(plans[0] == plans[1], "the plans differ")
+    expect_unchanged(bench, [programs(bench) / "longjmp_throw"], bench.scratch / "recording", limit)
+    expect_equal(bench.info()["lost_events"], 0, "lost_events")
+
+
+def no_memory(bench):
+    """Memory that ends at any point of planning, in whatever thread, ends it with one line."""
+    words = [bench.reprise, "plan", instance_of(bench, 60000), "--threads", 2, "--budget", 0.3]
+    ended = set()
+    for mebibytes in range(24, 64, 2):
+
+        def limit(mebibytes=mebibytes):
+            resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+
+        outcome = bench.run(*words, "-o", "out.csv", limits=limit)
+        lines = outcome.stderr.decode().splitlines()
+        if not outcome.status == 127:  # not even the loader had enough
+            expect_equal(len(lines), outcome.status != 0, f"{mebibytes} MiB: lines {lines}")
+            ended.add(outcome.status)
+    expect_equal(ended, {0, SYSTEM}, "exit codes")
+
+
 def seccomp_in_replay(bench):
     """A program that forbids itself system calls goes on, whether its plan is whole, or ends where
     the recording could not go on, or is another program's, so that nearly all must come from
@@ -295,10 +405,16 @@ CASES = (
     terminate_record,
     kill_record,
     kill_replay,
+    kill_reprise_in_replay,
+    passed_on,
+    two_at_once,
+    stranger_in_directory,
     full_disk,
     full_disk_with_stacks,
     file_size_limit,
     address_space_limit,
+    no_threads,
+    no_memory,
     seccomp_in_replay,
     vanished_directory,
     closed_output,

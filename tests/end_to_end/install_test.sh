@@ -10,7 +10,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$build" --prefix "$scratch/first" > /dev/null
-mv "$scratch/first" "$scratch/prefix"
+prefix="$scratch/a prefix"
+mv "$scratch/first" "$prefix"
 
 # What the README shows is what is built here.
 readme=$consumer/../../../README.md
@@ -20,11 +21,11 @@ awk '/^```cpp$/ {block = ""; inside = 1; next}
 awk '/^```cmake$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$readme" |
     cmp - "$consumer/CMakeLists.txt"
 
-cmake -S "$consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$scratch/prefix" > /dev/null
+cmake -S "$consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
 cmake --build "$scratch/consumer"
 [[ $("$scratch/consumer/consumer") == 'makespan 96 of 96' ]]
 
-reprise=$scratch/prefix/bin/reprise
+reprise=$prefix/bin/reprise
 "$reprise" --version
 "$reprise" record -o "$scratch/recording" -- /bin/ls / > "$scratch/recorded"
 /bin/ls / > "$scratch/plain"

@@ -144,6 +144,35 @@ def several_images(bench):
     expect(after["blocked"] < before["blocked"] / 10, f"{before['blocked']}, then {after['blocked']}")
 
 
+def other_callers(bench):
+    """A request that only its callers tell from the expected one is not said to be the same."""
+    source = bench.work / "callers.c"
+    source.write_text("""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) void* deep(int n) {
+  volatile char room[64];
+  room[n] = 1;
+  void* block = n == 0 ? malloc(100) : deep(n - 1);
+  room[0] = 2;
+  return block;
+}
+int main(void) {
+  int more = 0;
+  FILE* how = fopen("how", "r");
+  if (how == NULL || fscanf(how, "%d", &more) != 1) return 1;
+  for (int i = 0; i < 3000; ++i) free(deep(1 + (i % 2 == 1 ? more : 0)));
+  return 0;
+}
+""")
+    bench.run("gcc", "-O1", "-fno-optimize-sibling-calls", source, "-o", "callers", expected=0)
+    command = [bench.work / "callers"]
+    prepare(bench, "0", command)
+    (bench.work / "how").write_text("1")
+    lines = "\n".join(bench.replay(command)[0].ours())
+    expect("found the same by way of other callers" in lines, f"said: {lines}")
+
+
 def refuses(bench):
     """Statistics of another recording, and what are none, in one line."""
     prepare(bench, "phases 0")
@@ -169,5 +198,5 @@ def refuses(bench):
 
 
 if __name__ == "__main__":
-    cases = (squatters, crowded, explains, python_hashes, several_images, refuses)
+    cases = (squatters, crowded, explains, python_hashes, several_images, other_callers, refuses)
     main({case.__name__: case for case in cases})

@@ -105,6 +105,28 @@ def run_case(bench, name, program):
     expect_equal(bench.info("again")["lost_events"], 0, "lost_events of the second recording")
 
 
+def words(bench):
+    """A program gets its arguments as they were given, whatever they look like."""
+    command = ["/usr/bin/printf", "<%s>", "[a,b]", "[]", "", "--", "{}", "%%", "--help", "a b", "-o"]
+    plain = bench.run(*command, expected=0)
+    recorded = bench.record(command)
+    expect_equal(outcome_of(recorded), outcome_of(plain), "recorded")
+    bench.plan()
+    expect_equal(outcome_of(bench.replay(command)[0]), outcome_of(plain), "replayed")
+    live = [bench.reprise, "compare", "--live", "--json", "--allocators", "glibc", "--runs", 1, "--"]
+    compared = json.loads(bench.run(*live, *command, expected=0).stdout)
+    expect_equal(compared["program"], command, "compared")
+
+
+def descriptors(bench):
+    """A program inherits the descriptors that it has without reprise, and no others."""
+    command = ["/bin/ls", "/proc/self/fd"]
+    plain = bench.run(*command, expected=0)
+    expect_equal(outcome_of(bench.record(command)), outcome_of(plain), "recorded")
+    bench.plan()
+    expect_equal(outcome_of(bench.replay(command)[0]), outcome_of(plain), "replayed")
+
+
 def wrong_frees(bench):
     """What glibc aborts for is counted and ignored in replay; the rest of the run is as it was."""
     right = [bench.build / "bin" / "programs" / "double_free_in_replay"]
@@ -226,6 +248,6 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (wrong_frees, fork_among_threads, keep_aslr, huge_pages, release, realloc_in_place,
-              with_command)
+    others = (words, descriptors, wrong_frees, fork_among_threads, keep_aslr, huge_pages, release,
+              realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})

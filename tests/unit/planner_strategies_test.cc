@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 #include <numeric>
 #include <thread>
 
 #include "planner/check.h"
+#include "planner/parallel.h"
 #include "planner/solve.h"
 #include "planner_random.h"
 
@@ -105,6 +108,18 @@ TEST_P(StrategyTest, SizesNearTheLimit) {
   EXPECT_GE(plan->makespan, int64_t{1} << 60);
 }
 
+// A lifetime may be longer than any time.
+TEST_P(StrategyTest, AllOfTime) {
+  Instance instance;
+  for (int64_t i = 0; i < 40; ++i) {
+    instance.buffers.push_back({INT64_MIN + i % 3, INT64_MAX - i % 5, 1 + i * i % 7});
+    instance.buffers.push_back({i * (INT64_MAX / 40), (i + 1) * (INT64_MAX / 40), 1 + i});
+  }
+  const auto plan = Solve(instance, options());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(Check(instance, plan->offsets).valid);
+}
+
 TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
   Shape shape;
   shape.buffers = 60;
@@ -127,6 +142,21 @@ TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
 }
 
 // Large enough for every stage of `auto`, too hard to be solved by the first one.
+// What a worker throws ends the others, and comes out of the call.
+TEST(ParallelForTest, Throws) {
+  for (const int64_t thrower : {0, 1, 7, 50}) {
+    std::atomic<int64_t> started = 0;
+    EXPECT_THROW(ParallelFor(4, 1'000'000'000,
+                             [&](int64_t index, int) {
+                               ++started;
+                               if (index == thrower) throw std::bad_alloc();
+                               return true;
+                             }),
+                 std::bad_alloc);
+    EXPECT_LT(started, 1'000'000'000);
+  }
+}
+
 TEST(SolveTest, ThreadsDoNotChangeThePlanOfAPortfolio) {
   Shape shape;
   shape.buffers = 700;
@@ -457,6 +487,35 @@ TEST(MipTest, EndsInTime) {
 }
 
 // Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
+// Weights so far apart that their sums are not exact: what is met must not be told from them.
+TEST(EjectionSearchTest, AlignmentsFarApart) {
+  struct Row {
+    int64_t lower, upper;
+    int log2_alignment;
+  };
+  constexpr Row kRows[] = {
+      {78, 81, 3},   {27, 127, 2},  {89, 127, 8},   {106, 109, 3},  {79, 115, 5}, {36, 88, 7},
+      {7, 37, 35},   {45, 67, 2},   {99, 118, 0},   {4, 33, 3},     {46, 52, 4},  {88, 115, 4},
+      {53, 84, 45},  {89, 91, 8},   {10, 127, 0},   {112, 119, 1},  {69, 85, 7},  {85, 111, 35},
+      {96, 106, 6},  {66, 74, 0},   {81, 125, 2},   {7, 82, 1},     {21, 127, 3}, {35, 73, 4},
+      {83, 96, 5},   {77, 104, 5},  {106, 115, 16}, {108, 117, 40}, {58, 94, 6},  {90, 98, 5},
+      {115, 121, 0}, {86, 127, 35}, {117, 126, 4},  {8, 56, 4},     {80, 83, 8},  {42, 127, 43},
+      {91, 116, 4},  {9, 85, 7},    {69, 100, 8},   {47, 51, 4},    {2, 14, 20},  {107, 121, 8},
+      {15, 19, 1},   {13, 127, 6},  {4, 94, 6},     {20, 117, 1}};
+  Instance instance;
+  for (const Row& row : kRows) {
+    instance.buffers.push_back({row.lower, row.upper, 1});
+    instance.alignments.push_back(int64_t{1} << row.log2_alignment);
+  }
+  Options options;
+  options.strategy = "ejection_search";
+  options.iterations = 3;
+  options.seed = 5685338253465667053;
+  options.threads = 1;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+}
+
 TEST(EjectionSearchTest, ALongChain) {
   std::mt19937_64 random(6);
   Instance instance;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "absl/status/status.h"
@@ -130,6 +131,41 @@ TEST_F(PlanFileTest, AnOlderVersionIsNamed) {
   const auto file = PlanFile::Read(Write(bytes));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("plan the recording again"));
+}
+
+// Each thread does what cannot be planned at its max load, by a strategy that only tries.
+TEST_F(PlanFileTest, ManyLanesKeepTheBudget) {
+  constexpr uint32_t kThreads = 400;
+  struct Block {
+    uint64_t lower, upper, granules;
+  };
+  constexpr Block kBlocks[] = {{0, 3, 3}, {2, 6, 5},  {3, 4, 7},  {4, 10, 4},
+                               {4, 8, 5}, {6, 10, 2}, {9, 14, 7}, {10, 12, 8}};
+  trace::Recording recording;
+  for (uint32_t thread = 0; thread < kThreads; ++thread) {
+    const uint64_t first = recording.events;
+    const size_t block = recording.allocations.size();
+    for (uint64_t instant = 0; instant < 15; ++instant) {
+      for (size_t i = 0; i < std::size(kBlocks); ++i) {
+        if (kBlocks[i].upper != instant) continue;
+        recording.allocations[block + i].death = recording.events++;
+        recording.allocations[block + i].free_thread = thread;
+      }
+      for (const Block& it : kBlocks) {
+        if (it.lower != instant) continue;
+        trace::Allocation allocation{.birth = recording.events++, .size = it.granules * kGranule};
+        allocation.thread = thread;
+        recording.allocations.push_back(allocation);
+      }
+    }
+    recording.threads.push_back({thread + 1, trace::kNone, first, recording.events});
+  }
+  planner::Options options;
+  options.strategy = "sampled_orders";
+  options.budget_seconds = 0.5;
+  const auto built = BuildPlan(recording, options, LaneMode::kThread);
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_LT(built->seconds, 4);
 }
 
 TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistShareMemory) {
