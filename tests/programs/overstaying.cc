@@ -50,7 +50,8 @@ __attribute__((noinline)) Block LongLived(size_t size, uint64_t pattern) {
   return Filled(malloc(size), size, pattern + 1);
 }
 __attribute__((noinline)) Block FreedAtOnce(size_t size, uint64_t pattern) {
-  return Filled(malloc(size), size, pattern + 2);
+  // Aligned: places that were freed a moment ago are kept for plain requests only.
+  return Filled(aligned_alloc(64, size), size, pattern + 2);
 }
 
 void Phases(int kept) {
