@@ -8,6 +8,11 @@
 // touches a block next has synchronised with the one before, by the allocator or by the program, so
 // it sees that one's store, or that of another block, or the newer number of turns.
 //
+// Most of the time one thread does all the work. When it has taken kMostBehind turns in a row, every
+// other thread is so far behind that it takes a new turn before its next event, which is then behind
+// all of this one's. Until that happens the thread is *quiet*: it notes nothing, and its turn may be
+// as long as its chunk. So is the only thread of a process, from the beginning.
+//
 // So the events of a block stand in their true order, whatever threads they come from. Between
 // blocks the order may be wrong by what fits into a turn, kTurnBytes of events for each of
 // kMostBehind turns. That would shift the load by little but for large blocks; those always take
@@ -32,8 +37,23 @@ inline constexpr uint64_t kSlotAsked = 1 << 18;  // its usable size is recorded
 inline constexpr uint64_t kSlotTurn = kSlotAsked - 1;
 inline constexpr uint64_t kTurnSlots = 1 << 16;
 
-// Room that is never touched while the process has one thread.
+// Room that is hardly touched while the process has one thread.
 extern __attribute__((visibility("hidden"))) uint64_t turn_slots[kTurnSlots];
+
+// What every event looks at. Hidden, so that no table of addresses is read to find it.
+struct Turns {
+  const uint64_t* newest;  // atomic: in the spool's header
+  uint64_t note_from;      // atomic: allocations from this size on are noted by quiet threads, too
+};
+extern __attribute__((visibility("hidden"))) Turns turns;
+
+// Turns::note_from. A block that is not noted must not be taken for one that is large, nor for one
+// whose usable size is recorded.
+inline constexpr uint64_t kNoteNone = ~uint64_t{0};    // the process has one thread
+inline constexpr uint64_t kNoteLarge = kLargeBlock;    // it has others
+inline constexpr uint64_t kNoteAll = 1;                // it asks for usable sizes
+
+inline uint64_t NewestTurn() { return __atomic_load_n(turns.newest, __ATOMIC_RELAXED); }
 
 // In a forked child: what its parent knew of blocks is not true of those that take their places.
 void ForgetTurns();
@@ -47,6 +67,7 @@ inline uint64_t* TurnSlot(uint64_t word0) {
 
 // Whether an event of the block that `word0` names may be written in the thread's turn.
 inline bool MayStay(uint64_t turn, uint64_t newest, uint64_t word0, bool large) {
+  if (newest == self.quiet_turn) return true;
   if (__builtin_expect(self.cursor >= self.turn_end, 0)) return false;
   if (turn == newest) return true;
   if (large || newest - turn >= kMostBehind) return false;

@@ -22,7 +22,7 @@ void Store(uint64_t& count, uint64_t value) { __atomic_store_n(&count, value, __
 
 // Whether every word of [begin, end) belongs to an event that is whole, or to room that was wasted.
 bool IsWhole(const char* begin, const char* end) {
-  static constexpr uint64_t kWords[16] = {0, 3, 3, 3, 3, 1, 1, 1, 2, 4, 2, 0, 2, 0, 0, 0};
+  static constexpr uint64_t kWords[16] = {0, 3, 3, 3, 3, 1, 1, 1, 2, 4, 2, 0, 2, 0, 1, 0};
   while (begin < end) {
     uint64_t word;
     std::memcpy(&word, begin, sizeof(word));
