@@ -30,7 +30,7 @@ namespace {
 constexpr uint64_t kFirstStep = 16 << 10;
 constexpr uint64_t kStep = kSpoolChunkBytes;
 // Of the chunks that are sealed or were given back, so many stay in the program's memory.
-constexpr uint32_t kMostResident = 12;
+constexpr uint32_t kMostResident = 32;
 constexpr uint64_t kResidentChunks = 1024;  // chunks of which we know; none above stays
 // To wake the launcher costs some system calls' worth of time, so it is done once for a few chunks.
 constexpr uint64_t kWakeAt = 4;
