@@ -109,9 +109,11 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
 }  // namespace
 
 __attribute__((noinline)) void* RecordedMalloc(size_t size, Caller caller) {
+  const uint64_t site = SiteWord(caller);  // now, because less is kept over the call that way
+  NoteModule(site);
   void* pointer = real.malloc(size);
   if (__builtin_expect(pointer != nullptr, 1)) {
-    RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
+    WriteAllocation(trace::kSpoolMalloc, pointer, size, site, 0);
   }
   return pointer;
 }

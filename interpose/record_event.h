@@ -69,12 +69,11 @@ inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 
 }
 
 // The ways that are not the usual one (recorder.cc). The first is that of threads that work at the
-// same time; `flags` are those of the block's slot. The second is taken when the reservation
-// [at, at + Words * 8) did not fit.
+// same time, the second is taken when the reservation [at, at + Words * 8) did not fit.
 template <int Words>
-void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags);
+void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size);
 template <int Words>
-void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags, Room before,
+void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size, Room before,
                     char* at);
 void LearnModule(uint64_t address);
 
@@ -88,13 +87,12 @@ uint64_t NewTurn();
 // ForgetModules() makes all that threads know of modules obsolete.
 extern __attribute__((visibility("hidden"))) uint32_t module_generation;
 
-// Writes one event. `size`: of the block, when it is an allocation; 1 instead of 0.
+// Writes one event; with several words it is the allocation of a block of `size`.
 template <int Words>
 inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, uint64_t size = 0) {
-  const uint64_t flags = size >= kLargeBlock ? kSlotLarge : 0;
   const uint64_t turn = self.quiet_turn;
   if (__builtin_expect(turn != NewestTurn(), 0)) {
-    WriteInTurn<Words>(word0, word1, word2, flags);
+    WriteInTurn<Words>(word0, word1, word2, size);
     return;
   }
   // Read before the reservation: a handler that makes room in between must be noticed. It then
@@ -104,10 +102,12 @@ inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, u
   char* at = Reserve(Words * 8);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (__builtin_expect(at + Words * 8 > room.limit || self.quiet_turn != turn, 0)) {
-    WriteElsewhere<Words>(word0, word1, word2, flags, room, at);
+    WriteElsewhere<Words>(word0, word1, word2, size, room, at);
     return;
   }
-  if (size != 0 && __builtin_expect(size >= turns.note_from, 0)) NoteTurn(turn, word0, flags);
+  if (Words > 1 && __builtin_expect(size >= turns.note_from, 0)) {
+    NoteTurn(turn, word0, SizeFlags(size));
+  }
   StoreEvent<Words>(at, word0, word1, word2);
 }
 

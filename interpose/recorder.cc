@@ -435,9 +435,9 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   self.known_pages[(address >> 12) % 64] = address >> 12;
 }
 
+// `flags`: of the block's slot from now on.
 template <int Words>
-__attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
-                                           uint64_t flags) {
+inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
   for (;;) {
     uint64_t turn = self.turn;
     if (__builtin_expect(!MayStay(turn, NewestTurn(), word0, (flags & kSlotLarge) != 0), 0)) {
@@ -465,9 +465,15 @@ __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint6
 }
 
 template <int Words>
+__attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
+                                           uint64_t size) {
+  WriteNoted<Words>(word0, word1, word2, SizeFlags(size));
+}
+
+template <int Words>
 __attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2,
-                                                    uint64_t flags, Room before, char* at) {
-  if (FindRoom(before, at, Words * 8)) WriteInTurn<Words>(word0, word1, word2, flags);
+                                                    uint64_t size, Room before, char* at) {
+  if (FindRoom(before, at, Words * 8)) WriteInTurn<Words>(word0, word1, word2, size);
 }
 
 template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, uint64_t);
@@ -481,9 +487,9 @@ void WriteUsable(const void* pointer, size_t answer) {
   if (turns.note_from != kNoteAll) __atomic_store_n(&turns.note_from, kNoteAll, __ATOMIC_RELAXED);
   const uint64_t flags = SlotFlags(Word0(0, pointer)) | kSlotAsked;
   if (answer < trace::kSpoolSmallSizes) {
-    WriteInTurn<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, flags);
+    WriteNoted<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, flags);
   } else {
-    WriteInTurn<2>(Word0(trace::kSpoolUsable, pointer), answer, 0, flags);
+    WriteNoted<2>(Word0(trace::kSpoolUsable, pointer), answer, 0, flags);
   }
 }
 

@@ -42,11 +42,11 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count);
 inline void WriteAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
                             uint64_t site, unsigned log2_alignment) {
   if (kind == trace::kSpoolMalloc && __builtin_expect(size < trace::kSpoolSmallSizes, 1)) {
-    WriteEvent<2>(Word0(trace::kSpoolSmallMalloc, pointer) | size << 4, site, 0, size | 1);
+    WriteEvent<2>(Word0(trace::kSpoolSmallMalloc, pointer) | size << 4, site, 0, size);
     return;
   }
   WriteEvent<3>(Word0(kind, pointer), site,
-                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, size | 1);
+                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, size);
 }
 inline void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
                              uint64_t site, unsigned log2_alignment = 0) {

@@ -51,7 +51,7 @@ extern __attribute__((visibility("hidden"))) Turns turns;
 // whose usable size is recorded.
 inline constexpr uint64_t kNoteNone = ~uint64_t{0};    // the process has one thread
 inline constexpr uint64_t kNoteLarge = kLargeBlock;    // it has others
-inline constexpr uint64_t kNoteAll = 1;                // it asks for usable sizes
+inline constexpr uint64_t kNoteAll = 0;                // it asks for usable sizes
 
 inline uint64_t NewestTurn() { return __atomic_load_n(turns.newest, __ATOMIC_RELAXED); }
 
@@ -81,6 +81,9 @@ inline uint64_t SlotFlags(uint64_t word0) {
   const uint64_t seen = __atomic_load_n(TurnSlot(word0), __ATOMIC_RELAXED);
   return ((seen ^ word0) & kSlotAddress) == 0 ? seen & (kSlotLarge | kSlotAsked) : 0;
 }
+
+// Of the allocation of a block.
+inline uint64_t SizeFlags(uint64_t size) { return size >= kLargeBlock ? kSlotLarge : 0; }
 
 inline void NoteTurn(uint64_t turn, uint64_t word0, uint64_t flags) {
   __atomic_store_n(TurnSlot(word0), (word0 & kSlotAddress) | flags | (turn & kSlotTurn),
