@@ -8,10 +8,10 @@
 // touches a block next has synchronised with the one before, by the allocator or by the program, so
 // it sees that one's store, or that of another block, or the newer number of turns.
 //
-// Most of the time one thread does all the work. When it has taken kMostBehind turns in a row, every
-// other thread is so far behind that it takes a new turn before its next event, which is then behind
-// all of this one's. Until that happens the thread is *quiet*: it notes nothing, and its turn may be
-// as long as its chunk. So is the only thread of a process, from the beginning.
+// Most of the time one thread does all the work. When it has taken kMostBehind turns in a row,
+// every other thread is so far behind that it takes a new turn before its next event, which is then
+// behind all of this one's. Until that happens the thread is *quiet*: it notes nothing, and its
+// turn may be as long as its chunk. So is the only thread of a process, from the beginning.
 //
 // So the events of a block stand in their true order, whatever threads they come from. Between
 // blocks the order may be wrong by what fits into a turn, kTurnBytes of events for each of
@@ -49,9 +49,9 @@ extern __attribute__((visibility("hidden"))) Turns turns;
 
 // Turns::note_from. A block that is not noted must not be taken for one that is large, nor for one
 // whose usable size is recorded.
-inline constexpr uint64_t kNoteNone = ~uint64_t{0};    // the process has one thread
-inline constexpr uint64_t kNoteLarge = kLargeBlock;    // it has others
-inline constexpr uint64_t kNoteAll = 0;                // it asks for usable sizes
+inline constexpr uint64_t kNoteNone = ~uint64_t{0};  // the process has one thread
+inline constexpr uint64_t kNoteLarge = kLargeBlock;  // it has others
+inline constexpr uint64_t kNoteAll = 0;              // it asks for usable sizes
 
 inline uint64_t NewestTurn() { return __atomic_load_n(turns.newest, __ATOMIC_RELAXED); }
 
