@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/asked_blocks.h"
 #include "interpose/thread_state.h"
 #include "interpose/turns.h"
 #include "trace/spool_format.h"
@@ -42,6 +43,8 @@ inline uint64_t Word0(uint64_t kind, const void* pointer) {
   // Blocks are aligned to 1 << kSpoolAddressShift; of others' addresses readers look at no more.
   return kind | reinterpret_cast<uint64_t>(pointer) << (20 - trace::kSpoolAddressShift);
 }
+
+inline uint64_t AddressOf(uint64_t word0) { return (word0 >> 20) << trace::kSpoolAddressShift; }
 
 inline void Store(void* at, uint64_t word) {
   __atomic_store_n(static_cast<uint64_t*>(at), word, __ATOMIC_RELEASE);
@@ -106,7 +109,8 @@ inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, u
     return;
   }
   if (Words > 1 && __builtin_expect(size >= turns.note_from, 0)) {
-    NoteTurn(turn, word0, SizeFlags(size));
+    if (size >= kLargeBlock) NoteTurn(turn, word0, kSlotLarge);
+    if (turns.note_from == kNoteAll) ForgetAsked(AddressOf(word0));
   }
   StoreEvent<Words>(at, word0, word1, word2);
 }

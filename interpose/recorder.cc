@@ -341,6 +341,7 @@ void WriteText(uint64_t kind, const char* path) {
 }  // namespace
 
 uint32_t module_generation = 1;
+uint32_t asked_blocks[1 << kAskedBits];
 
 bool FindRoom(const Room& before, char* at, uint64_t bytes) {
   if (self.starved > 0 && self.chunk == nullptr) {
@@ -435,7 +436,8 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   self.known_pages[(address >> 12) % 64] = address >> 12;
 }
 
-// `flags`: of the block's slot from now on.
+// `flags`: of the block's slot from now on, or kKeepFlags.
+constexpr uint64_t kKeepFlags = kSlotTurn;
 template <int Words>
 inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
   for (;;) {
@@ -458,7 +460,10 @@ inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t 
       Waste(at, at + Words * 8);
       continue;
     }
-    NoteTurn(turn, word0, flags);
+    // In a turn that was begun quietly there is no need.
+    if (turn != self.quiet_turn || flags == kSlotLarge) {
+      NoteTurn(turn, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
+    }
     StoreEvent<Words>(at, word0, word1, word2);
     return;
   }
@@ -467,6 +472,7 @@ inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t 
 template <int Words>
 __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
                                            uint64_t size) {
+  if (Words > 1 && turns.note_from == kNoteAll) ForgetAsked(AddressOf(word0));
   WriteNoted<Words>(word0, word1, word2, SizeFlags(size));
 }
 
@@ -485,17 +491,18 @@ template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, uint64_t, Room, ch
 
 void WriteUsable(const void* pointer, size_t answer) {
   if (turns.note_from != kNoteAll) __atomic_store_n(&turns.note_from, kNoteAll, __ATOMIC_RELAXED);
-  const uint64_t flags = SlotFlags(Word0(0, pointer)) | kSlotAsked;
   if (answer < trace::kSpoolSmallSizes) {
-    WriteNoted<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, flags);
+    WriteNoted<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, kKeepFlags);
   } else {
-    WriteNoted<2>(Word0(trace::kSpoolUsable, pointer), answer, 0, flags);
+    WriteNoted<2>(Word0(trace::kSpoolUsable, pointer), answer, 0, kKeepFlags);
   }
+  SetAsked(reinterpret_cast<uint64_t>(pointer));
 }
 
 void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   ForgetTurns();
+  memset(asked_blocks, 0, sizeof(asked_blocks));
   memset(self.known_pages, 0, sizeof(self.known_pages));
   self.has_written = 0;
   self.turn = 0;

@@ -56,10 +56,9 @@ inline void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, si
 inline void RecordFree(trace::SpoolEventKind kind, const void* pointer) {
   WriteEvent<1>(Word0(kind, pointer));
 }
-// Programs that ask do so after each allocation and before each free: the answer is the same.
 void WriteUsable(const void* pointer, size_t answer);
 inline void RecordUsable(const void* pointer, size_t answer) {
-  if ((SlotFlags(Word0(0, pointer)) & kSlotAsked) == 0) WriteUsable(pointer, answer);
+  if (!IsAsked(reinterpret_cast<uint64_t>(pointer))) WriteUsable(pointer, answer);
 }
 
 // A module may have left its addresses: look afresh at the next one.

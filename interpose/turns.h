@@ -33,8 +33,7 @@ inline constexpr uint64_t kLargeBlock = 4096;
 // A slot: the block's address as in word 0 of an event, flags, the turn's low bits.
 inline constexpr uint64_t kSlotAddress = ~uint64_t{0} << 20;
 inline constexpr uint64_t kSlotLarge = 1 << 19;  // the block is large
-inline constexpr uint64_t kSlotAsked = 1 << 18;  // its usable size is recorded
-inline constexpr uint64_t kSlotTurn = kSlotAsked - 1;
+inline constexpr uint64_t kSlotTurn = kSlotLarge - 1;
 inline constexpr uint64_t kTurnSlots = 1 << 16;
 
 // Room that is hardly touched while the process has one thread.
@@ -43,11 +42,11 @@ extern __attribute__((visibility("hidden"))) uint64_t turn_slots[kTurnSlots];
 // What every event looks at. Hidden, so that no table of addresses is read to find it.
 struct Turns {
   const uint64_t* newest;  // atomic: in the spool's header
-  uint64_t note_from;      // atomic: allocations from this size on are noted by quiet threads, too
+  uint64_t note_from;      // atomic: quiet threads look at allocations from this size on, too
 };
 extern __attribute__((visibility("hidden"))) Turns turns;
 
-// Turns::note_from. A block that is not noted must not be taken for one that is large, nor for one
+// Turns::note_from. A new block must not be taken for one that was there before and was small, or
 // whose usable size is recorded.
 inline constexpr uint64_t kNoteNone = ~uint64_t{0};  // the process has one thread
 inline constexpr uint64_t kNoteLarge = kLargeBlock;  // it has others
@@ -79,7 +78,7 @@ inline bool MayStay(uint64_t turn, uint64_t newest, uint64_t word0, bool large) 
 // What is known of the block that `word0` names: flags of its slot.
 inline uint64_t SlotFlags(uint64_t word0) {
   const uint64_t seen = __atomic_load_n(TurnSlot(word0), __ATOMIC_RELAXED);
-  return ((seen ^ word0) & kSlotAddress) == 0 ? seen & (kSlotLarge | kSlotAsked) : 0;
+  return ((seen ^ word0) & kSlotAddress) == 0 ? seen & kSlotLarge : 0;
 }
 
 // Of the allocation of a block.

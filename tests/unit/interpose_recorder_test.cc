@@ -248,8 +248,8 @@ void* AllocateOnce(void*) {
 
 // As in a forked child, whose turns begin anew: what its parent noted would look like the future.
 TEST(TurnsTest, ForgottenTurnsSayNothingOfAnyBlock) {
-  for (uint64_t block = 1; block <= kTurnSlots; ++block) NoteTurn(9, block << 20, kSlotAsked);
-  ASSERT_EQ(SlotFlags(uint64_t{kTurnSlots} << 20), kSlotAsked);
+  for (uint64_t block = 1; block <= kTurnSlots; ++block) NoteTurn(9, block << 20, kSlotLarge);
+  ASSERT_EQ(SlotFlags(uint64_t{kTurnSlots} << 20), kSlotLarge);
   ForgetTurns();
   uint64_t known = 0;
   for (const uint64_t slot : turn_slots) known += slot != 0 ? 1 : 0;
