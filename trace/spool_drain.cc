@@ -20,9 +20,13 @@ namespace {
 uint64_t Load(const uint64_t& count) { return __atomic_load_n(&count, __ATOMIC_ACQUIRE); }
 void Store(uint64_t& count, uint64_t value) { __atomic_store_n(&count, value, __ATOMIC_RELEASE); }
 
-// Whether no word of [begin, end) is zero, or says that an event was being written there. Such a
-// word may as well be a part of an event, but seldom is.
+// Whether no word behind the thread's name, with which the chunk [begin, end) begins, is zero or
+// says that an event was being written there. Such a word may as well be a part of an event, but
+// seldom is.
 bool LooksWhole(const char* begin, const char* end) {
+  constexpr size_t kNameBytes = 32;
+  if ((*begin & 15) != kSpoolThread) return false;
+  begin += kNameBytes;
   constexpr uint64_t kMostSkipped = (kSpoolChunkBytes / 8 + 1) << 20;
   constexpr uint64_t kKind = 15 | kSpoolWaste;
   for (; begin < end; begin += 8) {
