@@ -109,12 +109,45 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
 }  // namespace
 
 __attribute__((noinline)) void* RecordedMalloc(size_t size, Caller caller) {
+  const uint64_t site = SiteWord(caller);  // now, because less is kept over the call that way
+  NoteModule(site);
   void* pointer = real.malloc(size);
   if (__builtin_expect(pointer != nullptr, 1)) {
-    RecordAllocation(trace::kSpoolMalloc, pointer, size, SiteWord(caller));
+    WriteAllocation(trace::kSpoolMalloc, pointer, size, site, 0);
   }
   return pointer;
 }
+
+namespace {
+
+void* RecordedCalloc(size_t count, size_t size, Caller caller) {
+  void* pointer = real.calloc(count, size);
+  if (__builtin_expect(pointer != nullptr, 1)) {
+    RecordAllocation(trace::kSpoolCalloc, pointer, count * size, SiteWord(caller));
+  }
+  return pointer;
+}
+
+// `pointer` is a block of the program's allocator.
+void* RecordedRealloc(void* pointer, size_t size, Caller caller) {
+  RecordFree(trace::kSpoolReallocFree, pointer);
+  void* fresh = real.realloc(pointer, size);
+  if (__builtin_expect(fresh != nullptr, 1)) {
+    RecordAllocation(trace::kSpoolReallocAlloc, fresh, size, SiteWord(caller));
+  } else if (size != 0) {
+    RecordFree(trace::kSpoolReallocFailed, pointer);
+  }
+  return fresh;
+}
+
+// The same.
+size_t RecordedUsable(void* pointer) {
+  const size_t answer = real.malloc_usable_size(pointer);
+  RecordUsable(pointer, answer);
+  return answer;
+}
+
+}  // namespace
 
 __attribute__((noinline)) void RecordedFree(void* pointer) {
   if (__builtin_expect(pointer == nullptr, 0)) return;
@@ -165,6 +198,7 @@ __attribute__((noinline, cold)) void* ReallocInherited(const void* pointer, size
 }
 
 void* HookCalloc(size_t count, size_t size, Caller caller) {
+  if (PulseIs(Mode::kRecord)) return RecordedCalloc(count, size, caller);
   const Mode mode = CurrentMode();
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -178,6 +212,10 @@ void* HookCalloc(size_t count, size_t size, Caller caller) {
 }
 
 void* HookRealloc(void* pointer, size_t size, Caller caller) {
+  if (PulseIs(Mode::kRecord)) {
+    if (pointer == nullptr) return RecordedMalloc(size, caller);
+    if (!IsSide(pointer)) return RecordedRealloc(pointer, size, caller);
+  }
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting || __builtin_expect(IsSide(pointer), 0)) {
     if (pointer == nullptr) return StartingAllocate(size);
@@ -249,6 +287,9 @@ void* HookPvalloc(size_t size, Caller caller) {
 }
 
 size_t HookUsableSize(void* pointer) {
+  if (PulseIs(Mode::kRecord) && pointer != nullptr && !IsSide(pointer)) {
+    return RecordedUsable(pointer);
+  }
   const Mode mode = CurrentMode();
   if (pointer == nullptr) return 0;
   if (IsSide(pointer)) return SideUsable(pointer);

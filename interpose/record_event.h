@@ -2,8 +2,8 @@
 //
 // One allocation, walked through: the hook calls the real malloc, reserves 16 bytes of the thread's
 // chunk with one instruction that no signal handler can tear, stores the site, and last the word
-// that makes the event valid. As long as the process has one thread that is all: the order of the
-// events is their order in memory. Afterwards it is also looked whether the event may be written in
+// that makes the event valid. As long as one thread does all the work that is all: the order of the
+// events is their order in memory. Otherwise it is also looked whether the event may be written in
 // the thread's turn (turns.h). No lock, no branch that is usually taken, and seldom an atomic
 // operation.
 //
@@ -14,9 +14,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/single_threaded.h>
 
+#include "interpose/asked_blocks.h"
 #include "interpose/thread_state.h"
+#include "interpose/turns.h"
 #include "trace/spool_format.h"
 
 namespace reprise::interpose {
@@ -24,7 +25,6 @@ namespace reprise::interpose {
 // Where a thread's chunk stood before a reservation.
 struct Room {
   uint64_t life;
-  trace::SpoolChunk* chunk;
   char* limit;
 };
 
@@ -40,8 +40,11 @@ inline char* Reserve(uint64_t bytes) {
 }
 
 inline uint64_t Word0(uint64_t kind, const void* pointer) {
-  return kind | (reinterpret_cast<uint64_t>(pointer) >> trace::kSpoolAddressShift) << 20;
+  // Blocks are aligned to 1 << kSpoolAddressShift; of others' addresses readers look at no more.
+  return kind | reinterpret_cast<uint64_t>(pointer) << (20 - trace::kSpoolAddressShift);
 }
+
+inline uint64_t AddressOf(uint64_t word0) { return (word0 >> 20) << trace::kSpoolAddressShift; }
 
 inline void Store(void* at, uint64_t word) {
   __atomic_store_n(static_cast<uint64_t*>(at), word, __ATOMIC_RELEASE);
@@ -68,12 +71,12 @@ inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 
   Store(at, word0);
 }
 
-// The ways that are not the usual one (recorder.cc). The first is that of a process with threads;
-// the second is taken when the reservation [at, at + Words * 8) did not fit.
+// The ways that are not the usual one (recorder.cc). The first is that of threads that work at the
+// same time, the second is taken when the reservation [at, at + Words * 8) did not fit.
 template <int Words>
-void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, bool large);
+void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size);
 template <int Words>
-void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, bool large, Room before,
+void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size, Room before,
                     char* at);
 void LearnModule(uint64_t address);
 
@@ -87,21 +90,27 @@ uint64_t NewTurn();
 // ForgetModules() makes all that threads know of modules obsolete.
 extern __attribute__((visibility("hidden"))) uint32_t module_generation;
 
-// Writes one event. `large`: it is the allocation of a large block (turns.h).
+// Writes one event; with several words it is the allocation of a block of `size`.
 template <int Words>
-inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, bool large = false) {
-  if (__builtin_expect(self.alone == 0 || !__libc_single_threaded, 0)) {
-    WriteInTurn<Words>(word0, word1, word2, large);
+inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, uint64_t size = 0) {
+  const uint64_t turn = self.quiet_turn;
+  if (__builtin_expect(turn != NewestTurn(), 0)) {
+    WriteInTurn<Words>(word0, word1, word2, size);
     return;
   }
-  // Read before the reservation: a handler that makes room in between must be noticed.
-  const Room room = {self.life, self.chunk, self.limit};
+  // Read before the reservation: a handler that makes room in between must be noticed. It then
+  // takes a turn as well.
+  const Room room = {self.life, self.limit};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   char* at = Reserve(Words * 8);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life, 0)) {
-    WriteElsewhere<Words>(word0, word1, word2, large, room, at);
+  if (__builtin_expect(at + Words * 8 > room.limit || self.quiet_turn != turn, 0)) {
+    WriteElsewhere<Words>(word0, word1, word2, size, room, at);
     return;
+  }
+  if (Words > 1 && __builtin_expect(size >= turns.note_from, 0)) {
+    if (size >= kLargeBlock) NoteTurn(turn, word0, kSlotLarge);
+    if (turns.note_from == kNoteAll) ForgetAsked(AddressOf(word0));
   }
   StoreEvent<Words>(at, word0, word1, word2);
 }

@@ -2,7 +2,6 @@
 
 #include <linux/futex.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
@@ -31,7 +30,7 @@ namespace {
 constexpr uint64_t kFirstStep = 16 << 10;
 constexpr uint64_t kStep = kSpoolChunkBytes;
 // Of the chunks that are sealed or were given back, so many stay in the program's memory.
-constexpr uint32_t kMostResident = 12;
+constexpr uint32_t kMostResident = 32;
 constexpr uint64_t kResidentChunks = 1024;  // chunks of which we know; none above stays
 // To wake the launcher costs some system calls' worth of time, so it is done once for a few chunks.
 constexpr uint64_t kWakeAt = 4;
@@ -56,7 +55,6 @@ struct Spool {
   uint32_t spare[kSpoolRing];
   uint32_t resident_count;
   bool resident[kResidentChunks];
-  ThreadState* alone;  // the thread whose `alone` is set, if any
   uint32_t remainder_count;
   Remainder remainders[kMaxRemainders];
   // Modules whose record has been written: [begin, end), most recent use is not tracked.
@@ -72,27 +70,49 @@ char* ChunkAt(uint64_t index) {
   return reinterpret_cast<char*>(spool.header) + kSpoolChunksOffset + index * kSpoolChunkBytes;
 }
 
+// The chunk with the thread's limit; null when it had none.
+char* ChunkBelow(char* limit) {
+  return limit != nullptr ? ChunkAt((limit - 1 - ChunkAt(0)) / kSpoolChunkBytes) : nullptr;
+}
+
 void Lose(int64_t events) {
   __atomic_fetch_add(&spool.header->lost_events, events, __ATOMIC_RELAXED);
 }
 
-uint64_t TakeTurn() { return __atomic_add_fetch(&spool.header->turns, 1, __ATOMIC_RELAXED); }
+// Whoever does that under a signal handler ends the row of the hook below.
+uint64_t TakeTurn() {
+  const uint64_t turn = __atomic_add_fetch(&spool.header->turns, 1, __ATOMIC_RELAXED);
+  self.turns_in_a_row = turn == self.taken_turn + 1 ? self.turns_in_a_row + 1 : 1;
+  self.taken_turn = turn;
+  return turn;
+}
+
+// The thread's next events lie in a turn, which is written up to `end`.
+void BeginTurn(uint64_t turn, char* end) {
+  self.turn_end = end + kTurnBytes;
+  // Of a turn that a handler took in between the number is another, and this one never newest.
+  self.quiet_turn = self.turns_in_a_row >= kMostBehind ? turn : 0;
+}
 
 // Begins the thread's chunk with its name and a new turn. There is room.
 void WriteThreadEvent() {
   char* at = Reserve(32);
   self.turn = TakeTurn();
-  self.turn_end = at + 32 + kTurnBytes;
+  BeginTurn(self.turn, at + 32);
+  if (uint64_t none = kNoteNone; self.id != 0) {
+    __atomic_compare_exchange_n(&turns.note_from, &none, kNoteLarge, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+  }
   StoreEvent<4>(at, trace::kSpoolThread, self.id | static_cast<uint64_t>(self.parent) << 32,
                 self.path, self.turn);
 }
 
-// The process has, or may have, a second thread. Under the lock.
-void LeaveAlone() {
-  if (spool.alone == nullptr) return;
-  // Its owner sees that before anything of another thread could matter to it.
-  __atomic_store_n(&spool.alone->alone, 0, __ATOMIC_RELAXED);
-  spool.alone = nullptr;
+// The thread has no chunk any more. A hook that has looked whether the thread is quiet notices.
+void ForgetChunk() {
+  self.chunk = nullptr;
+  self.life = 0;
+  self.quiet_turn = 0;
+  self.cursor = self.limit = nullptr;
 }
 
 // Leaves a chunk, which the launcher may copy, in memory or not. Whoever looks into it afterwards
@@ -173,7 +193,6 @@ bool TakeChunk() {
   SpoolChunk* chunk = nullptr;
   uint64_t used = 0;
   uint64_t step = kSpoolChunkBytes - sizeof(SpoolChunk);
-  if (self.alone == 0) LeaveAlone();
   if (spool.remainder_count > 0) {
     const Remainder& remainder = spool.remainders[--spool.remainder_count];
     used = remainder.used;
@@ -222,14 +241,15 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
   // Behind a chunk's end lie the reservations that did not fit, even where the next chunk begins.
   constexpr uint64_t kOvershoot = 64 + sizeof(uint64_t) * (kMostFrames + 2);
   if (before.life != self.life) {
-    char* const old = reinterpret_cast<char*>(before.chunk);
+    char* const old = ChunkBelow(before.limit);
     char* const now = reinterpret_cast<char*>(self.chunk);
     const bool in_now = now != nullptr && at >= now && at < now + kSpoolChunkBytes;
     if (old != nullptr && at >= old && at < old + kSpoolChunkBytes + kOvershoot &&
         !(in_now && now == old)) {
       // A life that ended while we held a reservation there had no room left before it.
-      if (before.chunk->serial == before.life) {
-        WasteBefore(reinterpret_cast<char*>(before.chunk + 1) + before.chunk->bytes, at, bytes);
+      const auto* chunk = reinterpret_cast<SpoolChunk*>(old);
+      if (chunk->serial == before.life) {
+        WasteBefore(reinterpret_cast<const char*>(chunk + 1) + chunk->bytes, at, bytes);
       }
       if (now != nullptr) return true;
     } else if (now != nullptr && !in_now) {
@@ -246,9 +266,7 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
   if (self.chunk != nullptr) WasteBefore(self.limit, at, bytes);
   if (!room) {
     if (self.chunk != nullptr) Seal(self.chunk, self.limit);
-    self.chunk = nullptr;
-    self.life = 0;
-    self.cursor = self.limit = nullptr;
+    ForgetChunk();
     room = TakeChunk();
   }
   spool.lock.Unlock();
@@ -323,6 +341,7 @@ void WriteText(uint64_t kind, const char* path) {
 }  // namespace
 
 uint32_t module_generation = 1;
+uint32_t asked_blocks[1 << kAskedBits];
 
 bool FindRoom(const Room& before, char* at, uint64_t bytes) {
   if (self.starved > 0 && self.chunk == nullptr) {
@@ -341,7 +360,7 @@ __attribute__((noinline)) uint64_t NewTurn() {
     __atomic_store_n(&self.turn, 0, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const uint64_t turn = TakeTurn();
-    const Room room = {self.life, self.chunk, self.limit};
+    const Room room = {self.life, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(16);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -353,7 +372,7 @@ __attribute__((noinline)) uint64_t NewTurn() {
     uint64_t none = 0;
     if (__atomic_compare_exchange_n(&self.turn, &none, turn, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED)) {
-      self.turn_end = at + 16 + kTurnBytes;
+      BeginTurn(turn, at + 16);
       return turn;
     }
     Waste(at, at + 16);
@@ -366,7 +385,7 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
   for (;;) {
     uint64_t turn = self.turn;
     if (turn == 0 && (turn = NewTurn()) == 0) return 0;
-    const Room room = {self.life, self.chunk, self.limit};
+    const Room room = {self.life, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(words * 8);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -417,31 +436,18 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   self.known_pages[(address >> 12) % 64] = address >> 12;
 }
 
+// `flags`: of the block's slot from now on, or kKeepFlags.
+constexpr uint64_t kKeepFlags = kSlotTurn;
 template <int Words>
-__attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
-                                           bool large) {
-  if (__builtin_expect(self.alone != 0, 0)) {
-    const SignalBlock block;
-    spool.lock.Lock();
-    LeaveAlone();
-    spool.lock.Unlock();
-  }
-  uint64_t flags = large ? kSlotLarge : 0;
-  if (Words == 2 && (word0 & 15) == trace::kSpoolUsable) {
-    // redis asks after each allocation and before each free: the answer is the same.
-    const uint64_t known = SlotFlags(word0);
-    if ((known & kSlotAsked) != 0) return;
-    flags = known | kSlotAsked;
-  }
+inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
   for (;;) {
     uint64_t turn = self.turn;
-    const uint64_t newest = __atomic_load_n(&spool.header->turns, __ATOMIC_RELAXED);
-    if (__builtin_expect(!MayStay(turn, newest, word0, large), 0)) {
+    if (__builtin_expect(!MayStay(turn, NewestTurn(), word0, (flags & kSlotLarge) != 0), 0)) {
       // Taken after the block was touched before, so it need not be looked at again.
       turn = NewTurn();
       if (turn == 0) return;
     }
-    const Room room = {self.life, self.chunk, self.limit};
+    const Room room = {self.life, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(Words * 8);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -454,35 +460,53 @@ __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint6
       Waste(at, at + Words * 8);
       continue;
     }
-    NoteTurn(turn, word0, flags);
+    // In a turn that was begun quietly there is no need.
+    if (turn != self.quiet_turn || flags == kSlotLarge) {
+      NoteTurn(turn, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
+    }
     StoreEvent<Words>(at, word0, word1, word2);
     return;
   }
 }
 
 template <int Words>
-__attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2,
-                                                    bool large, Room before, char* at) {
-  if (FindRoom(before, at, Words * 8)) WriteEvent<Words>(word0, word1, word2, large);
+__attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
+                                           uint64_t size) {
+  if (Words > 1 && turns.note_from == kNoteAll) ForgetAsked(AddressOf(word0));
+  WriteNoted<Words>(word0, word1, word2, SizeFlags(size));
 }
 
-template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, bool);
-template void WriteInTurn<2>(uint64_t, uint64_t, uint64_t, bool);
-template void WriteInTurn<3>(uint64_t, uint64_t, uint64_t, bool);
-template void WriteElsewhere<1>(uint64_t, uint64_t, uint64_t, bool, Room, char*);
-template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, bool, Room, char*);
-template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, bool, Room, char*);
+template <int Words>
+__attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2,
+                                                    uint64_t size, Room before, char* at) {
+  if (FindRoom(before, at, Words * 8)) WriteInTurn<Words>(word0, word1, word2, size);
+}
+
+template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, uint64_t);
+template void WriteInTurn<2>(uint64_t, uint64_t, uint64_t, uint64_t);
+template void WriteInTurn<3>(uint64_t, uint64_t, uint64_t, uint64_t);
+template void WriteElsewhere<1>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
+template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
+template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
+
+void WriteUsable(const void* pointer, size_t answer) {
+  if (turns.note_from != kNoteAll) __atomic_store_n(&turns.note_from, kNoteAll, __ATOMIC_RELAXED);
+  if (answer < trace::kSpoolSmallSizes) {
+    WriteNoted<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, kKeepFlags);
+  } else {
+    WriteNoted<2>(Word0(trace::kSpoolUsable, pointer), answer, 0, kKeepFlags);
+  }
+  SetAsked(reinterpret_cast<uint64_t>(pointer));
+}
 
 void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   ForgetTurns();
+  memset(asked_blocks, 0, sizeof(asked_blocks));
   memset(self.known_pages, 0, sizeof(self.known_pages));
-  self.alone = 0;
   self.has_written = 0;
-  self.cursor = self.limit = nullptr;
-  self.chunk = nullptr;
-  self.life = 0;
   self.turn = 0;
+  ForgetChunk();
 }
 
 bool StartRecording() {
@@ -492,16 +516,16 @@ bool StartRecording() {
   spool.header = header;
   spool.bytes = file.bytes;
   spool.chunks = (file.bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
+  turns.newest = &header->turns;
+  // No other thread has a turn yet.
+  self.taken_turn = 0;
+  self.turns_in_a_row = kMostBehind;
   if (process.session->stack_frames != 0) header->stack_base = kStackMap.begin;
   if ((process.session->flags & kSessionCommand) != 0) {
     WriteText(trace::kSpoolCommand, "/proc/self/cmdline");
     WriteText(trace::kSpoolEnvironment, "/proc/self/environ");
   }
   __atomic_store_n(&header->magic, trace::kSpoolMagic, __ATOMIC_RELEASE);
-  if (__libc_single_threaded) {
-    spool.alone = &self;
-    self.alone = 1;
-  }
   return true;
 }
 
@@ -523,9 +547,6 @@ void ReleaseChunk() {
   if (spool.header == nullptr) return;
   const SignalBlock block;
   spool.lock.Lock();
-  // What `self` points to goes with the thread.
-  if (spool.alone == &self) spool.alone = nullptr;
-  self.alone = 0;
   if (self.chunk == nullptr) return spool.lock.Unlock();
   const uint64_t used = self.cursor - reinterpret_cast<char*>(self.chunk + 1);
   const bool full = used + sizeof(SpoolChunk) + 4096 > kSpoolChunkBytes;
@@ -534,9 +555,7 @@ void ReleaseChunk() {
   } else {
     spool.remainders[spool.remainder_count++] = {self.chunk->index, used};
   }
-  self.chunk = nullptr;
-  self.life = 0;
-  self.cursor = self.limit = nullptr;
+  ForgetChunk();
   spool.lock.Unlock();
 }
 

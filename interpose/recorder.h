@@ -41,13 +41,12 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count);
 // module is known.
 inline void WriteAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
                             uint64_t site, unsigned log2_alignment) {
-  const bool large = size >= kLargeBlock;
   if (kind == trace::kSpoolMalloc && __builtin_expect(size < trace::kSpoolSmallSizes, 1)) {
-    WriteEvent<2>(Word0(trace::kSpoolSmallMalloc, pointer) | size << 4, site, 0, large);
+    WriteEvent<2>(Word0(trace::kSpoolSmallMalloc, pointer) | size << 4, site, 0, size);
     return;
   }
   WriteEvent<3>(Word0(kind, pointer), site,
-                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, large);
+                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, size);
 }
 inline void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
                              uint64_t site, unsigned log2_alignment = 0) {
@@ -57,8 +56,9 @@ inline void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, si
 inline void RecordFree(trace::SpoolEventKind kind, const void* pointer) {
   WriteEvent<1>(Word0(kind, pointer));
 }
+void WriteUsable(const void* pointer, size_t answer);
 inline void RecordUsable(const void* pointer, size_t answer) {
-  WriteEvent<2>(Word0(trace::kSpoolUsable, pointer), answer);
+  if (!IsAsked(reinterpret_cast<uint64_t>(pointer))) WriteUsable(pointer, answer);
 }
 
 // A module may have left its addresses: look afresh at the next one.

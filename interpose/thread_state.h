@@ -22,12 +22,11 @@ struct alignas(64) ThreadState {
   char* limit;    // end of the part of the chunk that is backed by memory
   uint64_t life;  // SpoolChunk::serial of the chunk; 0: no chunk
   trace::SpoolChunk* chunk;
-  uint64_t turn;   // its latest; 0: it needs another before its next event
-  char* turn_end;  // of the part of the chunk that may be written in that turn
-  uint32_t alone;  // the process's only thread so far: its order is the order in memory
+  uint64_t turn;        // its latest; 0: it needs another before its next event
+  char* turn_end;       // of the part of the chunk that may be written in that turn
+  uint64_t quiet_turn;  // events need not be noted as long as this is the newest turn (turns.h)
   uint32_t module_generation;
-  uint32_t starved;      // no room was found: events to lose before it is looked for again
-  uint32_t has_written;  // has had a chunk before
+  uint32_t starved;  // no room was found: events to lose before it is looked for again
 
   // Replay.
   replay::Lane* ready;  // `lane`; null while a hook is changing it
@@ -46,6 +45,11 @@ struct alignas(64) ThreadState {
   uint8_t ended;         // the thread's exit hook has run; only destructors of others may follow
   uint8_t leaving;       // replay: destructors of thread-local objects have run, of keys follow
   uint8_t exit_rounds;   // how often the exit hook has stood back behind other destructors
+
+  // Recorder, seldom.
+  uint64_t taken_turn;      // the latest that the thread took
+  uint32_t turns_in_a_row;  // taken up to there, nobody else's in between
+  uint32_t has_written;     // has had a chunk before
 
   // Recorder: pages of code whose modules the spool knows, each at its number modulo this.
   uint64_t known_pages[64];

@@ -8,6 +8,11 @@
 // touches a block next has synchronised with the one before, by the allocator or by the program, so
 // it sees that one's store, or that of another block, or the newer number of turns.
 //
+// Most of the time one thread does all the work. When it has taken kMostBehind turns in a row,
+// every other thread is so far behind that it takes a new turn before its next event, which is then
+// behind all of this one's. Until that happens the thread is *quiet*: it notes nothing, and its
+// turn may be as long as its chunk. So is the only thread of a process, from the beginning.
+//
 // So the events of a block stand in their true order, whatever threads they come from. Between
 // blocks the order may be wrong by what fits into a turn, kTurnBytes of events for each of
 // kMostBehind turns. That would shift the load by little but for large blocks; those always take
@@ -28,12 +33,26 @@ inline constexpr uint64_t kLargeBlock = 4096;
 // A slot: the block's address as in word 0 of an event, flags, the turn's low bits.
 inline constexpr uint64_t kSlotAddress = ~uint64_t{0} << 20;
 inline constexpr uint64_t kSlotLarge = 1 << 19;  // the block is large
-inline constexpr uint64_t kSlotAsked = 1 << 18;  // its usable size is recorded
-inline constexpr uint64_t kSlotTurn = kSlotAsked - 1;
+inline constexpr uint64_t kSlotTurn = kSlotLarge - 1;
 inline constexpr uint64_t kTurnSlots = 1 << 16;
 
-// Room that is never touched while the process has one thread.
+// Room that is hardly touched while the process has one thread.
 extern __attribute__((visibility("hidden"))) uint64_t turn_slots[kTurnSlots];
+
+// What every event looks at. Hidden, so that no table of addresses is read to find it.
+struct Turns {
+  const uint64_t* newest;  // atomic: in the spool's header
+  uint64_t note_from;      // atomic: quiet threads look at allocations from this size on, too
+};
+extern __attribute__((visibility("hidden"))) Turns turns;
+
+// Turns::note_from. A new block must not be taken for one that was there before and was small, or
+// whose usable size is recorded.
+inline constexpr uint64_t kNoteNone = ~uint64_t{0};  // the process has one thread
+inline constexpr uint64_t kNoteLarge = kLargeBlock;  // it has others
+inline constexpr uint64_t kNoteAll = 0;              // it asks for usable sizes
+
+inline uint64_t NewestTurn() { return __atomic_load_n(turns.newest, __ATOMIC_RELAXED); }
 
 // In a forked child: what its parent knew of blocks is not true of those that take their places.
 void ForgetTurns();
@@ -47,6 +66,7 @@ inline uint64_t* TurnSlot(uint64_t word0) {
 
 // Whether an event of the block that `word0` names may be written in the thread's turn.
 inline bool MayStay(uint64_t turn, uint64_t newest, uint64_t word0, bool large) {
+  if (newest == self.quiet_turn) return true;
   if (__builtin_expect(self.cursor >= self.turn_end, 0)) return false;
   if (turn == newest) return true;
   if (large || newest - turn >= kMostBehind) return false;
@@ -58,8 +78,11 @@ inline bool MayStay(uint64_t turn, uint64_t newest, uint64_t word0, bool large) 
 // What is known of the block that `word0` names: flags of its slot.
 inline uint64_t SlotFlags(uint64_t word0) {
   const uint64_t seen = __atomic_load_n(TurnSlot(word0), __ATOMIC_RELAXED);
-  return ((seen ^ word0) & kSlotAddress) == 0 ? seen & (kSlotLarge | kSlotAsked) : 0;
+  return ((seen ^ word0) & kSlotAddress) == 0 ? seen & kSlotLarge : 0;
 }
+
+// Of the allocation of a block.
+inline uint64_t SizeFlags(uint64_t size) { return size >= kLargeBlock ? kSlotLarge : 0; }
 
 inline void NoteTurn(uint64_t turn, uint64_t word0, uint64_t flags) {
   __atomic_store_n(TurnSlot(word0), (word0 & kSlotAddress) | flags | (turn & kSlotTurn),

@@ -29,7 +29,7 @@
 namespace reprise::trace {
 
 inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535052;  // "RPSPOOL1" in little-endian bytes
-inline constexpr uint32_t kSpoolVersion = 4;
+inline constexpr uint32_t kSpoolVersion = 5;
 inline constexpr uint32_t kSpoolByteOrder = 0x01020304;
 inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
@@ -61,6 +61,7 @@ enum SpoolEventKind : uint64_t {
   // A call stack: bits 4..19 say how many addresses follow, a word each, bits 20..63 its number.
   // The first is the return address of the call that allocates, the others are those above it.
   kSpoolStack = 13,
+  kSpoolSmallUsable = 14,  // 1 word: word 0 with the answer in bits 4..19
 };
 
 inline constexpr uint64_t kSpoolWaste = 1 << 4;

@@ -300,7 +300,7 @@ class Indexer {
 
 bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t turn,
                       SpoolEvent& event, bool& malformed) {
-  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 8, 0, 0};
+  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 8, 8, 0};
   if (position + 8 > end) return false;
   const uint64_t word = LoadWord(file, position);
   if (word == 0) return false;
@@ -332,6 +332,10 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
   if (event.kind == kSpoolSmallMalloc) {
     event.kind = kSpoolMalloc;
     event.words[1] = (word >> 4) & (kSpoolSmallSizes - 1);
+  }
+  if (event.kind == kSpoolSmallUsable) {
+    event.kind = kSpoolUsable;
+    event.words[0] = (word >> 4) & (kSpoolSmallSizes - 1);
   }
   if (event.kind == kSpoolThread) event.turn = event.words[2];
   if (event.kind == kSpoolTurn) event.turn = event.words[0];

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """What recording costs the recorded program, beside the tracers that are installed.
 
-    bench_record.py BIN [--rounds N] [--only NAME]...
+    bench_record.py BIN [--rounds N] [--only NAME]... [--tracer NAME]...
 
 BIN is the folder with reprise, leveldb_bench, micro_malloc and cpu_time. Every round runs every
 workload under every tracer once, so that all of them meet the same noise; the table tells medians over
-the rounds of the CPU time of the program alone, children of the tracer excluded.
+the rounds of the CPU time of the program alone, children of the tracer excluded. The first tracer, the
+floor, passes every call on and does nothing else (pass_through.cc).
 """
 
 import argparse
@@ -76,6 +77,15 @@ class Plain(Preloaded):
 
     def variables(self, folder):
         return ["REPRISE_BENCH=1"]
+
+
+class Floor(Preloaded):
+    """What no tracer by LD_PRELOAD can be below: the calls are intercepted and passed on."""
+
+    name = "floor"
+
+    def variables(self, folder):
+        return [f"LD_PRELOAD={self.bench.bin.parent / 'lib' / 'libpass_through.so'}"]
 
 
 class Heaptrack(Preloaded):
@@ -184,7 +194,7 @@ class Bench:
         return found
 
     def tracers(self):
-        tracers = [Plain(self), Reprise(self), WithStacks(self)]
+        tracers = [Plain(self), Floor(self), Reprise(self), WithStacks(self)]
         for kind in (Heaptrack, Lttng, Memusage):
             if kind.preload.exists() and (kind is not Lttng or shutil.which("lttng")):
                 tracers.append(kind(self))
@@ -225,10 +235,12 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", action="append", default=[], help="a workload by its name")
+    parser.add_argument("--tracer", action="append", default=[], help="one by its name, besides plain")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="reprise-bench-") as scratch:
         bench = Bench(options.bin, pathlib.Path(scratch))
-        tracers = bench.tracers()
+        tracers = [t for t in bench.tracers()
+                   if not options.tracer or t.name in ("plain", *options.tracer)]
         workloads = [w for w in bench.workloads() if not options.only or w.name in options.only]
         taken = {}
         for turn in range(options.rounds):
@@ -246,7 +258,7 @@ def main():
 
 def show(workloads, tracers, taken, rounds):
     def median(workload, tracer, field):
-        values = [result[field] for result in taken[workload.name, tracer.name] if result]
+        values = [result[field] for result in taken.get((workload.name, tracer.name), []) if result]
         return statistics.median(values) if values else None
 
     plain = tracers[0]
@@ -258,7 +270,7 @@ def show(workloads, tracers, taken, rounds):
     print("|---" * (len(tracers) + 1) + "|")
     for workload in workloads:
         base = median(workload, plain, 0)
-        events = median(workload, tracers[1], 3)
+        events = median(workload, Reprise, 3)
         cells = []
         for tracer in tracers[1:]:
             cpu = median(workload, tracer, 0)
@@ -269,13 +281,14 @@ def show(workloads, tracers, taken, rounds):
         print(f"| {workload.name} | {int(events or 0):,} | " + " | ".join(cells) + " |")
     print()
     print("Bytes on disk per event after the run; MiB added to the peak RSS")
-    print("| workload | " + " | ".join(t.name for t in tracers[1:]) + " |")
-    print("|---" * len(tracers) + "|")
+    traced = [tracer for tracer in tracers[1:] if not isinstance(tracer, Floor)]
+    print("| workload | " + " | ".join(t.name for t in traced) + " |")
+    print("|---" * (len(traced) + 1) + "|")
     for workload in workloads:
         base = median(workload, plain, 1)
-        events = median(workload, tracers[1], 3)
+        events = median(workload, Reprise, 3)
         cells = []
-        for tracer in tracers[1:]:
+        for tracer in traced:
             rss, size = median(workload, tracer, 1), median(workload, tracer, 2)
             if rss is None or not events:
                 cells.append("-")

@@ -44,6 +44,17 @@ def order_across_threads(bench):
         expect_equal(info[what], 0, what)
 
 
+def pass_through(bench):
+    """What recorders are measured against is used, and changes nothing."""
+    library = bench.build / "lib" / "libpass_through.so"
+    command = [bench.build / "bin" / "micro_malloc", "live_set", "--events", 100000]
+    plain = bench.run(*command, expected=0)
+    words = ["/usr/bin/env", f"LD_PRELOAD={library}", "LD_DEBUG=bindings"]
+    passed = bench.run(*words, *command, expected=0)
+    expect_equal(passed.stdout, plain.stdout, "output")
+    expect(f"{command[0]} [0] to {library} [0]: normal symbol `malloc'" in passed.stderr.decode(), "not used")
+
+
 def order_after_fork(bench):
     """The same in a forked child of a process that had threads: what the parent knew of addresses is
     not taken for the child's. It frees the 64 blocks that it inherited."""
@@ -310,6 +321,7 @@ def self_host(bench):
 CASES = (
     order_across_threads,
     order_after_fork,
+    pass_through,
     signals,
     forks,
     threads_leave_nothing,

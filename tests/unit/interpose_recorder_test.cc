@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -82,6 +83,8 @@ class RecorderTest : public testing::Test {
     ADD_FAILURE() << "no spool";
     return {};
   }
+
+  static void ExpectTrueOrder(std::mutex* solo);
 
   static fs::path directory_;
 };
@@ -171,6 +174,7 @@ struct ThreadJob {
   std::vector<std::atomic<void*>>* mailbox;
   uint64_t seed;
   uint64_t rounds;
+  std::mutex* solo = nullptr;  // who has it works alone for a while, but for a few events of others
 };
 
 // Blocks go through a mailbox that all threads share: what one thread frees, another gets from
@@ -178,7 +182,15 @@ struct ThreadJob {
 void* Exchange(void* argument) {
   const auto* job = static_cast<ThreadJob*>(argument);
   std::mt19937_64 random(job->seed);
+  uint64_t burst = 0;
+  std::unique_lock<std::mutex> lock;
   for (uint64_t i = 0; i < job->rounds; ++i) {
+    if (job->solo != nullptr && burst-- == 0) {
+      const bool had = lock.owns_lock();
+      lock = {};
+      if (!had) lock = std::unique_lock(*job->solo);
+      burst = random() % (had ? 20 : 2000);
+    }
     void* fresh = HookMalloc(1 + random() % 100, kSite);
     void* old = (*job->mailbox)[random() % job->mailbox->size()].exchange(fresh);
     if (old != nullptr) HookFree(old);
@@ -188,14 +200,14 @@ void* Exchange(void* argument) {
 
 // A free and the reuse of its address by another thread must never appear inverted: an inverted
 // pair would show as a free of an unknown block or as a block that is allocated twice.
-TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) {
+void RecorderTest::ExpectTrueOrder(std::mutex* solo) {
   constexpr int kThreads = 4;
   const trace::Recording before = Read();
   std::optional<Draining> draining(directory_ / "out");
   std::vector<std::atomic<void*>> mailbox(64);
   std::vector<ThreadJob> jobs;
   std::vector<pthread_t> threads(kThreads);
-  for (int i = 0; i < kThreads; ++i) jobs.push_back({&mailbox, i + uint64_t{1}, 250000});
+  for (int i = 0; i < kThreads; ++i) jobs.push_back({&mailbox, i + uint64_t{1}, 250000, solo});
   for (int i = 0; i < kThreads; ++i) {
     ASSERT_EQ(CreateThread(&threads[i], nullptr, Exchange, &jobs[i]), 0);
   }
@@ -210,27 +222,43 @@ TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) {
   EXPECT_EQ(after.threads.size(), before.threads.size() + kThreads);
 }
 
+TEST_F(RecorderTest, AcrossThreadsTheOrderIsTrue) { ExpectTrueOrder(nullptr); }
+
+// Threads that are quiet, until they are not.
+TEST_F(RecorderTest, AcrossThreadsThatWorkInBurstsTheOrderIsTrue) {
+  std::mutex solo;
+  ExpectTrueOrder(&solo);
+}
+
+// The only thread that works takes one turn per chunk, whatever other threads there were before.
+TEST_F(RecorderTest, WhoWorksAloneStaysInItsTurn) {
+  const auto work = [] {
+    for (int i = 0; i < 1000; ++i) HookFree(HookMalloc(100, kSite));
+  };
+  work();
+  const uint64_t before = NewestTurn();
+  work();
+  EXPECT_LE(NewestTurn() - before, 1);
+}
+
 void* AllocateOnce(void*) {
   HookFree(HookMalloc(10, kSite));
   return nullptr;
 }
 
-// What a program with threads asks again of the same block is not written again; a block that takes
-// its place is another one.
 // As in a forked child, whose turns begin anew: what its parent noted would look like the future.
 TEST(TurnsTest, ForgottenTurnsSayNothingOfAnyBlock) {
-  for (uint64_t block = 1; block <= kTurnSlots; ++block) NoteTurn(9, block << 20, kSlotAsked);
-  ASSERT_EQ(SlotFlags(uint64_t{kTurnSlots} << 20), kSlotAsked);
+  for (uint64_t block = 1; block <= kTurnSlots; ++block) NoteTurn(9, block << 20, kSlotLarge);
+  ASSERT_EQ(SlotFlags(uint64_t{kTurnSlots} << 20), kSlotLarge);
   ForgetTurns();
   uint64_t known = 0;
   for (const uint64_t slot : turn_slots) known += slot != 0 ? 1 : 0;
   EXPECT_EQ(known, 0);
 }
 
-TEST_F(RecorderTest, WithThreadsAUsableSizeIsRecordedOncePerBlock) {
-  pthread_t thread;
-  ASSERT_EQ(CreateThread(&thread, nullptr, AllocateOnce, nullptr), 0);
-  pthread_join(thread, nullptr);
+// What is asked again of the same block is not written again; a block that takes its place is
+// another one.
+TEST_F(RecorderTest, AUsableSizeIsRecordedOncePerBlock) {
   const size_t before = Read().usable_answers.size();
   for (int block = 0; block < 3; ++block) {
     void* pointer = HookMalloc(40, kSite);

@@ -101,7 +101,7 @@ TEST(TraceCommands, DamageIsSaidAfterTheResult) {
 
 TEST(TraceCommands, BadInputs) {
   std::string newer = VectorSpool().Bytes();
-  newer[8] = 5;
+  newer[8] = static_cast<char>(kSpoolVersion + 1);
   struct Case {
     std::string content;
     std::string name;
@@ -112,7 +112,7 @@ TEST(TraceCommands, BadInputs) {
       {"rubbish", "a.trace", "expected a trace, found something else"},
       {DocumentVector("trace").substr(0, 20), "a.trace",
        "offset 20: expected a header of 32 bytes"},
-      {newer, "a.spool", "offset 8: expected spool version 4, found 5"},
+      {newer, "a.spool", "offset 8: expected spool version 5, found 6"},
       {"", "a.csv", "a.csv:1: expected a header"},
       {"id,lower,upper,size\na,1,2,0\n", "b.csv", "b.csv:2: expected a size above 0, found 0"},
       {"1: malloc\n", "a.txt", "a.txt:1: expected malloc PTR SIZE"},

@@ -126,6 +126,34 @@ TEST_F(SpoolDrainTest, AnEventUnderWayKeepsItsChunk) {
   EXPECT_EQ(Load().allocations.size(), 11);
 }
 
+// Chunks without a zero word: one, one with a site that looks like an event under way, and one with
+// an event under way.
+TEST_F(SpoolDrainTest, FullChunksAreToldApart) {
+  constexpr uint64_t kUnderWay = kSpoolSkip | 3 << 20;
+  struct Case {
+    uint64_t site;
+    uint64_t first_word;
+    uint64_t copied;
+  };
+  for (const Case& one : {Case{0x1000, kSpoolMalloc | 1 << 20, 1},
+                          Case{kUnderWay, kSpoolMalloc | 1 << 20, 1}, Case{0x1000, kUnderWay, 0}}) {
+    SpoolBuilder spool;
+    spool.header = spool_.header;
+    spool.Thread(0, 0, 0, 1, 1);
+    spool.Words(0, {one.first_word, one.site, 8});
+    const auto left = [&] {
+      return (kSpoolChunkBytes - sizeof(SpoolChunk) - spool.EventBytes(0)) / sizeof(uint64_t);
+    };
+    while (left() > 0) spool.Words(0, {kSpoolSkip | kSpoolWaste | 1 << 20});
+    spool.Seal(0);
+    spool.Write(path_);
+    std::filesystem::resize_file(path_, spool.header.copies_offset);
+    auto drain = SpoolDrain::Open(path_);
+    ASSERT_TRUE(drain.ok()) << drain.status();
+    EXPECT_EQ(drain->Run(), one.copied) << one.site << " " << one.first_word;
+  }
+}
+
 TEST_F(SpoolDrainTest, ADamagedCopyIsSaid) {
   FillAndSeal();
   ASSERT_EQ(SpoolDrain::Open(path_)->Run(), 1);

@@ -53,6 +53,18 @@ TEST(TraceSpool, OneThread) {
   EXPECT_TRUE(recording.process.complete);
 }
 
+TEST(TraceSpool, AShortUsableSizeStandsInTheFirstWord) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 1);
+  spool.Allocate(0, 1, 0x1000, 40000);
+  constexpr uint64_t kAnswer = kSpoolSmallSizes - 1;
+  spool.Words(0, {kSpoolSmallUsable | kAnswer << 4 | (0x1000 >> kSpoolAddressShift) << 20});
+  spool.Free(0, 1, 0x1000);
+  const Recording recording = Load(spool);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:40000"));
+  EXPECT_THAT(recording.usable_answers, testing::ElementsAre(testing::Pair(0, kAnswer)));
+}
+
 // The free of an address by one thread and its reuse by another stand in the order of the turns.
 TEST(TraceSpool, ThreadsMergeByTurn) {
   SpoolBuilder spool;
