@@ -217,13 +217,18 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
     return Careful(stack, {kTastes.begin(), kTastes.begin() + tastes});
   }
   if (number >= end_careful) number -= end_careful - first_careful;
-  const auto stack = static_cast<Stack>(number / kPerStack);
-  int group = number % kPerStack;
+  // Where there are hills nothing fits as well as to go by them. Then the last group is left out.
+  constexpr int kByHills = 4;
+  const bool hills = !tables_.hills.empty();
+  if (hills && number < kByHills) return {{}, static_cast<Stack>(number), true, {}, kGrain};
+  const int groups = hills ? kPerStack - 1 : kPerStack;
+  if (hills) number -= kByHills;
+  const auto stack = static_cast<Stack>(number / groups);
+  int group = number % groups;
   // Where single blocks can cost percents, rocks come first.
   const bool large =
       !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
   if (large && group < 2) group = 1 - group;
-  if (group + 1 == kPerStack && !tables_.hills.empty()) return {{}, stack, true, {}, kGrain};
   const auto& [fraction, least, most] = kGroups[group];
   return {Rocks(fraction, least, most), stack, false, {}, kGrain};
 }
