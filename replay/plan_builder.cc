@@ -116,13 +116,17 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
 absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance,
                                            const std::vector<uint32_t>& previous,
                                            const planner::Options& options) {
+  const absl::Time start = absl::Now();
   const Chains chains = JoinChains(instance, previous);
-  if (chains.links == 0) return planner::Solve(instance, options);
+  const double budget =
+      std::max(0.0, options.budget_seconds - absl::ToDoubleSeconds(absl::Now() - start));
   planner::Options share = options;
-  share.budget_seconds = options.budget_seconds * 3 / 4;
+  share.budget_seconds = budget;
+  if (chains.links == 0) return planner::Solve(instance, share);
+  share.budget_seconds = budget * 3 / 4;
   absl::StatusOr<planner::Plan> moving = planner::Solve(instance, share);
   if (!moving.ok()) return moving;
-  share.budget_seconds = options.budget_seconds - std::min(moving->seconds, share.budget_seconds);
+  share.budget_seconds = budget - std::min(moving->seconds, share.budget_seconds);
   share.worst_case_fragmentation = moving->fragmentation();
   absl::StatusOr<planner::Plan> joined = planner::Solve(chains.joined, share);
   if (!joined.ok() || joined->makespan > moving->makespan) return moving;
