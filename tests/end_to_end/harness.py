@@ -116,12 +116,11 @@ class Bench:
             self.run(self.reprise, "info", "--json", self.scratch / name, expected=expected).stdout
         )
 
-    def plan(self, name="recording", plan="plan"):
+    def plan(self, name="recording", plan="plan", budget=1):
         """Plans a recording, and has every plan checked against its trace."""
         recording, plans = self.scratch / name, self.scratch / plan
-        planned = self.run(
-            self.reprise, "plan", recording, "-o", plans, "--budget", "1", "--json", expected=0
-        )
+        words = [self.reprise, "plan", recording, "-o", plans, "--budget", str(budget), "--json"]
+        planned = self.run(*words, expected=0)
         for image in json.loads(planned.stdout)["images"]:
             self.run(self.reprise, "check", image["trace"], image["plan"], expected=0)
 
