@@ -151,8 +151,10 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
       high = middle;
     }
   }
-  // Looking here and there maps ever more of the table.
-  if (__atomic_add_fetch(&look_ups_, 1, __ATOMIC_RELAXED) % kLookUpsPerDrop == 0) {
+  // Looking here and there maps ever more of the table. A thread that seldom asks may never come to
+  // the next drop.
+  if (__atomic_add_fetch(&look_ups_, 1, __ATOMIC_RELAXED) % kLookUpsPerDrop == 0 ||
+      __atomic_load_n(&noting_, __ATOMIC_RELAXED) == 0) {
     DropPages(placements_, lane_->placements * sizeof(PlanBlock));
   }
   if (low == first || placements_[low - 1].offset != granule) return nullptr;
