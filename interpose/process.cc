@@ -21,7 +21,7 @@ extern "C" void* __libc_stack_end;
 
 namespace reprise::interpose {
 
-constinit Pulse pulse = {0, {}};
+constinit Pulse pulse = {0, 0, {}};
 constinit Process process = {.mode = Mode::kUnstarted,
                              .reserved = false,
                              .session = nullptr,
@@ -150,6 +150,7 @@ bool Reserve() {
 void SetMode(Mode mode) {
   __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
   __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELAXED);
+  __atomic_store_n(&pulse.replay_mask, mode == Mode::kReplay ? ~uint64_t{0} : 0, __ATOMIC_RELAXED);
 }
 
 // Before libc's own initialiser has run (preinit_array) the environment is known only by where the

@@ -23,8 +23,9 @@ enum class Mode : int {
 // The mode as a number, once it is decided; 0 before, and in a forked child, where the kernel wipes
 // the page. What hooks look at first, and usually all they look at.
 struct alignas(4096) Pulse {
-  uint64_t mode;  // atomic
-  char rest_of_the_page[4096 - sizeof(uint64_t)];
+  uint64_t mode;         // atomic
+  uint64_t replay_mask;  // atomic; all ones in kReplay, else 0
+  char rest_of_the_page[4096 - 2 * sizeof(uint64_t)];
 };
 
 struct Process {

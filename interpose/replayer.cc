@@ -225,7 +225,7 @@ bool SetUpArena() {
   memory.releases = (process.session->flags & kSessionRelease) != 0;
   memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
   replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
-  const uint64_t key_bytes = (plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
+  const uint64_t key_bytes = (2 * plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
   const uint64_t module_bytes = (plan.modules.count + 4095) & ~uint64_t{4095};
   const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
   const uint64_t all = key_bytes + module_bytes + state_bytes;
@@ -295,7 +295,7 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_state.arena.Take(self.path, first_shape, first_site);
-  self.ready = self.lane;
+  self.plain = self.lane;
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -457,15 +457,13 @@ __attribute__((noinline)) void ReplayFreeUnexpected(void* pointer) {
 
 // Of a lane that runs free.
 __attribute__((noinline)) void* ReplayMallocFreely(Lane* lane, size_t size, Caller caller) {
-  self.ready = nullptr;
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  BeginBusy();
   void* pointer = lane->AllocateKept(replay::PlainShape(size));
   if (pointer == nullptr && lane->Rests()) {
     pointer = AllocateAside(size, 16, /*zero=*/false);
     if (pointer != nullptr) CountInLane(pointer);
   }
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  self.ready = lane;
+  EndBusy();
   return pointer != nullptr ? pointer : ReplayMallocUnexpected(size, caller);
 }
 
@@ -505,7 +503,7 @@ bool StartReplay() {
 }
 
 void StopReplayAfterFork() {
-  self.lane = self.ready = nullptr;
+  self.lane = self.plain = nullptr;
   self.busy = 0;
   FallbackForget();
 }
@@ -520,22 +518,21 @@ void EndReplayThread() {
   const SignalBlock block;
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
-    self.lane = self.ready = nullptr;
+    self.lane = self.plain = nullptr;
     replay_state.arena.Leave(lane);
   }
   self.lane_tried = 1;
   FallbackLeave();
 }
 
-// Of a lane that follows its stream, but not without care.
+// Of a lane that is not plain.
 void* ReplayMallocSlowly(size_t size, Caller caller) {
-  if (Lane* lane = self.ready; lane != nullptr) {
+  // A plain one has been asked already.
+  if (Lane* lane = self.lane; lane != self.plain && !IsBusy()) {
     if (lane->running_free()) return ReplayMallocFreely(lane, size, caller);
-    self.ready = nullptr;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    BeginBusy();
     void* pointer = lane->AllocateWithCare(size, QuickSiteWord(caller));
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    self.ready = lane;
+    EndBusy();
     if (pointer != nullptr) return pointer;
   }
   return ReplayMallocUnexpected(size, caller);
@@ -553,15 +550,12 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
   return pointer != nullptr ? pointer : AllocateElsewhere(size, alignment, /*zero=*/false);
 }
 
-// Of a lane that does not follow its stream just now, or that runs free. It calls little, like
-// ReplayMallocSlowly.
+// Of a lane that is not plain. It calls little, like ReplayMallocSlowly.
 void ReplayFreeSlowly(void* pointer) {
-  if (Lane* lane = self.ready; lane != nullptr && lane->running_free()) {
-    self.ready = nullptr;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const bool freed = lane->FreeKept(pointer);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    self.ready = lane;
+  if (Lane* lane = self.lane; lane != self.plain && !IsBusy()) {
+    BeginBusy();
+    const bool freed = lane->running_free() ? lane->FreeKept(pointer) : lane->FreeExpected(pointer);
+    EndBusy();
     if (__builtin_expect(freed, 1)) return;
   }
   ReplayFreeUnexpected(pointer);
@@ -589,7 +583,7 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
 }
 
 size_t ReplayUsable(void* pointer) {
-  if (const Lane* lane = self.ready; lane != nullptr && lane->running_free()) {
+  if (const Lane* lane = self.lane; lane != self.plain && lane->running_free()) {
     const size_t usable = lane->UsableFreely(pointer);
     if (__builtin_expect(usable != 0, 1)) return usable;
   }

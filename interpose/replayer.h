@@ -29,20 +29,25 @@ void EndReplayThread();
 
 // Whether a hook is changing this thread's state: then this is a signal handler, which must keep
 // out of the thread's lane and heap.
-inline bool IsBusy() { return self.busy != 0 || self.ready != self.lane; }
+inline bool IsBusy() { return self.busy != 0; }
 
 // Keeps signal handlers out.
+inline void BeginBusy() {
+  self.busy = ~uint64_t{0};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+inline void EndBusy() {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  self.busy = 0;
+}
+
+// The same, for changes after which the lane may be plain, or be so no longer.
 class Busy {
  public:
-  Busy() {
-    self.busy = 1;
-    self.ready = nullptr;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  }
+  Busy() { BeginBusy(); }
   ~Busy() {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    self.ready = self.lane;
-    self.busy = 0;
+    self.plain = self.lane != nullptr && self.lane->Plain() ? self.lane : nullptr;
+    EndBusy();
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
@@ -51,34 +56,39 @@ class Busy {
 void* ReplayMallocSlowly(size_t size, Caller caller);
 void ReplayFreeSlowly(void* pointer);
 
-// A run that follows its plan goes no further than this. It calls nothing, so that nothing need be
-// saved on the stack, and one pointer tells both that there is a lane and that no hook is active.
-// Null: nothing has happened.
-inline void* ReplayExpectedMalloc(size_t size, uint64_t site) {
-  replay::Lane* lane = self.ready;
+// A run that follows its plan goes no further than these. They call nothing, so that nothing need
+// be saved on the stack. What one call writes and the next one reads is the cursor alone: loads
+// that wait for stores are what they cost. `mask` is 0 where the lane may be another process's.
+// Null and false: nothing has happened.
+inline replay::Lane* PlainLane(uint64_t mask) {
+  const uint64_t lane = reinterpret_cast<uint64_t>(self.plain) & mask;
+  // One comparison for both: there is no such lane, or a hook is active.
+  return reinterpret_cast<replay::Lane*>(__builtin_expect(lane <= self.busy, 0) ? 0 : lane);
+}
+inline void* ReplayPlainMalloc(size_t size, Caller caller, uint64_t mask) {
+  replay::Lane* lane = PlainLane(mask);
   if (__builtin_expect(lane == nullptr, 0)) return nullptr;
-  self.ready = nullptr;
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  void* pointer = lane->AllocateExpected(size, site);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  self.ready = lane;
+  BeginBusy();
+  void* pointer = lane->AllocatePlainly(
+      size, [caller](uint64_t site) { return LessQuickSiteWord(site, caller); });
+  EndBusy();
   return pointer;
 }
+inline bool ReplayPlainFree(const void* pointer, uint64_t mask) {
+  replay::Lane* lane = PlainLane(mask);
+  if (__builtin_expect(lane == nullptr, 0)) return false;
+  BeginBusy();
+  const bool freed = lane->FreePlainly(pointer);
+  EndBusy();
+  return freed;
+}
+
 inline void* ReplayMalloc(size_t size, Caller caller) {
-  void* pointer = ReplayExpectedMalloc(size, QuickSiteWord(caller));
+  void* pointer = ReplayPlainMalloc(size, caller, ~uint64_t{0});
   return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocSlowly(size, caller);
 }
 inline void ReplayFree(void* pointer) {
-  replay::Lane* lane = self.ready;
-  if (__builtin_expect(lane != nullptr, 1)) {
-    self.ready = nullptr;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const bool expected = lane->FreeExpected(pointer);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    self.ready = lane;
-    if (__builtin_expect(expected, 1)) return;
-  }
-  ReplayFreeSlowly(pointer);
+  if (__builtin_expect(!ReplayPlainFree(pointer, ~uint64_t{0}), 0)) ReplayFreeSlowly(pointer);
 }
 
 void* ReplayCalloc(size_t bytes, uint64_t site);

@@ -29,11 +29,12 @@ struct alignas(64) ThreadState {
   uint32_t starved;  // no room was found: events to lose before it is looked for again
 
   // Replay.
-  replay::Lane* ready;  // `lane`; null while a hook is changing it
+  replay::Lane* plain;  // `lane`, when it is plain (Lane::Plain), else null
+  uint64_t busy;        // all ones while a hook is changing the lane or the heap, else 0: a signal
+                        // handler must keep out of them
   replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
   mi_heap_s* heap;      // the thread's fallback heap; null until needed
   uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
-  uint32_t busy;        // a hook is changing this thread's state: a signal handler must not
 
   // Identity.
   uint32_t created;      // threads this one created so far
@@ -41,6 +42,7 @@ struct alignas(64) ThreadState {
   uint32_t id;           // in the spool; the main thread is 0
   uint32_t parent;       // id
   uint64_t stack_base;   // stack depths count from here
+  uint64_t site_base;    // QuickSiteWord's
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
   uint8_t ended;         // the thread's exit hook has run; only destructors of others may follow
   uint8_t leaving;       // replay: destructors of thread-local objects have run, of keys follow
@@ -72,8 +74,18 @@ inline uint64_t SiteWord(Caller caller) {
 }
 
 // The same for a frame on the thread's own stack; for others it is some other number.
+constexpr int kDepthShift = 47 - 4;
 inline uint64_t QuickSiteWord(Caller caller) {
-  return caller.return_address + ((self.stack_base - caller.frame) << 43);
+  return caller.return_address - (caller.frame << kDepthShift) + self.site_base;
+}
+// `word` less that, in the order that takes the fewest registers.
+inline uint64_t LessQuickSiteWord(uint64_t word, Caller caller) {
+  return (caller.frame << kDepthShift) - caller.return_address - self.site_base + word;
+}
+
+inline void SetStackBase(uint64_t base) {
+  self.stack_base = base;
+  self.site_base = base << kDepthShift;
 }
 
 }  // namespace reprise::interpose

@@ -17,6 +17,9 @@ const PlanLane* PlanLanes(const PlanHeader& plan) {
 // Boxes whose blocks are more strictly aligned than pages are themselves aligned to this.
 constexpr uint64_t kSpareAlignment = 2 << 20;
 
+// No two blocks of an arena of that size are 32 GiB apart.
+constexpr uint64_t kRoomy = uint64_t{32} << 30;
+
 }  // namespace
 
 uint64_t Arena::StateBytes(const PlanHeader& plan, uint64_t block_bytes) {
@@ -134,6 +137,7 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
     Lane::Room room{};
     room.box = BoxFor(plan_lane, &moved);
     room.releases = memory_.releases;
+    room.crowded = memory_.block_bytes > kRoomy;
     if (room.box != nullptr) {
       room.annex = Spare(Lane::AnnexBytes(plan_lane), kBoxAlignment);
       room.annex_bytes = room.annex != nullptr ? Lane::AnnexBytes(plan_lane) : 0;

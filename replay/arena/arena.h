@@ -18,7 +18,8 @@
 
 namespace reprise::replay {
 
-// Where the arena's parts lie. All memory is the caller's, zeroed, and outlives the arena.
+// Where the arena's parts lie. All memory is the caller's, zeroed, and outlives the arena. Nothing
+// that a program frees may lie less than 64 GiB behind the blocks.
 struct ArenaMemory {
   char* blocks;  // the boxes and the spare range behind them
   uint64_t block_bytes;

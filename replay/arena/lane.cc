@@ -38,6 +38,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   keys_ = keys.keys;
   learn_ = keys.learn;
   box_ = room.box;
+  freed_base_ = room.crowded ? kNowhere : reinterpret_cast<uint64_t>(box_) + kFreedBase;
   annex_ = room.annex;
   annex_granules_ = room.annex_bytes / kGranule;
   releases_ = room.releases;
@@ -64,7 +65,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   rest_ = rests_ = 0;
   stretch_ = first_word_;
   stretch_misses_ = 0;
-  look_ups_ = 0;
+  look_ups_ = turns_ = 0;
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
@@ -163,14 +164,19 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
 
 void Lane::PassTurn() {
   // The words behind are not read again, but for a few that notes look at; the ones ahead will be.
+  // A long stream takes several turns at once, because the system asks a few microseconds each
+  // time.
   constexpr uint64_t kPage = 4096;
-  constexpr uint64_t kStretch = kTurnWords * sizeof(uint32_t) + 2 * kPage;
-  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
-  const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
-  if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
-  const auto end = reinterpret_cast<uint64_t>(end_word_);
-  madvise(reinterpret_cast<void*>(here), end - here < kStretch ? end - here : kStretch,
-          MADV_POPULATE_READ);
+  const uint64_t at_once = 1 + (lane_->words >> 22 < 3 ? lane_->words >> 22 : 3);
+  if (turns_++ % at_once == 0) {
+    const uint64_t stretch = at_once * kTurnWords * sizeof(uint32_t) + 2 * kPage;
+    const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
+    const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
+    const auto end = reinterpret_cast<uint64_t>(end_word_);
+    if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
+    madvise(reinterpret_cast<void*>(here), end - here < stretch ? end - here : stretch,
+            MADV_POPULATE_READ);
+  }
   ++cursor_;
 }
 

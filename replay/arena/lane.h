@@ -62,7 +62,8 @@ struct LiveKey {
 
 // The keys of a plan in this process.
 struct LiveKeys {
-  const LiveKey* keys;
+  const LiveKey* keys;  // twice as many as the plan has, the others zero: where a word that is no
+                        // allocation is taken for one, its code names one of these
   // Called when a request's shape is the expected one, but the module of the expected call site is
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.
@@ -80,6 +81,7 @@ class Lane {
     char* annex;           // page-aligned
     uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
     bool releases;         // pages of the box that the plan leaves idle are given back
+    bool crowded;          // other blocks may lie 32 to 64 GiB behind the box
   };
 
   // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
@@ -97,19 +99,34 @@ class Lane {
   // The planned place for a request, or null: the request goes to the fallback.
   void* Allocate(uint64_t shape, uint64_t site);
 
-  // The same for a malloc, of any size, if it is just what the stream expects; else null, and
-  // nothing has happened.
-  void* AllocateExpected(uint64_t size, uint64_t site) {
+  // Whether the lane follows its stream with nothing beside it, and the two below will do. Changes
+  // in no other function that is defined here.
+  bool Plain() const { return (care_ | early_count_) == 0 && !running_free_; }
+
+  // A malloc, of any size, if it is just what the stream expects; else null, and nothing has
+  // happened. Of a plain lane. `less_site` gives a number less the call site, when it is
+  // needed, so that registers do not run out.
+  template <typename LessSite>
+  void* AllocatePlainly(uint64_t size, LessSite less_site) {
     const uint32_t word = *cursor_;
-    if (__builtin_expect(static_cast<int32_t>(word) < 0 || care_ != 0, 0)) return nullptr;
     const LiveKey& key = keys_[word >> offset_bits_];
-    if (__builtin_expect(key.shape != PlainShape(size) || key.site != site, 0)) return nullptr;
+    if (__builtin_expect(key.shape != PlainShape(size) || less_site(key.site) != 0, 0))
+      return nullptr;
     counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
-    return box_ + (word & offset_mask_) * kGranule;
+    char* block = box_ + (word & offset_mask_) * kGranule;
+    if (block == nullptr) __builtin_unreachable();
+    return block;
   }
 
-  // The same when care is needed: there are late blocks, or lengths are noted. It may return null
-  // for long blocks in any case.
+  // The same for a free.
+  bool FreePlainly(const void* pointer) {
+    if (__builtin_expect(FreedBy(*cursor_) != reinterpret_cast<uint64_t>(pointer), 0)) return false;
+    ++cursor_;
+    return true;
+  }
+
+  // The same of any lane: there may be late blocks, or lengths are noted. It may return null for
+  // long blocks in any case.
   void* AllocateWithCare(uint64_t size, uint64_t site) {
     const uint32_t word = *cursor_;
     if (static_cast<int32_t>(word) < 0 || unmatched_ != 0) return nullptr;
@@ -216,10 +233,9 @@ class Lane {
   }
 
   // The same if the stream expects just that; else false, and nothing has happened.
-  bool FreeExpected(void* pointer) {
-    const uint64_t granule = GranuleInBox(pointer);
-    if (__builtin_expect(*cursor_ != (granule | kFreeBit), 0)) return false;
-    if (__builtin_expect(early_count_ != 0, 0) && early_.Has(granule)) return false;
+  bool FreeExpected(const void* pointer) {
+    if (FreedBy(*cursor_) != reinterpret_cast<uint64_t>(pointer)) return false;
+    if (early_count_ != 0 && early_.Has(*cursor_ & ~kFreeBit)) return false;
     ++cursor_;
     return true;
   }
@@ -251,7 +267,9 @@ class Lane {
   // Whether no block is live. By the owner, or when there is none any more.
   bool Empty();
 
-  Room room() const { return {box_, annex_, annex_granules_ * kGranule, releases_}; }
+  Room room() const {
+    return {box_, annex_, annex_granules_ * kGranule, releases_, freed_base_ == kNowhere};
+  }
   LaneCounters* counters() const { return counters_; }
   const PlanLane* plan() const { return lane_; }
 
@@ -298,6 +316,10 @@ class Lane {
   static constexpr uint32_t kMostFailed = kWindow / 2;
   static constexpr uint32_t kMostRests = 20;
 
+  // A free's word taken for a number is less than zero by as much as its offset is below this.
+  static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
+  static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
+
   enum { kInBox, kInAnnex };
 
   struct Slot {
@@ -316,6 +338,11 @@ class Lane {
   uint64_t GranuleInBox(const void* pointer) const {
     const uint64_t distance = static_cast<const char*>(pointer) - box_;
     return distance >> 4 | distance << 60;
+  }
+  // The address that a word frees. Of any other word it is one 32 to 64 GiB behind the box, or, as
+  // with all words of a crowded lane, one that no pointer has.
+  uint64_t FreedBy(uint32_t word) const {
+    return freed_base_ + static_cast<uint64_t>(int64_t{static_cast<int32_t>(word)}) * kGranule;
   }
   // Any thread may come with a wrong pointer.
   void CountInvalidFree() { __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED); }
@@ -441,6 +468,7 @@ class Lane {
   Owned<const uint32_t*> cursor_;
   const LiveKey* keys_;
   char* box_;
+  uint64_t freed_base_;
   uint64_t box_bytes_;
   LaneCounters* counters_;
   uint32_t offset_bits_;
@@ -470,6 +498,7 @@ class Lane {
   const uint32_t* stretch_;     // where it begins
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
+  uint32_t turns_;             // passed
   uint32_t asked_;             // for usable sizes, by the owner
   uint32_t noting_;            // 1: the lengths of planned blocks are noted
   BlockNotes notes_of_blocks_;

@@ -95,7 +95,7 @@ TEST(ArenaTest, OtherThreadsMayFree) {
         if (owner == nullptr) {
           std::free(pointer);
         } else if (owner == lane) {
-          lane->Free(pointer);
+          Free(lane, pointer);
         } else {
           owner->FreeRemotely(pointer);
         }

@@ -24,7 +24,8 @@ uint64_t Pages(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
 
 }  // namespace
 
-ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned) {
+ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned,
+                       uint64_t spare_bytes) {
   planner::Options options;
   options.budget_seconds = 0.02;
   options.threads = 1;
@@ -40,7 +41,8 @@ ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned
   for (uint64_t i = 0; i < plan_->keys.count; ++i) {
     keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
   }
-  spacious_bytes_ = Pages(plan_->arena_bytes * 5 + (8 << 20));
+  keys_.resize(2 * keys_.size());
+  spacious_bytes_ = Pages(plan_->arena_bytes * 5 + spare_bytes);
   memory_.blocks = static_cast<char*>(Map(spacious_bytes_));
   memory_.state = static_cast<char*>(Map(Arena::StateBytes(*plan_, spacious_bytes_)));
   Restart();

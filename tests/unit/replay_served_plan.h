@@ -21,7 +21,9 @@ inline constexpr uint64_t kModuleBase = 0x400000;
 // The arena of a plan of `recording`. Ends the process when the machine has no memory for it.
 class ServedPlan {
  public:
-  explicit ServedPlan(const trace::Recording& recording, const Learned& learned = {});
+  // There are at least so many bytes behind the boxes.
+  explicit ServedPlan(const trace::Recording& recording, const Learned& learned = {},
+                      uint64_t spare_bytes = 8 << 20);
   ~ServedPlan();
   ServedPlan(const ServedPlan&) = delete;
   ServedPlan& operator=(const ServedPlan&) = delete;
@@ -56,15 +58,24 @@ class ServedPlan {
   Arena arena_;
 };
 
+// Of a plain lane.
+inline void* AllocatePlainly(Lane* lane, uint64_t size, uint64_t site) {
+  return lane->AllocatePlainly(size, [site](uint64_t expected) { return expected - site; });
+}
+
 // As the hooks ask: what the stream expects first.
 inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
-  void* pointer = log2_alignment <= 4 ? lane->AllocateExpected(size, site) : nullptr;
-  if (pointer == nullptr && log2_alignment <= 4) {
-    pointer = lane->running_free() ? lane->AllocateKept(PlainShape(size))
-                                   : lane->AllocateWithCare(size, site);
+  void* pointer = nullptr;
+  if (log2_alignment <= 4) {
+    pointer = lane->Plain()          ? AllocatePlainly(lane, size, site)
+              : lane->running_free() ? lane->AllocateKept(PlainShape(size))
+                                     : lane->AllocateWithCare(size, site);
   }
   if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
   return static_cast<char*>(pointer);
+}
+inline bool Free(Lane* lane, void* pointer) {
+  return (lane->Plain() && lane->FreePlainly(pointer)) || lane->Free(pointer);
 }
 
 // Whether a realloc leaves the block where it is. As the hooks ask; false: nothing has happened.
