@@ -550,11 +550,21 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
   return pointer != nullptr ? pointer : AllocateElsewhere(size, alignment, /*zero=*/false);
 }
 
-// Of a lane that is not plain. It calls little, like ReplayMallocSlowly.
+// Of a lane that runs free.
+__attribute__((noinline)) void ReplayFreeFreely(Lane* lane, void* pointer) {
+  BeginBusy();
+  const bool freed = lane->FreeKept(pointer);
+  EndBusy();
+  if (__builtin_expect(!freed, 0)) ReplayFreeUnexpected(pointer);
+}
+
+// Of a lane that is not plain. It saves nothing on the stack, like ReplayMallocSlowly.
 void ReplayFreeSlowly(void* pointer) {
+  // A plain one has been asked already.
   if (Lane* lane = self.lane; lane != self.plain && !IsBusy()) {
+    if (lane->running_free()) return ReplayFreeFreely(lane, pointer);
     BeginBusy();
-    const bool freed = lane->running_free() ? lane->FreeKept(pointer) : lane->FreeExpected(pointer);
+    const bool freed = lane->FreeExpected(pointer);
     EndBusy();
     if (__builtin_expect(freed, 1)) return;
   }

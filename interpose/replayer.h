@@ -78,7 +78,7 @@ inline bool ReplayPlainFree(const void* pointer, uint64_t mask) {
   replay::Lane* lane = PlainLane(mask);
   if (__builtin_expect(lane == nullptr, 0)) return false;
   BeginBusy();
-  const bool freed = lane->FreePlainly(pointer);
+  const bool freed = lane->FreeExpected(pointer);
   EndBusy();
   return freed;
 }

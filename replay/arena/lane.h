@@ -99,9 +99,9 @@ class Lane {
   // The planned place for a request, or null: the request goes to the fallback.
   void* Allocate(uint64_t shape, uint64_t site);
 
-  // Whether the lane follows its stream with nothing beside it, and the two below will do. Changes
-  // in no other function that is defined here.
-  bool Plain() const { return (care_ | early_count_) == 0 && !running_free_; }
+  // Whether the lane follows its stream and no block of the box is late: then AllocatePlainly will
+  // do. Changes in no function that is defined here.
+  bool Plain() const { return care_ == 0 && !running_free_; }
 
   // A malloc, of any size, if it is just what the stream expects; else null, and nothing has
   // happened. Of a plain lane. `less_site` gives a number less the call site, when it is
@@ -116,13 +116,6 @@ class Lane {
     char* block = box_ + (word & offset_mask_) * kGranule;
     if (block == nullptr) __builtin_unreachable();
     return block;
-  }
-
-  // The same for a free.
-  bool FreePlainly(const void* pointer) {
-    if (__builtin_expect(FreedBy(*cursor_) != reinterpret_cast<uint64_t>(pointer), 0)) return false;
-    ++cursor_;
-    return true;
   }
 
   // The same of any lane: there may be late blocks, or lengths are noted. It may return null for
@@ -232,10 +225,11 @@ class Lane {
     return FreeSlowly(GranuleInBox(pointer));
   }
 
-  // The same if the stream expects just that; else false, and nothing has happened.
+  // The same if the stream expects just that; else false, and nothing has happened. Of any lane.
   bool FreeExpected(const void* pointer) {
-    if (FreedBy(*cursor_) != reinterpret_cast<uint64_t>(pointer)) return false;
-    if (early_count_ != 0 && early_.Has(*cursor_ & ~kFreeBit)) return false;
+    const uint32_t word = *cursor_;
+    if (__builtin_expect(FreedBy(word) != reinterpret_cast<uint64_t>(pointer), 0)) return false;
+    if (__builtin_expect(early_count_ != 0, 0) && early_.Has(word & ~kFreeBit)) return false;
     ++cursor_;
     return true;
   }

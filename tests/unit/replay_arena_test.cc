@@ -95,7 +95,7 @@ TEST(ArenaTest, OtherThreadsMayFree) {
         if (owner == nullptr) {
           std::free(pointer);
         } else if (owner == lane) {
-          Free(lane, pointer);
+          lane->Free(pointer);
         } else {
           owner->FreeRemotely(pointer);
         }

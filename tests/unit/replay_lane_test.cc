@@ -72,7 +72,7 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
       const uint32_t index = what & ~kDies;
       const trace::Allocation& allocation = recording.allocations[index];
       if (what != index) {
-        Free(lane, blocks[index]);
+        lane->Free(blocks[index]);
         continue;
       }
       blocks[index] = Allocate(lane, allocation.size, allocation.log2_alignment,
@@ -105,7 +105,7 @@ TEST(LaneTest, ReallocatesInPlaceWhereThePlanDoes) {
       if (event->second != index) {
         const bool replaced = next != events.end() && (next->second & kDies) == 0 &&
                               recording.allocations[next->second].previous == index;
-        if (!replaced) Free(lane, blocks[index]);
+        if (!replaced) lane->Free(blocks[index]);
         continue;
       }
       const trace::Allocation& allocation = recording.allocations[index];
@@ -119,7 +119,7 @@ TEST(LaneTest, ReallocatesInPlaceWhereThePlanDoes) {
         ASSERT_EQ(ReallocateInPlace(lane, blocks[index], allocation.size, site), stays);
         in_place += stays;
         if (!stays) {
-          Free(lane, blocks[index]);
+          lane->Free(blocks[index]);
           blocks[index] = Allocate(lane, allocation.size, 4, site);
         }
       }
@@ -186,12 +186,12 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     for (uint64_t i = 0; i < block.bytes; ++i) {
       ASSERT_EQ(static_cast<unsigned char>(block.pointer[i]), block.pattern) << "overwritten";
     }
-    Free(lane, block.pointer);
+    lane->Free(block.pointer);
     model.Free(block.pointer);
     live.erase(found);
     if (chance(deviation.twice)) {
       ++invalid;
-      Free(lane, block.pointer);
+      lane->Free(block.pointer);
     }
   };
 
@@ -204,7 +204,7 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     const bool stays = ReallocateInPlace(lane, pointer, size, site);
     model.Free(old.pointer);
     if (!stays) {
-      Free(lane, old.pointer);
+      lane->Free(old.pointer);
       pointer = Allocate(lane, size, 4, site);
     }
     if (pointer == nullptr) {
@@ -312,7 +312,7 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
     if (index % 1000 == 999) continue;  // one in a thousand is skipped
     const trace::Allocation& allocation = recording.allocations[index];
     if (what != index) {
-      if (blocks[index] != nullptr) Free(lane, blocks[index]);
+      if (blocks[index] != nullptr) lane->Free(blocks[index]);
       continue;
     }
     blocks[index] = Allocate(lane, allocation.size, allocation.log2_alignment,
@@ -340,12 +340,12 @@ TEST(LaneTest, NotesWhatStandsInTheWay) {
   for (const auto& [when, what] : EventsOf(recording)) {
     const uint32_t index = what & ~kDies;
     const trace::Allocation& allocation = recording.allocations[index];
-    if (when == freed_at) Free(lane, blocks[kept]);
+    if (when == freed_at) lane->Free(blocks[kept]);
     if (what == index) {
       blocks[index] = static_cast<char*>(lane->Allocate(
           Shape(allocation.size, allocation.log2_alignment), SiteWordOf(recording, allocation)));
     } else if (index != kept) {
-      Free(lane, blocks[index]);
+      lane->Free(blocks[index]);
     }
   }
   const uint64_t blocked = plan.counters(0).blocked;
@@ -379,12 +379,12 @@ TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
   const trace::Allocation& first = recording.allocations[0];
   char* block = Allocate(lane, first.size, first.log2_alignment, SiteWordOf(recording, first));
   ASSERT_NE(block, nullptr);
-  Free(lane, block + 1);
-  Free(lane, lane->room().box + lane->room().annex_bytes / 2 / 16 * 16);
-  Free(lane, lane->room().annex);
+  lane->Free(block + 1);
+  lane->Free(lane->room().box + lane->room().annex_bytes / 2 / 16 * 16);
+  lane->Free(lane->room().annex);
   EXPECT_EQ(plan.counters(0).invalid_frees, 3u);
-  Free(lane, block);
-  Free(lane, block);
+  lane->Free(block);
+  lane->Free(block);
   EXPECT_EQ(plan.counters(0).invalid_frees, 4u);
   EXPECT_TRUE(lane->Empty());
 }
@@ -398,7 +398,7 @@ TEST(LaneTest, AListOfFreesThatWasOverwrittenDoesNoHarm) {
   const uint64_t site = SiteWordOf(recording, first);
   char* block = Allocate(lane, std::max<uint64_t>(8, first.size), first.log2_alignment, site);
   lane->FreeRemotely(block);
-  Free(lane, block);
+  lane->Free(block);
   std::memset(block, 0x5a, 8);
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).invalid_frees, 2u);
@@ -411,11 +411,11 @@ TEST(LaneTest, ReviveUndoesAFree) {
   const trace::Allocation& first = recording.allocations[0];
   char* block = Allocate(lane, first.size, first.log2_alignment, SiteWordOf(recording, first));
   const uint64_t usable = lane->Usable(block);
-  Free(lane, block);
+  lane->Free(block);
   lane->Revive(block, usable);
   EXPECT_GE(lane->Usable(block), first.size);
   EXPECT_FALSE(lane->Empty());
-  Free(lane, block);
+  lane->Free(block);
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
@@ -454,9 +454,9 @@ TEST(LaneTest, ABlockThatOutlivedItsFreeIsTheOneThatIsFreed) {
   char* first = Allocate(lane, 16, 4, SiteWordOf(recording, recording.allocations[0]));
   char* second = Allocate(lane, 320, 12, SiteWordOf(recording, recording.allocations[1]));
   char* longer = Allocate(lane, 400, 4, SiteWordOf(recording, recording.allocations[2]));
-  EXPECT_TRUE(Free(lane, second));
-  EXPECT_TRUE(Free(lane, longer));
-  EXPECT_TRUE(Free(lane, first));
+  EXPECT_TRUE(lane->Free(second));
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->Free(first));
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
@@ -474,12 +474,12 @@ TEST(LaneTest, ReviveKeepsTheLengthOfItsBlock) {
   char* kept = Allocate(lane, 32, 4, site(0));
   char* block = Allocate(lane, 320, 13, site(1));
   const uint64_t usable = lane->Usable(block);
-  EXPECT_TRUE(Free(lane, block));
+  EXPECT_TRUE(lane->Free(block));
   ASSERT_EQ(Allocate(lane, 640, 13, site(2)), nullptr);
   lane->Revive(block, usable);
   EXPECT_EQ(lane->Usable(block), usable);
-  EXPECT_TRUE(Free(lane, block));
-  EXPECT_TRUE(Free(lane, kept));
+  EXPECT_TRUE(lane->Free(block));
+  EXPECT_TRUE(lane->Free(kept));
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
@@ -498,16 +498,16 @@ TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
         for (unsigned log2 = 13; log2 < 17; ++log2) {
           char* block = Allocate(lane, size, log2, 0x7000);
           EXPECT_EQ(reinterpret_cast<uint64_t>(block) % (uint64_t{1} << log2), 0u) << log2;
-          EXPECT_TRUE(block == nullptr || Free(lane, block));
+          EXPECT_TRUE(block == nullptr || lane->Free(block));
         }
       }
     };
     // Places that were freed in the annex, while the lane follows its stream.
     std::vector<char*> blocks;
     for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(lane, 8192, 4, 0x7000));
-    for (char* block : blocks) EXPECT_TRUE(Free(lane, block));
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
     allocate_some();
-    for (int i = 0; i < 200; ++i) EXPECT_TRUE(Free(lane, Allocate(lane, 16, 4, 0x7000)));
+    for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x7000)));
     ASSERT_TRUE(lane->running_free());
     allocate_some();
     EXPECT_TRUE(lane->Empty());
@@ -522,7 +522,7 @@ TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
   const trace::Recording recording = RecordingOf({{0, 1, kLong}});
   ServedPlan plan(recording);
   Lane* lane = plan.arena().Take(1, 0, 0);
-  for (int i = 0; i < 200; ++i) EXPECT_TRUE(Free(lane, Allocate(lane, 16, 4, 0x8000)));
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
   ASSERT_TRUE(lane->running_free());
   const auto unexpected = [&] {
     uint64_t sum = 0;
@@ -542,13 +542,13 @@ TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
         blocks.push_back(Allocate(lane, granules * kGranule, 4, 0x8000));
       }
     }
-    for (char* block : blocks) EXPECT_TRUE(Free(lane, block));
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
     const uint64_t improvised = plan.counters(0).improvised;
     char* block = Allocate(lane, kLong, 4, site);
     EXPECT_EQ(block, lane->room().box);
     EXPECT_EQ(plan.counters(0).improvised - improvised, site == kOtherSite ? 1u : 0u);
     EXPECT_EQ(unexpected(), site == kOtherSite ? 1u : 0u);
-    EXPECT_TRUE(Free(lane, block));
+    EXPECT_TRUE(lane->Free(block));
   }
   EXPECT_TRUE(lane->Empty());
 }
@@ -560,11 +560,11 @@ TEST(LaneTest, KeptPlacesOfTheAnnexGiveWay) {
   Lane* lane = plan.arena().Take(1, 0, 0);
   char* shorter = Allocate(lane, 16, 4, 0x7000);
   ASSERT_EQ(shorter, lane->room().annex);
-  EXPECT_TRUE(Free(lane, shorter));
+  EXPECT_TRUE(lane->Free(shorter));
   char* longer = Allocate(lane, lane->room().annex_bytes, 4, 0x7000);
   EXPECT_EQ(longer, lane->room().annex);
   EXPECT_FALSE(lane->running_free());
-  EXPECT_TRUE(Free(lane, longer));
+  EXPECT_TRUE(lane->Free(longer));
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
@@ -580,7 +580,7 @@ TEST(LaneTest, NothingIsInTheWayBehindTheBox) {
   ServedPlan plan(recording);
   Lane* lane = plan.arena().Take(2, 0, 0);
   ASSERT_EQ(lane->plan()->box_bytes, 4096u);
-  for (int i = 0; i < 200; ++i) EXPECT_TRUE(Free(lane, Allocate(lane, 5000, 4, 0x7000)));
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 5000, 4, 0x7000)));
   ASSERT_TRUE(lane->running_free());
   EXPECT_TRUE(lane->Empty());
   char* block = Allocate(lane, 4090, 4, SiteWordOf(recording, recording.allocations[0]));

@@ -74,9 +74,6 @@ inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64
   if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
   return static_cast<char*>(pointer);
 }
-inline bool Free(Lane* lane, void* pointer) {
-  return (lane->Plain() && lane->FreePlainly(pointer)) || lane->Free(pointer);
-}
 
 // Whether a realloc leaves the block where it is. As the hooks ask; false: nothing has happened.
 inline bool ReallocateInPlace(Lane* lane, char* pointer, uint64_t size, uint64_t site) {

@@ -303,9 +303,9 @@ class Life {
       owner->FreeRemotely(block.pointer);
       return;
     }
-    Require(replay::Free(owner, block.pointer), "a live block was not recognised");
+    Require(owner->Free(block.pointer), "a live block was not recognised");
     if (random_.Chance(deviation_.twice)) {
-      Require(!replay::Free(owner, block.pointer), "a block was freed twice");
+      Require(!owner->Free(block.pointer), "a block was freed twice");
       ++held_.wrong_frees;
     }
   }
@@ -318,7 +318,7 @@ class Life {
     ++operations_;
     ++held_.wrong_frees;
     if (owner != held_.lane) return owner->FreeRemotely(block.pointer + off);
-    Require(!replay::Free(owner, block.pointer + off), "freed in the middle of a block");
+    Require(!owner->Free(block.pointer + off), "freed in the middle of a block");
   }
 
   // From then on the block is as long as the answer.
@@ -359,7 +359,7 @@ class Life {
       return block;
     }
     const uint64_t usable = owner->Usable(old.pointer);
-    Require(replay::Free(owner, old.pointer), "a live block was not recognised");
+    Require(owner->Free(old.pointer), "a live block was not recognised");
     Block block{Allocate(owner, like.size, 4, site), like.size, old.tag};
     if (block.pointer == nullptr) {
       ++held_.refused;
