@@ -21,19 +21,20 @@ void* NewAgain(size_t size, size_t alignment, bool may_throw, Caller caller);
 
 // Inlined where libc is overridden: there return address and frame are at hand. Nothing is saved on
 // the stack on the usual ways, which end in a jump.
-inline void* HookMalloc(size_t size, Caller caller) {
-  const uint64_t mask = __atomic_load_n(&pulse.replay_mask, __ATOMIC_RELAXED);
-  void* pointer = ReplayPlainMalloc(size, caller, mask);
-  if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+inline void* MallocByMode(size_t size, Caller caller) {
   const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
   if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedMalloc(size, caller);
   if (now == static_cast<uint64_t>(Mode::kReplay)) return ReplayMallocSlowly(size, caller);
   return MallocInOtherModes(size, caller);
 }
+inline void* HookMalloc(size_t size, Caller caller) {
+  const uint64_t mask = __atomic_load_n(&pulse.replay_mask, __ATOMIC_RELAXED);
+  return ReplayMallocOr<MallocByMode>(size, caller, mask);
+}
 
 inline void HookFree(void* pointer) {
   const uint64_t mask = __atomic_load_n(&pulse.replay_mask, __ATOMIC_RELAXED);
-  if (__builtin_expect(ReplayPlainFree(pointer, mask), 1)) return;
+  if (__builtin_expect(ReplayExpectedFree(pointer, mask), 1)) return;
   const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
   if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedFree(pointer);
   if (now == static_cast<uint64_t>(Mode::kReplay)) return ReplayFreeSlowly(pointer);

@@ -295,7 +295,7 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_state.arena.Take(self.path, first_shape, first_site);
-  self.plain = self.lane;
+  self.following = self.lane;
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -395,14 +395,28 @@ size_t UsableAnywhere(void* pointer) {
   return IsOurs(pointer) ? 0 : real.malloc_usable_size(pointer);
 }
 
+// So few bytes are copied whether they were the old block's or are its neighbour's: the new block
+// has undefined ones there, and to look up how long the old one was takes longer.
+constexpr size_t kShortCopy = 1024;
+
 // The plan lets the new block overlap the old one: its bytes are moved, not copied, and nothing may
 // be placed over them until then, by a signal handler neither. What is no live block has no bytes;
 // glibc would abort, here the program gets a fresh block and the free is counted.
 void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
   ++self.lane->counters()->reallocs;
-  if (size <= kArena.bytes && (self.lane->ReallocateExpected(pointer, size, site) ||
-                               self.lane->ReallocateFreely(pointer, size))) {
+  if (size > kArena.bytes) {
+    // Longer than any block of the arena.
+  } else if (void* planned =
+                 self.lane->ReallocateExpected(pointer, size, site, size <= kShortCopy)) {
+    if (planned == pointer) {
+      ++self.lane->counters()->reallocs_in_place;
+    } else {
+      const uint64_t most = self.lane->BytesBehind(pointer);
+      memmove(planned, pointer, size < most ? size : most);
+    }
+    return planned;
+  } else if (self.lane->ReallocateFreely(pointer, size)) {
     ++self.lane->counters()->reallocs_in_place;
     return pointer;
   }
@@ -503,7 +517,7 @@ bool StartReplay() {
 }
 
 void StopReplayAfterFork() {
-  self.lane = self.plain = nullptr;
+  self.lane = self.following = nullptr;
   self.busy = 0;
   FallbackForget();
 }
@@ -518,24 +532,36 @@ void EndReplayThread() {
   const SignalBlock block;
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
-    self.lane = self.plain = nullptr;
+    self.lane = self.following = nullptr;
     replay_state.arena.Leave(lane);
   }
   self.lane_tried = 1;
   FallbackLeave();
 }
 
-// Of a lane that is not plain.
 void* ReplayMallocSlowly(size_t size, Caller caller) {
-  // A plain one has been asked already.
-  if (Lane* lane = self.lane; lane != self.plain && !IsBusy()) {
-    if (lane->running_free()) return ReplayMallocFreely(lane, size, caller);
-    BeginBusy();
-    void* pointer = lane->AllocateWithCare(size, QuickSiteWord(caller));
-    EndBusy();
-    if (pointer != nullptr) return pointer;
+  if (Lane* lane = self.lane; lane != self.following && !IsBusy()) {
+    return ReplayMallocFreely(lane, size, caller);
   }
   return ReplayMallocUnexpected(size, caller);
+}
+
+// The place is taken: the request goes elsewhere.
+__attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, uint32_t word) {
+  const Busy busy;
+  const size_t size = lane->BytesOf(word);
+  void* pointer = lane->PlaceAsExpected();
+  if (pointer != nullptr) return pointer;
+  pointer = AllocateAside(size, 16, /*zero=*/false);
+  if (pointer != nullptr) CountInLane(pointer);
+  return pointer;
+}
+
+void* ReplayMallocWithCare(Lane* lane, uint32_t word) {
+  void* pointer = lane->PlaceWithCare(word);
+  if (__builtin_expect(pointer == nullptr, 0)) return ReplayMallocBlocked(lane, word);
+  EndBusy();
+  return pointer;
 }
 
 void* ReplayCalloc(size_t bytes, uint64_t site) {
@@ -558,15 +584,9 @@ __attribute__((noinline)) void ReplayFreeFreely(Lane* lane, void* pointer) {
   if (__builtin_expect(!freed, 0)) ReplayFreeUnexpected(pointer);
 }
 
-// Of a lane that is not plain. It saves nothing on the stack, like ReplayMallocSlowly.
 void ReplayFreeSlowly(void* pointer) {
-  // A plain one has been asked already.
-  if (Lane* lane = self.lane; lane != self.plain && !IsBusy()) {
-    if (lane->running_free()) return ReplayFreeFreely(lane, pointer);
-    BeginBusy();
-    const bool freed = lane->FreeExpected(pointer);
-    EndBusy();
-    if (__builtin_expect(freed, 1)) return;
+  if (Lane* lane = self.lane; lane != self.following && !IsBusy()) {
+    return ReplayFreeFreely(lane, pointer);
   }
   ReplayFreeUnexpected(pointer);
 }
@@ -593,7 +613,7 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
 }
 
 size_t ReplayUsable(void* pointer) {
-  if (const Lane* lane = self.lane; lane != self.plain && lane->running_free()) {
+  if (const Lane* lane = self.lane; lane != self.following) {
     const size_t usable = lane->UsableFreely(pointer);
     if (__builtin_expect(usable != 0, 1)) return usable;
   }

@@ -41,41 +41,52 @@ inline void EndBusy() {
   self.busy = 0;
 }
 
-// The same, for changes after which the lane may be plain, or be so no longer.
+// The same, for changes after which the lane may follow its stream no longer.
 class Busy {
  public:
   Busy() { BeginBusy(); }
   ~Busy() {
-    self.plain = self.lane != nullptr && self.lane->Plain() ? self.lane : nullptr;
+    self.following = self.lane != nullptr && self.lane->Follows() ? self.lane : nullptr;
     EndBusy();
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
 };
 
+void* ReplayMallocWithCare(replay::Lane* lane, uint32_t word);
 void* ReplayMallocSlowly(size_t size, Caller caller);
 void ReplayFreeSlowly(void* pointer);
 
 // A run that follows its plan goes no further than these. They call nothing, so that nothing need
 // be saved on the stack. What one call writes and the next one reads is the cursor alone: loads
 // that wait for stores are what they cost. `mask` is 0 where the lane may be another process's.
-// Null and false: nothing has happened.
-inline replay::Lane* PlainLane(uint64_t mask) {
-  const uint64_t lane = reinterpret_cast<uint64_t>(self.plain) & mask;
+inline replay::Lane* FollowingLane(uint64_t mask) {
+  const uint64_t lane = reinterpret_cast<uint64_t>(self.following) & mask;
   // One comparison for both: there is no such lane, or a hook is active.
   return reinterpret_cast<replay::Lane*>(__builtin_expect(lane <= self.busy, 0) ? 0 : lane);
 }
-inline void* ReplayPlainMalloc(size_t size, Caller caller, uint64_t mask) {
-  replay::Lane* lane = PlainLane(mask);
-  if (__builtin_expect(lane == nullptr, 0)) return nullptr;
-  BeginBusy();
-  void* pointer = lane->AllocatePlainly(
-      size, [caller](uint64_t site) { return LessQuickSiteWord(site, caller); });
-  EndBusy();
-  return pointer;
+// What the stream does not expect is `otherwise`'s.
+template <void* (*otherwise)(size_t size, Caller caller)>
+inline void* ReplayMallocOr(size_t size, Caller caller, uint64_t mask) {
+  if (replay::Lane* lane = FollowingLane(mask); __builtin_expect(lane != nullptr, 1)) {
+    BeginBusy();
+    uint32_t word;
+    const auto less_site = [caller](uint64_t site) { return LessQuickSiteWord(site, caller); };
+    if (__builtin_expect(lane->Expects(size, less_site, &word), 1)) {
+      if (__builtin_expect(lane->TakesCare(), 0)) {
+        return ReplayMallocWithCare(lane, word);
+      }
+      void* pointer = lane->PlacePlainly(word);
+      EndBusy();
+      return pointer;
+    }
+    EndBusy();
+  }
+  return otherwise(size, caller);
 }
-inline bool ReplayPlainFree(const void* pointer, uint64_t mask) {
-  replay::Lane* lane = PlainLane(mask);
+// False: nothing has happened.
+inline bool ReplayExpectedFree(const void* pointer, uint64_t mask) {
+  replay::Lane* lane = FollowingLane(mask);
   if (__builtin_expect(lane == nullptr, 0)) return false;
   BeginBusy();
   const bool freed = lane->FreeExpected(pointer);
@@ -84,11 +95,10 @@ inline bool ReplayPlainFree(const void* pointer, uint64_t mask) {
 }
 
 inline void* ReplayMalloc(size_t size, Caller caller) {
-  void* pointer = ReplayPlainMalloc(size, caller, ~uint64_t{0});
-  return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocSlowly(size, caller);
+  return ReplayMallocOr<ReplayMallocSlowly>(size, caller, ~uint64_t{0});
 }
 inline void ReplayFree(void* pointer) {
-  if (__builtin_expect(!ReplayPlainFree(pointer, ~uint64_t{0}), 0)) ReplayFreeSlowly(pointer);
+  if (__builtin_expect(!ReplayExpectedFree(pointer, ~uint64_t{0}), 0)) ReplayFreeSlowly(pointer);
 }
 
 void* ReplayCalloc(size_t bytes, uint64_t site);

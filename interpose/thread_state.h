@@ -29,7 +29,7 @@ struct alignas(64) ThreadState {
   uint32_t starved;  // no room was found: events to lose before it is looked for again
 
   // Replay.
-  replay::Lane* plain;  // `lane`, when it is plain (Lane::Plain), else null
+  replay::Lane* following;  // `lane`, when it follows its stream, else null
   uint64_t busy;        // all ones while a hook is changing the lane or the heap, else 0: a signal
                         // handler must keep out of them
   replay::Lane* lane;   // null: this thread has none, everything comes from the fallback

@@ -284,12 +284,6 @@ void Lane::Replaced(const uint32_t* behind) {
   FoundAgain();
 }
 
-void Lane::FoundAgain() {
-  unmatched_ = 0;
-  next_look_ = kConfirm;
-  reordered_ = false;
-}
-
 bool Lane::WasSkipped(const Request& request) const {
   for (const uint32_t key : skipped_) {
     if (keys_[key].shape == request.shape && keys_[key].site == request.site) return true;
@@ -496,7 +490,8 @@ void Lane::Drain() {
 }
 
 uint64_t Lane::Usable(const void* pointer) {
-  if (++asked_ == kAsksBeforeNoting && !running_free_) {
+  if (noting_ == 0 && !running_free_ && ++asked_ >= kAsksBeforeNoting &&
+      asked_ * kWordsPerAsk >= cursor_ - first_word_) {
     notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
     __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
     ++care_;

@@ -99,63 +99,62 @@ class Lane {
   // The planned place for a request, or null: the request goes to the fallback.
   void* Allocate(uint64_t shape, uint64_t site);
 
-  // Whether the lane follows its stream and no block of the box is late: then AllocatePlainly will
-  // do. Changes in no function that is defined here.
-  bool Plain() const { return care_ == 0 && !running_free_; }
+  // Whether the lane follows its stream. Changes in no function that is defined here.
+  bool Follows() const { return !running_free_; }
 
-  // A malloc, of any size, if it is just what the stream expects; else null, and nothing has
-  // happened. Of a plain lane. `less_site` gives a number less the call site, when it is
-  // needed, so that registers do not run out.
+  // Whether a malloc, of any size, is just what the stream of a lane that follows it expects; then
+  // *word is that word, and nothing has happened yet. `less_site` gives a number less the call
+  // site, when it is needed, so that registers do not run out.
   template <typename LessSite>
-  void* AllocatePlainly(uint64_t size, LessSite less_site) {
-    const uint32_t word = *cursor_;
-    const LiveKey& key = keys_[word >> offset_bits_];
-    if (__builtin_expect(key.shape != PlainShape(size) || less_site(key.site) != 0, 0))
-      return nullptr;
-    counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
-    char* block = box_ + (word & offset_mask_) * kGranule;
-    if (block == nullptr) __builtin_unreachable();
-    return block;
+  bool Expects(uint64_t size, LessSite less_site, uint32_t* word) const {
+    *word = *cursor_.Seen();  // loaded again later: registers are scarce
+    const LiveKey& key = keys_[*word >> offset_bits_];
+    return __builtin_expect(key.shape == PlainShape(size), 1) &&
+           __builtin_expect(less_site(key.site) == 0, 1);
   }
 
-  // The same of any lane: there may be late blocks, or lengths are noted. It may return null for
-  // long blocks in any case.
-  void* AllocateWithCare(uint64_t size, uint64_t site) {
-    const uint32_t word = *cursor_;
-    if (static_cast<int32_t>(word) < 0 || unmatched_ != 0) return nullptr;
-    const uint32_t code = word >> offset_bits_;
-    const LiveKey& key = keys_[code];
-    if (key.shape != PlainShape(size) || key.site != site) return nullptr;
+  // Places the allocation of that word: plainly, or where there are late blocks in the box, or
+  // lengths are noted, with care. Then it may be null, also for long blocks in any case, and
+  // nothing has happened: PlaceAsExpected finds another place, if there is one.
+  bool TakesCare() const { return care_ != 0; }
+  void* PlacePlainly(uint32_t word) {
+    counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
+    return box_ + (word & offset_mask_) * kGranule;
+  }
+  void* PlaceWithCare(uint32_t word) {
     const uint32_t granule = word & offset_mask_;
     if (care_ != noting_) {
-      const uint64_t granules = BlockGranules(plan_keys_[code]);
+      const uint64_t granules = BlockGranules(plan_keys_[word >> offset_bits_]);
       if (granules > 63 || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
     }
-    if (noting_ != 0) notes_of_blocks_.Note(granule, code);
-    counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
-    return box_ + granule * kGranule;
+    if (noting_ != 0) notes_of_blocks_.Note(granule, word >> offset_bits_);
+    if (unmatched_ != 0) FoundAgain();
+    return PlacePlainly(word);
   }
+  void* PlaceAsExpected() { return Place(Decode(cursor_)); }
+  // What was asked for, but for the last 7 bytes.
+  uint64_t BytesOf(uint32_t word) const { return keys_[word >> offset_bits_].shape * 8; }
 
-  // A realloc whose block the plan leaves where it is, if that is just what the stream expects;
-  // else false, and nothing has happened.
-  bool ReallocateExpected(void* pointer, uint64_t size, uint64_t site) {
-    const uint64_t granule = GranuleInBox(pointer);
+  // A realloc, if it is just what the stream expects: where the plan has the new block, to which
+  // the caller copies the old one unless that is where it is; only then, if it may not move. Else
+  // null, and nothing has happened.
+  void* ReallocateExpected(const void* pointer, uint64_t size, uint64_t site, bool may_move) {
     const uint32_t* at = cursor_;
-    if (at[0] != (granule | kFreeBit) || unmatched_ != 0) return false;
+    if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer) || unmatched_ != 0) return nullptr;
     const uint32_t word = at[1];
-    if (static_cast<int32_t>(word) < 0 || (word & offset_mask_) != granule) return false;
-    const uint32_t code = word >> offset_bits_;
-    const LiveKey& key = keys_[code];
-    if (key.shape != PlainShape(size) || key.site != site) return false;
-    if (early_count_ != 0 && early_.Has(granule)) return false;
-    if (care_ != noting_) {
-      const uint64_t granules = BlockGranules(plan_keys_[code]);
-      if (granules > 63 || late_cover_.HasAnyOfFew(granule, granules)) return false;
-    }
-    if (noting_ != 0) notes_of_blocks_.Note(granule, code);
-    cursor_ = at + 2;
-    counters_->passed = reinterpret_cast<uint64_t>(at + 2);
-    return true;
+    const LiveKey& key = keys_[word >> offset_bits_];
+    if (key.shape != PlainShape(size) || key.site != site) return nullptr;
+    const uint64_t old = at[0] & ~kFreeBit;
+    if (early_count_ != 0 && early_.Has(old)) return nullptr;
+    if ((word & offset_mask_) != old && !may_move) return nullptr;
+    cursor_ = at + 1;
+    void* fresh = care_ != 0 ? PlaceWithCare(word) : PlacePlainly(word);
+    if (fresh == nullptr) cursor_ = at;
+    return fresh;
+  }
+  // From a block of the box up to its end.
+  uint64_t BytesBehind(const void* pointer) const {
+    return static_cast<uint64_t>(box_ + box_bytes_ - static_cast<const char*>(pointer));
   }
 
   // The same in a lane that runs free: whether the block is long enough, and not far too long.
@@ -288,14 +287,17 @@ class Lane {
   static constexpr uint64_t kMiss = 16;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
   static constexpr uint32_t kLookUpsPerDrop = 16;
-  static constexpr uint32_t kAsksBeforeNoting = 64;  // how long blocks are
-  static constexpr uint32_t kLists = 512;            // of freed places, by length
-  static constexpr uint32_t kRemembered = 15;        // places in each
-  static constexpr int32_t kFewGaps = 16;            // looked at, one after the other
-  static constexpr uint32_t kListTries = 4;          // lists of longer places looked at
-  static constexpr uint64_t kGapLooks = 256;         // granules to each side of a freed block
-  static constexpr uint32_t kProbes = 32;            // planned places tried per request
-  static constexpr uint64_t kKeptShare = 8;  // of the box: kept places that are worth a release
+  // How long blocks are is noted once that was asked so often, and for one in so many words: a note
+  // costs every allocation something.
+  static constexpr uint32_t kAsksBeforeNoting = 64;
+  static constexpr int64_t kWordsPerAsk = 64;
+  static constexpr uint32_t kLists = 512;      // of freed places, by length
+  static constexpr uint32_t kRemembered = 15;  // places in each
+  static constexpr int32_t kFewGaps = 16;      // looked at, one after the other
+  static constexpr uint32_t kListTries = 4;    // lists of longer places looked at
+  static constexpr uint64_t kGapLooks = 256;   // granules to each side of a freed block
+  static constexpr uint32_t kProbes = 32;      // planned places tried per request
+  static constexpr uint64_t kKeptShare = 8;    // of the box: kept places that are worth a release
   // While places of the annex are kept, the box is looked into once in so many times that nothing
   // is kept there; where nothing is found, less and less often.
   static constexpr uint32_t kLeastLook = 32;
@@ -438,7 +440,11 @@ class Lane {
   void* Place(const Word& word);
   const uint32_t* BehindTheSameSites(uint64_t count) const;
   void Replaced(const uint32_t* behind);
-  void FoundAgain();
+  void FoundAgain() {
+    unmatched_ = 0;
+    next_look_ = kConfirm;
+    reordered_ = false;
+  }
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;

@@ -46,12 +46,10 @@ TEST(LaneTest, NoSizeIsTooLongToBeCompared) {
   const trace::Allocation& first = recording.allocations[0];
   const uint64_t site = SiteWordOf(recording, first);
   for (uint64_t high = 1; high < 256; ++high) {
-    EXPECT_EQ(AllocatePlainly(lane, (high << 56) + first.size, site), nullptr);
-    EXPECT_EQ(lane->AllocateWithCare((high << 56) + first.size, site), nullptr);
+    EXPECT_EQ(AllocateExpected(lane, (high << 56) + first.size, site), nullptr);
   }
   for (uint64_t size = 0; size < 16; ++size) {
-    EXPECT_EQ(AllocatePlainly(lane, UINT64_MAX - size, site), nullptr);
-    EXPECT_EQ(lane->AllocateWithCare(UINT64_MAX - size, site), nullptr);
+    EXPECT_EQ(AllocateExpected(lane, UINT64_MAX - size, site), nullptr);
   }
   EXPECT_NE(Allocate(lane, first.size, first.log2_alignment, site), nullptr);
 }
@@ -79,7 +77,7 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
                                SiteWordOf(recording, allocation));
       ASSERT_EQ(blocks[index], plan.blocks() + plan.built().offsets[index]);
       ASSERT_TRUE(!asks || lane->Usable(blocks[index]) >= allocation.size);
-      ASSERT_TRUE(asks || lane->Plain());
+      ASSERT_TRUE(asks || !lane->TakesCare());
     }
     EXPECT_EQ(plan.served(0).allocations, recording.allocations.size());
     EXPECT_EQ(plan.counters(0).improvised, 0u);
@@ -87,9 +85,12 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
   }
 }
 
-// Every realloc whose blocks the plan has at one place leaves the block there.
+// Every realloc whose blocks the plan has at one place leaves the block there; the others go where
+// the plan has them, in one step or in two.
 TEST(LaneTest, ReallocatesInPlaceWhereThePlanDoes) {
-  for (const bool noting : {false, true}) {
+  for (const uint32_t way : {0, 1, 2, 3}) {
+    const bool noting = way % 2 == 1;
+    const bool one_step = way / 2 == 1;
     RecordingShape shape;
     shape.allocations = 3000;
     shape.reallocs = 0.5;
@@ -118,7 +119,10 @@ TEST(LaneTest, ReallocatesInPlaceWhereThePlanDoes) {
         const bool stays = planned == blocks[index];
         ASSERT_EQ(ReallocateInPlace(lane, blocks[index], allocation.size, site), stays);
         in_place += stays;
-        if (!stays) {
+        if (!stays && one_step) {
+          blocks[index] = static_cast<char*>(
+              lane->ReallocateExpected(blocks[index], allocation.size, site, /*may_move=*/true));
+        } else if (!stays) {
           lane->Free(blocks[index]);
           blocks[index] = Allocate(lane, allocation.size, 4, site);
         }

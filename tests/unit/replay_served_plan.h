@@ -58,18 +58,24 @@ class ServedPlan {
   Arena arena_;
 };
 
-// Of a plain lane.
-inline void* AllocatePlainly(Lane* lane, uint64_t size, uint64_t site) {
-  return lane->AllocatePlainly(size, [site](uint64_t expected) { return expected - site; });
+// Of a lane that follows its stream.
+inline void* AllocateExpected(Lane* lane, uint64_t size, uint64_t site) {
+  uint32_t word;
+  if (!lane->Expects(
+          size, [site](uint64_t expected) { return expected - site; }, &word)) {
+    return nullptr;
+  }
+  if (!lane->TakesCare()) return lane->PlacePlainly(word);
+  void* pointer = lane->PlaceWithCare(word);
+  return pointer != nullptr ? pointer : lane->PlaceAsExpected();
 }
 
 // As the hooks ask: what the stream expects first.
 inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
   void* pointer = nullptr;
   if (log2_alignment <= 4) {
-    pointer = lane->Plain()          ? AllocatePlainly(lane, size, site)
-              : lane->running_free() ? lane->AllocateKept(PlainShape(size))
-                                     : lane->AllocateWithCare(size, site);
+    pointer =
+        lane->Follows() ? AllocateExpected(lane, size, site) : lane->AllocateKept(PlainShape(size));
   }
   if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
   return static_cast<char*>(pointer);
@@ -77,7 +83,8 @@ inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64
 
 // Whether a realloc leaves the block where it is. As the hooks ask; false: nothing has happened.
 inline bool ReallocateInPlace(Lane* lane, char* pointer, uint64_t size, uint64_t site) {
-  return lane->ReallocateExpected(pointer, size, site) || lane->ReallocateFreely(pointer, size);
+  return lane->ReallocateExpected(pointer, size, site, /*may_move=*/false) != nullptr ||
+         lane->ReallocateFreely(pointer, size);
 }
 
 uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation);
