@@ -6,6 +6,31 @@
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {
+namespace {
+
+// The first placement from `at` on for which holds(placement) is false, and after which it remains
+// so; in time that grows with the logarithm of the distance.
+template <typename Holds>
+const PlanBlock* FirstNot(const PlanBlock* at, const PlanBlock* end, Holds holds) {
+  int64_t step = 1;
+  while (step < end - at && holds(at[step - 1])) {
+    at += step;
+    step *= 2;
+  }
+  // It lies in [at, limit].
+  const PlanBlock* limit = step < end - at ? at + step - 1 : end;
+  while (at < limit) {
+    const PlanBlock* middle = at + (limit - at) / 2;
+    if (holds(*middle)) {
+      at = middle + 1;
+    } else {
+      limit = middle;
+    }
+  }
+  return at;
+}
+
+}  // namespace
 
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
@@ -31,13 +56,19 @@ void Lane::RunFree() {
   Drain();
   const auto now = static_cast<uint64_t>(cursor_ - first_word_);
   const DropBehind drop(placements_, lane_->placements * sizeof(PlanBlock));
-  for (uint64_t i = 0; i < lane_->placements; ++i) {
-    const PlanBlock& placement = placements_[i];
-    drop.At(&placement);
-    if (placement.birth >= now || placement.death < now) continue;
-    if (!RemoveEarly(placement.offset)) {
-      AddLate(placement.offset, BlockGranules(plan_keys_[placement.key]));
+  const PlanBlock* end = placements_ + lane_->placements;
+  for (const PlanBlock* at = placements_; at != end;) {
+    drop.At(at);
+    // Of the blocks that the plan has at one offset, one after the other, the last that was born.
+    const uint32_t offset = at->offset;
+    const PlanBlock* unborn = FirstNot(at, end, [offset, now](const PlanBlock& placement) {
+      return placement.offset == offset && placement.birth < now;
+    });
+    if (unborn != at && unborn[-1].death >= now && !RemoveEarly(offset)) {
+      AddLate(offset, BlockGranules(plan_keys_[unborn[-1].key]));
     }
+    at = FirstNot(unborn, end,
+                  [offset](const PlanBlock& placement) { return placement.offset == offset; });
   }
   StartSlots();
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
