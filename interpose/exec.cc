@@ -88,7 +88,7 @@ void NoteStart(const char* path, bool search) {
 
 void BeforeExec() {
   if (!IsOwnImage()) return;
-  NotePeakMemory();
+  NoteEnd();
   EndRecording();
 }
 

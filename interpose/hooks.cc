@@ -206,7 +206,7 @@ void* HookCalloc(size_t count, size_t size, Caller caller) {
     return nullptr;
   }
   if (mode == Mode::kStarting) return StartingAllocate(bytes);
-  void* pointer = Serves(mode) ? ReplayCalloc(bytes, SiteWord(caller)) : real.calloc(count, size);
+  void* pointer = Serves(mode) ? ReplayCalloc(bytes, caller) : real.calloc(count, size);
   NoteAllocation(mode, trace::kSpoolCalloc, pointer, bytes, caller);
   return pointer;
 }

@@ -256,8 +256,9 @@ void SayNotDeepBound(const char* library) {
   Say(message);
 }
 
-void NotePeakMemory() {
+void NoteEnd() {
   if (process.image == nullptr) return;
+  if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
   char status[4096];
   const size_t bytes = ReadSmallFile("/proc/self/status", status, sizeof(status) - 1);
   status[bytes] = 0;
@@ -296,7 +297,7 @@ __attribute__((destructor)) void OnExit() {
     Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
         "allocates is not seen");
   }
-  NotePeakMemory();
+  NoteEnd();
   EndRecording();
 }
 

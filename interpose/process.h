@@ -60,8 +60,9 @@ void Say(const char* message);
 // Says that a library was loaded without RTLD_DEEPBIND, which the program had asked for.
 void SayNotDeepBound(const char* library);
 
-// Called when the image ends in the ordinary way, and before an exec.
-void NotePeakMemory();
+// Called when the image ends in the ordinary way, and before an exec: notes its peak memory, and
+// how far its replay came.
+void NoteEnd();
 
 }  // namespace reprise::interpose
 

@@ -516,6 +516,8 @@ bool StartReplay() {
   return true;
 }
 
+void PublishReplay() { replay_state.arena.Publish(); }
+
 void StopReplayAfterFork() {
   self.lane = self.following = nullptr;
   self.busy = 0;
@@ -564,8 +566,17 @@ void* ReplayMallocWithCare(Lane* lane, uint32_t word) {
   return pointer;
 }
 
-void* ReplayCalloc(size_t bytes, uint64_t site) {
-  void* pointer = AllocatePlanned(bytes, 4, site);
+void* ReplayCalloc(size_t bytes, Caller caller) {
+  void* pointer = nullptr;
+  if (Lane* lane = FollowingLane(~uint64_t{0}); lane != nullptr) {
+    BeginBusy();
+    uint32_t word;
+    if (Expects(lane, bytes, caller, &word)) {
+      pointer = lane->TakesCare() ? lane->PlaceWithCare(word) : lane->PlacePlainly(word);
+    }
+    EndBusy();
+  }
+  if (pointer == nullptr) pointer = AllocatePlanned(bytes, 4, SiteWord(caller));
   if (__builtin_expect(pointer == nullptr, 0)) return AllocateElsewhere(bytes, 16, /*zero=*/true);
   ZeroBlock(pointer, bytes);
   return pointer;

@@ -15,6 +15,9 @@ namespace reprise::interpose {
 // left for the launcher, when that is a surprise).
 bool StartReplay();
 
+// Brings the counters up to date.
+void PublishReplay();
+
 // A forked child goes on without a plan, and without the fallback (FallbackForget): it gets
 // everything new from the allocator that the program has without us. What it inherited stays
 // usable and is never given back.
@@ -65,14 +68,17 @@ inline replay::Lane* FollowingLane(uint64_t mask) {
   // One comparison for both: there is no such lane, or a hook is active.
   return reinterpret_cast<replay::Lane*>(__builtin_expect(lane <= self.busy, 0) ? 0 : lane);
 }
+inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32_t* word) {
+  return lane->Expects(
+      size, [caller](uint64_t site) { return LessQuickSiteWord(site, caller); }, word);
+}
 // What the stream does not expect is `otherwise`'s.
 template <void* (*otherwise)(size_t size, Caller caller)>
 inline void* ReplayMallocOr(size_t size, Caller caller, uint64_t mask) {
   if (replay::Lane* lane = FollowingLane(mask); __builtin_expect(lane != nullptr, 1)) {
     BeginBusy();
     uint32_t word;
-    const auto less_site = [caller](uint64_t site) { return LessQuickSiteWord(site, caller); };
-    if (__builtin_expect(lane->Expects(size, less_site, &word), 1)) {
+    if (__builtin_expect(Expects(lane, size, caller, &word), 1)) {
       if (__builtin_expect(lane->TakesCare(), 0)) {
         return ReplayMallocWithCare(lane, word);
       }
@@ -101,7 +107,7 @@ inline void ReplayFree(void* pointer) {
   if (__builtin_expect(!ReplayExpectedFree(pointer, ~uint64_t{0}), 0)) ReplayFreeSlowly(pointer);
 }
 
-void* ReplayCalloc(size_t bytes, uint64_t site);
+void* ReplayCalloc(size_t bytes, Caller caller);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
 void* ReplayRealloc(void* pointer, size_t size, Caller caller);
 size_t ReplayUsable(void* pointer);

@@ -147,8 +147,8 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
       lane->Start(plan_, &plan_lane, keys_, room, lane_state_, &memory_.counters[index], notes);
       lane_state_ += Pages(Lane::StateBytes(*plan_, plan_lane));
       lane->counters()->moved = moved ? 1 : 0;
-      lane->state = kHeld;
       lane->taker = path;
+      __atomic_store_n(&lane->state, int32_t{kHeld}, __ATOMIC_RELEASE);
       SetOwner(room.box, plan_lane.box_bytes, static_cast<uint32_t>(index + 1));
       SetOwner(room.annex, room.annex_bytes, static_cast<uint32_t>(index + 1));
       taken = lane;
@@ -159,9 +159,16 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
 }
 
 void Arena::Leave(Lane* lane) {
+  lane->Publish();
   Lock();
   lane->state = kLeft;
   Unlock();
+}
+
+void Arena::Publish() const {
+  for (uint64_t index = 0; index < plan_->lanes.count; ++index) {
+    if (__atomic_load_n(&lanes_[index].state, __ATOMIC_ACQUIRE) == kHeld) lanes_[index].Publish();
+  }
 }
 
 }  // namespace reprise::replay

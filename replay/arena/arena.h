@@ -47,6 +47,9 @@ class Arena {
   // The thread that held the lane ends. Its blocks may live on.
   void Leave(Lane* lane);
 
+  // Brings the counters of all lanes up to date.
+  void Publish() const;
+
   // The lane whose box or annex holds the address, or null.
   Lane* LaneOf(const void* pointer) const {
     const uint64_t distance = static_cast<const char*>(pointer) - memory_.blocks;

@@ -10,7 +10,8 @@ namespace reprise::replay {
 // A run that follows its plan counts nothing: the stream says what was served (replay_account.h).
 struct alignas(64) LaneCounters {
   // Addresses in the process. Of the words from first_word up to `passed` every allocation was
-  // served at its place in the box, but for the skipped ones.
+  // served at its place in the box, but for the skipped ones. `passed` stays behind by up to a turn
+  // while a run follows its plan (Lane::Publish).
   uint64_t first_word;
   uint64_t passed;
   uint64_t box;

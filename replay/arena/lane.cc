@@ -163,6 +163,7 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
 }
 
 void Lane::PassTurn() {
+  Publish();
   // The words behind are not read again, but for a few that notes look at; the ones ahead will be.
   // A long stream takes several turns at once, because the system asks a few microseconds each
   // time.
@@ -220,7 +221,7 @@ void Lane::Pass(const Word& word) {
 
 void Lane::PassUntil(const uint32_t* target) {
   while (cursor_ < target) Pass(Decode(cursor_));
-  counters_->passed = reinterpret_cast<uint64_t>(cursor_.Seen());
+  Publish();
 }
 
 // Passes what the cursor need not wait at: planned frees of blocks that are not live, turns, and
@@ -324,7 +325,8 @@ const uint32_t* Lane::FindAgain() const {
 void* Lane::Place(const Word& word) {
   const uint32_t* at = cursor_;
   const auto birth = static_cast<uint32_t>(cursor_ - first_word_);
-  counters_->passed = reinterpret_cast<uint64_t>(cursor_ += word.length);
+  cursor_ += word.length;
+  Publish();
   FoundAgain();
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);

@@ -118,7 +118,7 @@ class Lane {
   // nothing has happened: PlaceAsExpected finds another place, if there is one.
   bool TakesCare() const { return care_ != 0; }
   void* PlacePlainly(uint32_t word) {
-    counters_->passed = reinterpret_cast<uint64_t>(++cursor_);
+    ++cursor_;
     return box_ + (word & offset_mask_) * kGranule;
   }
   void* PlaceWithCare(uint32_t word) {
@@ -259,6 +259,15 @@ class Lane {
 
   // Whether no block is live. By the owner, or when there is none any more.
   bool Empty();
+
+  // Tells the counters how far the stream has been followed. By any thread; the owner does it by
+  // itself at every turn, and when it leaves the stream.
+  void Publish() const {
+    const uint32_t* here = cursor_.Seen();  // before it is known that this is not the end's
+    if (!running_free_.Seen()) {
+      __atomic_store_n(&counters_->passed, reinterpret_cast<uint64_t>(here), __ATOMIC_RELAXED);
+    }
+  }
 
   Room room() const {
     return {box_, annex_, annex_granules_ * kGranule, releases_, freed_base_ == kNowhere};

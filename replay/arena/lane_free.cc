@@ -54,6 +54,7 @@ void* Lane::Improvise(uint64_t shape) {
 // Leaves the stream for good: what is live becomes late, and the cursor stands at the end.
 void Lane::RunFree() {
   Drain();
+  Publish();
   const auto now = static_cast<uint64_t>(cursor_ - first_word_);
   const DropBehind drop(placements_, lane_->placements * sizeof(PlanBlock));
   const PlanBlock* end = placements_ + lane_->placements;

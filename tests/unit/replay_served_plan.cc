@@ -65,6 +65,7 @@ void ServedPlan::Restart(bool spare) {
 }
 
 Served ServedPlan::served(size_t lane) const {
+  arena_.Publish();
   const PlanLane& entry = Table<PlanLane>(plan_->lanes)[lane];
   return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word, counters_[lane]);
 }
