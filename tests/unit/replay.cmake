@@ -2,12 +2,18 @@ add_library(replay_test_support STATIC replay_recordings.cc replay_served_plan.c
 target_link_libraries(replay_test_support PRIVATE reprise_flags reprise_sanitize
   PUBLIC reprise_replay)
 
+# The arena as sanitizers see it: reprise_arena is what a program gets, without them.
+get_target_property(arena_sources reprise_arena SOURCES)
+list(TRANSFORM arena_sources PREPEND ${PROJECT_SOURCE_DIR}/replay/)
+add_library(replay_arena_seen STATIC ${arena_sources})
+target_link_libraries(replay_arena_seen PRIVATE reprise_flags reprise_sanitize)
+
 reprise_test(replay_plan_test LABEL unit SOURCES replay_plan_test.cc
   LIBRARIES replay_test_support)
 reprise_test(replay_lane_test LABEL unit SOURCES replay_lane_test.cc
-  LIBRARIES replay_test_support reprise_arena)
+  LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_arena_test LABEL unit SOURCES replay_arena_test.cc
-  LIBRARIES replay_test_support reprise_arena)
+  LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_granule_set_test LABEL unit SOURCES replay_granule_set_test.cc
   LIBRARIES reprise_replay)
 reprise_test(replay_chains_test LABEL unit SOURCES replay_chains_test.cc
@@ -15,11 +21,8 @@ reprise_test(replay_chains_test LABEL unit SOURCES replay_chains_test.cc
 reprise_test(replay_lessons_test LABEL unit SOURCES replay_lessons_test.cc
   LIBRARIES replay_test_support)
 
-# With the arena compiled in, so that sanitizers see it: reprise_arena is what a program gets.
-get_target_property(arena_sources reprise_arena SOURCES)
-list(TRANSFORM arena_sources PREPEND ${PROJECT_SOURCE_DIR}/replay/)
-add_executable(replay_soak replay_soak.cc ${arena_sources})
+add_executable(replay_soak replay_soak.cc)
 target_link_libraries(replay_soak PRIVATE reprise_flags reprise_sanitize replay_test_support
-  CLI11::CLI11 Threads::Threads)
+  replay_arena_seen CLI11::CLI11 Threads::Threads)
 add_test(NAME replay_soak COMMAND replay_soak --operations 20000000 --seconds 8)
 set_tests_properties(replay_soak PROPERTIES LABELS unit TIMEOUT 120)
