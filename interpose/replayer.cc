@@ -22,6 +22,7 @@ using replay::Arena;
 using replay::Lane;
 using replay::LaneCounters;
 using replay::LiveKey;
+using replay::LiveKeys;
 using replay::MixAddress;
 using replay::PlanHeader;
 using replay::PlanKey;
@@ -226,7 +227,7 @@ bool SetUpArena() {
   memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
   replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
   const uint64_t key_bytes = (2 * plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
-  const uint64_t module_bytes = (plan.modules.count + 4095) & ~uint64_t{4095};
+  const uint64_t module_bytes = (plan.modules.count + plan.keys.count + 4095) & ~uint64_t{4095};
   const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
   const uint64_t all = key_bytes + module_bytes + state_bytes;
   if (memory.blocks == nullptr || all > kArenaState.bytes) return false;
@@ -234,9 +235,13 @@ bool SetUpArena() {
   if (state == nullptr) return false;
   replay_state.keys = reinterpret_cast<LiveKey*>(state);
   replay_state.module_known = reinterpret_cast<uint8_t*>(state + key_bytes);
+  uint8_t* key_granules = replay_state.module_known + plan.modules.count;
   memory.state = state + key_bytes + module_bytes;
   const auto* keys = Table<PlanKey>(plan.keys);
   for (uint64_t key = 0; key < plan.keys.count; ++key) {
+    const uint64_t granules = replay::BlockGranules(keys[key]);
+    key_granules[key] =
+        static_cast<uint8_t>(granules < LiveKeys::kLong ? granules : LiveKeys::kLong);
     replay_state.keys[key].shape = keys[key].shape;
     if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
       replay_state.keys[key].site = (keys[key].site_offset & ((uint64_t{1} << 47) - 1)) |
@@ -245,7 +250,7 @@ bool SetUpArena() {
   }
   ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
   replay::DropPages(keys, plan.keys.count * sizeof(PlanKey));  // most are not read again
-  replay_state.arena.Start(&plan, {replay_state.keys, LearnSite}, memory);
+  replay_state.arena.Start(&plan, {replay_state.keys, LearnSite, key_granules}, memory);
   return true;
 }
 

@@ -37,6 +37,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   all_slots_ = reinterpret_cast<const uint32_t*>(file + plan->slots.offset);
   keys_ = keys.keys;
   learn_ = keys.learn;
+  key_granules_ = keys.granules;
   box_ = room.box;
   freed_base_ = room.crowded ? kNowhere : reinterpret_cast<uint64_t>(box_) + kFreedBase;
   annex_ = room.annex;

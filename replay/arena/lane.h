@@ -68,6 +68,10 @@ struct LiveKeys {
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.
   bool (*learn)(uint64_t site);
+  // How many granules a block of each key has, at most kLong: what is looked at for every
+  // allocation that takes care lies close together.
+  const uint8_t* granules;
+  static constexpr uint8_t kLong = 64;
 };
 
 class Lane {
@@ -124,8 +128,8 @@ class Lane {
   void* PlaceWithCare(uint32_t word) {
     const uint32_t granule = word & offset_mask_;
     if (care_ != noting_) {
-      const uint64_t granules = BlockGranules(plan_keys_[word >> offset_bits_]);
-      if (granules > 63 || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
+      const uint64_t granules = key_granules_[word >> offset_bits_];
+      if (granules >= LiveKeys::kLong || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
     }
     if (noting_ != 0) notes_of_blocks_.Note(granule, word >> offset_bits_);
     if (unmatched_ != 0) FoundAgain();
@@ -297,9 +301,9 @@ class Lane {
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
   static constexpr uint32_t kLookUpsPerDrop = 16;
   // How long blocks are is noted once that was asked so often, and for one in so many words: a note
-  // costs every allocation something.
+  // costs every allocation a few nanoseconds, to look one up takes some microseconds.
   static constexpr uint32_t kAsksBeforeNoting = 64;
-  static constexpr int64_t kWordsPerAsk = 64;
+  static constexpr int64_t kWordsPerAsk = 1024;
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kRemembered = 15;  // places in each
   static constexpr int32_t kFewGaps = 16;      // looked at, one after the other
@@ -476,6 +480,7 @@ class Lane {
   // Hot.
   Owned<const uint32_t*> cursor_;
   const LiveKey* keys_;
+  const uint8_t* key_granules_;
   char* box_;
   uint64_t freed_base_;
   uint64_t box_bytes_;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -39,6 +40,8 @@ ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned
   close(fd);
   const auto* plan_keys = Table<PlanKey>(plan_->keys);
   for (uint64_t i = 0; i < plan_->keys.count; ++i) {
+    key_granules_.push_back(
+        static_cast<uint8_t>(std::min<uint64_t>(BlockGranules(plan_keys[i]), LiveKeys::kLong)));
     keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
   }
   keys_.resize(2 * keys_.size());
@@ -61,7 +64,7 @@ void ServedPlan::Restart(bool spare) {
   notes_.assign(plan_->lanes.count * CountersLayout::Of(*plan_).pages, {});
   memory_.notes = notes_.data();
   arena_ = Arena();
-  arena_.Start(plan_, {keys_.data(), LearnNothing}, memory_);
+  arena_.Start(plan_, {keys_.data(), LearnNothing, key_granules_.data()}, memory_);
 }
 
 Served ServedPlan::served(size_t lane) const {

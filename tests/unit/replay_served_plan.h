@@ -50,6 +50,7 @@ class ServedPlan {
   BuiltPlan built_;
   const PlanHeader* plan_ = nullptr;
   std::vector<LiveKey> keys_;
+  std::vector<uint8_t> key_granules_;
   ArenaMemory memory_{};
   uint64_t spacious_bytes_ = 0;  // of the blocks, the spare range included
   std::vector<LaneCounters> counters_;
