@@ -92,7 +92,7 @@ void* ThreadMain(void* pointer) {
 }  // namespace
 
 void WatchThreadLeaving() {
-  self.busy = 1;
+  self.busy = ~uint64_t{0};
   __cxa_thread_atexit_impl(OnThreadLocalsGone, nullptr, &__dso_handle);
   self.busy = 0;
 }
