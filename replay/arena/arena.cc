@@ -17,8 +17,8 @@ const PlanLane* PlanLanes(const PlanHeader& plan) {
 // Boxes whose blocks are more strictly aligned than pages are themselves aligned to this.
 constexpr uint64_t kSpareAlignment = 2 << 20;
 
-// No two blocks of an arena of that size are 32 GiB apart.
-constexpr uint64_t kRoomy = uint64_t{32} << 30;
+// No two blocks of an arena of that size are as far apart as a lane's last words say.
+constexpr uint64_t kRoomy = (uint64_t{32} << 30) - kPage;
 
 }  // namespace
 

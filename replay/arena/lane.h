@@ -85,7 +85,7 @@ class Lane {
     char* annex;           // page-aligned
     uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
     bool releases;         // pages of the box that the plan leaves idle are given back
-    bool crowded;          // other blocks may lie 32 to 64 GiB behind the box
+    bool crowded;          // other blocks may lie some 32 to 64 GiB behind the box
   };
 
   // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
