@@ -11,6 +11,7 @@
 #include "interpose/place.h"
 #include "interpose/real.h"
 #include "interpose/recorder.h"
+#include "interpose/replay_setup.h"
 #include "interpose/replayer.h"
 #include "interpose/stacks.h"
 #include "interpose/system_call.h"

@@ -11,10 +11,6 @@
 
 namespace reprise::interpose {
 
-// Finds the plan of this image and sets the arena up; false when there is none (and a message was
-// left for the launcher, when that is a surprise).
-bool StartReplay();
-
 // Brings the counters up to date.
 void PublishReplay();
 
@@ -49,7 +45,7 @@ class Busy {
  public:
   Busy() { BeginBusy(); }
   ~Busy() {
-    self.following = self.lane != nullptr && self.lane->Follows() ? self.lane : nullptr;
+    self.following = self.lane != nullptr && !self.lane->running_free() ? self.lane : nullptr;
     EndBusy();
   }
   Busy(const Busy&) = delete;

@@ -103,9 +103,6 @@ class Lane {
   // The planned place for a request, or null: the request goes to the fallback.
   void* Allocate(uint64_t shape, uint64_t site);
 
-  // Whether the lane follows its stream. Changes in no function that is defined here.
-  bool Follows() const { return !running_free_; }
-
   // Whether a malloc, of any size, is just what the stream of a lane that follows it expects; then
   // *word is that word, and nothing has happened yet. `less_site` gives a number less the call
   // site, when it is needed, so that registers do not run out.
@@ -204,6 +201,7 @@ class Lane {
     const uint64_t rest = late_cover_.ShortRun(granule + 1, late_);
     return rest < 64 ? (1 + rest) * kGranule : 0;
   }
+  // Whether the lane has left its stream. Changes in no function that is defined here.
   bool running_free() const { return running_free_; }
 
   // Whether a request is to go to the fallback without being looked at.

@@ -1,0 +1,302 @@
+#include "interpose/replay_setup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/address_map.h"
+#include "interpose/modules.h"
+#include "interpose/process.h"
+#include "interpose/record_event.h"
+#include "interpose/system_call.h"
+#include "replay/arena/drop_behind.h"
+
+namespace reprise::interpose {
+
+using replay::Arena;
+using replay::LaneCounters;
+using replay::LiveKey;
+using replay::LiveKeys;
+using replay::PlanHeader;
+using replay::PlanKey;
+using replay::PlanModule;
+
+constinit Arena replay_arena{};
+
+namespace {
+
+// Lanes that must move get at most this many times the arena.
+constexpr uint64_t kSpareFactor = 4;
+constexpr uint64_t kMostSpare = 64 * kGiB;
+
+struct Replay {
+  const PlanHeader* plan;
+  LiveKey* keys;
+  LaneCounters* counters;
+  replay::ModuleRange* modules;  // in the counters' file
+  SpinLock learn_lock;
+  uint8_t* module_known;  // per module of the plan: its keys have their addresses
+  uint32_t modules_known;
+};
+
+constinit Replay replay_state{};
+
+template <typename T>
+const T* Table(const replay::PlanTable& table) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(replay_state.plan) +
+                                    table.offset);
+}
+
+const char* String(uint32_t offset) { return Table<char>(replay_state.plan->strings) + offset; }
+
+bool SameBuildId(const LoadedModule& module, const char* hexadecimal, uint32_t digits) {
+  if (module.build_id_bytes * 2 != digits) return false;
+  for (size_t i = 0; i < module.build_id_bytes; ++i) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    if (hexadecimal[2 * i] != kDigits[module.build_id[i] >> 4] ||
+        hexadecimal[2 * i + 1] != kDigits[module.build_id[i] & 15]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Gives the keys of the plan's modules that are this one their addresses. True when there were any
+// that had none.
+bool LearnModule(const LoadedModule& module) {
+  const PlanHeader& plan = *replay_state.plan;
+  const auto* modules = Table<PlanModule>(plan.modules);
+  const auto* keys = Table<PlanKey>(plan.keys);
+  const size_t path_bytes = strnlen(module.path, 4096);
+  bool learned = false;
+  for (uint32_t index = 0; index < plan.modules.count; ++index) {
+    const PlanModule& known = modules[index];
+    if (replay_state.module_known[index] != 0) continue;
+    const bool same = known.build_id_bytes > 0
+                          ? SameBuildId(module, String(known.build_id_offset), known.build_id_bytes)
+                          : known.path_bytes == path_bytes &&
+                                memcmp(String(known.path_offset), module.path, path_bytes) == 0;
+    if (!same) continue;
+    for (uint64_t key = 0; key < plan.keys.count; ++key) {
+      if (keys[key].module != index) continue;
+      const uint64_t address = module.base + keys[key].site_offset;
+      const uint64_t word =
+          (address & ((uint64_t{1} << 47) - 1)) | static_cast<uint64_t>(keys[key].depth) << 47;
+      __atomic_store_n(&replay_state.keys[key].site, word, __ATOMIC_RELEASE);
+    }
+    replay_state.module_known[index] = 1;
+    replay_state.modules[index] = {module.base, module.begin, module.end};
+    __atomic_fetch_add(&replay_state.modules_known, 1, __ATOMIC_RELAXED);
+    learned = true;
+  }
+  return learned;
+}
+
+// LiveKeys::learn. A thread that keeps missing asks for every request: the answer must cost nothing
+// when every module of the plan has been seen, and little for the module that was asked for last.
+bool LearnSite(uint64_t site) {
+  const uint32_t known = __atomic_load_n(&replay_state.modules_known, __ATOMIC_RELAXED);
+  if (known == replay_state.plan->modules.count) return false;
+  const uint64_t address = site & ((uint64_t{1} << 47) - 1);
+  const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
+  static __thread struct {
+    uint64_t begin, bytes;
+    uint32_t generation;
+  } asked;
+  if (address - asked.begin < asked.bytes && asked.generation == generation) return false;
+  LoadedModule module;
+  if (!FindModule(address, &module)) return false;
+  asked = {module.begin, module.end - module.begin, generation};
+  const SignalBlock block;
+  replay_state.learn_lock.Lock();
+  const bool learned = LearnModule(module);
+  replay_state.learn_lock.Unlock();
+  return learned;
+}
+
+// The plan for this image, or null.
+const PlanEntry* FindPlan() {
+  auto* entries = reinterpret_cast<PlanEntry*>(process.session + 1);
+  const uint32_t count = process.session->plans;
+  uint32_t first = 0;
+  while (first < count && entries[first].place != process.image->place) ++first;
+  if (first == count) {
+    for (uint32_t i = 0; i < count && process.image_number == 0; ++i) {
+      if (entries[i].root != 0) return &entries[i];
+    }
+    return nullptr;
+  }
+  // Images of the same place are told apart by the order in which they come, no more.
+  uint32_t same = 1;
+  while (first + same < count && entries[first + same].place == process.image->place) ++same;
+  const uint32_t number = __atomic_fetch_add(&entries[first].taken, 1, __ATOMIC_RELAXED);
+  return &entries[first + number % same];
+}
+
+// Maps the plan file; false with a message when it is not what it should be. The launcher has
+// verified the checksum; what is looked at here is what a mapping needs.
+bool MapPlan(const char* path) {
+  const int fd = OpenFile(path, O_RDONLY);
+  if (fd < 0) {
+    Say("not replayed: its plan cannot be opened");
+    return false;
+  }
+  const long bytes = SystemCall(SYS_lseek, fd, 0, SEEK_END);
+  void* mapped = nullptr;
+  if (bytes >= static_cast<long>(sizeof(PlanHeader)) &&
+      static_cast<uint64_t>(bytes) < kPlanMap.bytes) {
+    // Not at a multiple of 2 MiB: a file that the page cache holds in huge pages would be mapped in
+    // huge pages, whatever madvise says, and each look at a word would add 2 MiB.
+    mapped = MapAt(kPlanMap.begin + 4096, bytes, PROT_READ, MAP_PRIVATE, fd);
+  }
+  CloseFile(fd);
+  const auto* plan = static_cast<const PlanHeader*>(mapped);
+  if (plan == nullptr || plan->magic != replay::kPlanMagic ||
+      plan->version != replay::kPlanVersion || plan->byte_order != replay::kPlanByteOrder ||
+      plan->file_bytes != static_cast<uint64_t>(bytes)) {
+    Say("not replayed: its plan is not a plan file of this version");
+    return false;
+  }
+  replay_state.plan = plan;
+  return true;
+}
+
+// The counters lie in a file, so that nothing is lost however the program ends; where no file can
+// be made they are only memory, and the launcher sees none.
+LaneCounters* MapCounters(uint64_t bytes) {
+  char path[kPathBytes + 32];
+  snprintf(path, sizeof(path), "%s/counters.%u", process.session->directory, process.image_number);
+  const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
+  void* mapped = nullptr;
+  if (fd >= 0) {
+    if (!Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) {
+      mapped = MapAt(kCountersMap.begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    }
+    CloseFile(fd);
+    if (mapped != nullptr && Advise(mapped, bytes, MADV_POPULATE_WRITE) != 0) mapped = nullptr;
+  }
+  if (mapped == nullptr) mapped = MapMemory(kCountersMap.begin, bytes);
+  return static_cast<LaneCounters*>(mapped);
+}
+
+// Huge pages save faults and misses of the translation buffer. A plan is dense, so they cost no
+// memory at its peak, but for blocks that the program does not touch all of: those are long ones.
+void ChoosePages(char* blocks, uint64_t bytes) {
+  constexpr uint64_t kHuge = 2 << 20;
+  constexpr uint64_t kDense = 256 << 10;  // no block of a dense arena is longer
+  const uint32_t flags = process.session->flags;
+  if ((flags & kSessionNoHugePages) != 0) {
+    Advise(blocks, bytes, MADV_NOHUGEPAGE);
+    return;
+  }
+  const PlanHeader& plan = *replay_state.plan;
+  if ((flags & kSessionHugePages) == 0) {
+    const auto* keys = Table<PlanKey>(plan.keys);
+    for (uint64_t key = 0; key < plan.keys.count; ++key) {
+      if (keys[key].usable > kDense) return;
+    }
+  }
+  const uint64_t dense = plan.arena_bytes & ~(kHuge - 1);  // the arena begins at a multiple
+  if (dense > 0) Advise(blocks, dense, MADV_HUGEPAGE);
+}
+
+bool SetUpArena() {
+  const PlanHeader& plan = *replay_state.plan;
+  const uint64_t spare =
+      plan.arena_bytes < kMostSpare / kSpareFactor ? plan.arena_bytes * kSpareFactor : kMostSpare;
+  const uint64_t block_bytes = (plan.arena_bytes + spare + (8 << 20)) & ~uint64_t{4095};
+  if (plan.arena_bytes > kArena.bytes / 2) return false;
+  replay::ArenaMemory memory{};
+  memory.block_bytes = block_bytes;
+  memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));
+  if (memory.blocks != nullptr) ChoosePages(memory.blocks, block_bytes);
+  const auto layout = replay::CountersLayout::Of(plan);
+  char* counters = reinterpret_cast<char*>(replay_state.counters);
+  memory.counters = replay_state.counters;
+  memory.releases = (process.session->flags & kSessionRelease) != 0;
+  memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
+  replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
+  const uint64_t key_bytes = (2 * plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
+  const uint64_t module_bytes = (plan.modules.count + plan.keys.count + 4095) & ~uint64_t{4095};
+  const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
+  const uint64_t all = key_bytes + module_bytes + state_bytes;
+  if (memory.blocks == nullptr || all > kArenaState.bytes) return false;
+  char* state = static_cast<char*>(MapMemory(kArenaState.begin, all));
+  if (state == nullptr) return false;
+  replay_state.keys = reinterpret_cast<LiveKey*>(state);
+  replay_state.module_known = reinterpret_cast<uint8_t*>(state + key_bytes);
+  uint8_t* key_granules = replay_state.module_known + plan.modules.count;
+  memory.state = state + key_bytes + module_bytes;
+  const auto* keys = Table<PlanKey>(plan.keys);
+  for (uint64_t key = 0; key < plan.keys.count; ++key) {
+    const uint64_t granules = replay::BlockGranules(keys[key]);
+    key_granules[key] =
+        static_cast<uint8_t>(granules < LiveKeys::kLong ? granules : LiveKeys::kLong);
+    replay_state.keys[key].shape = keys[key].shape;
+    if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
+      replay_state.keys[key].site = (keys[key].site_offset & ((uint64_t{1} << 47) - 1)) |
+                                    static_cast<uint64_t>(keys[key].depth) << 47;
+    }
+  }
+  ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
+  replay::DropPages(keys, plan.keys.count * sizeof(PlanKey));  // most are not read again
+  replay_arena.Start(&plan, {replay_state.keys, LearnSite, key_granules}, memory);
+  return true;
+}
+
+void WarnOfAnotherBuild() {
+  struct Search {
+    bool first = true;
+    bool differs = false;
+  } search;
+  ForEachModule(
+      [](const LoadedModule& module, void* context) {
+        auto* found = static_cast<Search*>(context);
+        if (!found->first) return;  // the loader lists the program itself first
+        found->first = false;
+        const PlanHeader& plan = *replay_state.plan;
+        found->differs = plan.build_id_bytes > 0 &&
+                         !SameBuildId(module, String(plan.build_id_offset), plan.build_id_bytes);
+      },
+      &search);
+  if (search.differs) {
+    Say("another build than the recorded one (its build id differs): expect few allocations to "
+        "match the plan");
+  }
+}
+
+}  // namespace
+
+bool StartReplay() {
+  static const char* const kForeign[] = {"mallocx",   "rallocx",    "xallocx",   "sallocx",
+                                         "dallocx",   "sdallocx",   "tc_malloc", "tc_free",
+                                         "tc_calloc", "tc_realloc", "tc_delete", "tc_free_sized"};
+  const PlanEntry* entry = FindPlan();
+  if (entry == nullptr) {
+    if (process.image_number == 0) Say("not replayed: no plan was made for it");
+    return false;
+  }
+  if (!process.reserved) {
+    Say("not replayed: the arena's addresses are taken or may not be reserved (RLIMIT_AS)");
+    return false;
+  }
+  if (AnyModuleCalls(kForeign, sizeof(kForeign) / sizeof(kForeign[0]))) {
+    Say("not replayed: it calls its own allocator's entry points (mallocx, tc_malloc and others), "
+        "which cannot take blocks of the arena");
+    return false;
+  }
+  if (!MapPlan(entry->path)) return false;
+  process.image->plan =
+      static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
+  replay_state.counters = MapCounters(replay::CountersLayout::Of(*replay_state.plan).bytes);
+  if (replay_state.counters == nullptr || !SetUpArena()) {
+    Say("not replayed: no room for the arena");
+    return false;
+  }
+  process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);
+  process.image->plan =
+      static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
+  WarnOfAnotherBuild();
+  return true;
+}
+
+}  // namespace reprise::interpose
