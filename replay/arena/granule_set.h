@@ -1,6 +1,6 @@
 // Sets of 16-byte granules of a lane's box, as bitmaps in memory that is zero until touched.
 //
-// A set belongs to one thread. Others may ask Has and RunEnd at any time.
+// A set belongs to one thread. Others may ask Has at any time.
 #ifndef REPRISE_REPLAY_ARENA_GRANULE_SET_H_
 #define REPRISE_REPLAY_ARENA_GRANULE_SET_H_
 
@@ -44,28 +44,6 @@ class GranuleSet {
     return (found & ~(~uint64_t{0} << count)) != 0;
   }
 
-  // The first granule from `from` on, at most `end`, that is not in this set or is in `starts`.
-  uint64_t RunEnd(uint64_t from, const GranuleSet& starts, uint64_t end) const {
-    if (from >= end) return end;
-    uint64_t at = from >> 6;
-    uint64_t stops = (~words_[at].Seen() | starts.words_[at].Seen()) & ~uint64_t{0} << (from & 63);
-    while (stops == 0) {
-      if (++at << 6 >= end) return end;
-      stops = ~words_[at].Seen() | starts.words_[at].Seen();
-    }
-    const uint64_t found = (at << 6) + static_cast<uint64_t>(__builtin_ctzll(stops));
-    return found < end ? found : end;
-  }
-
-  // RunEnd(from, starts, ...) - from, but at most 64.
-  uint64_t ShortRun(uint64_t from, const GranuleSet& starts) const {
-    const uint64_t at = from >> 6;
-    const uint64_t low = ~words_[at] | starts.words_[at];
-    const uint64_t high = ~words_[at + 1] | starts.words_[at + 1];
-    const uint64_t stops = low >> (from & 63) | high << 1 << (~from & 63);
-    return stops != 0 ? static_cast<uint64_t>(__builtin_ctzll(stops)) : 64;
-  }
-
   // Moves `at` on to the first run of `length` granules in [at, end) that are not in the set and
   // begin at a multiple of `step`. False: there is none, or the effort, one for each place looked
   // at, is spent; `at` is where the search stopped.
@@ -89,14 +67,6 @@ class GranuleSet {
       found = words_[at];
     }
     return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
-  }
-
-  // The last granule up to `from` that is in the set; there must be one.
-  uint64_t LastIn(uint64_t from) const {
-    uint64_t at = from >> 6;
-    uint64_t found = words_[at] & ~uint64_t{0} >> (63 - (from & 63));
-    while (found == 0) found = words_[--at];
-    return (at << 6) + 63 - static_cast<uint64_t>(__builtin_clzll(found));
   }
 
   // The first granule from `lowest` on from which none up to `at` is in the set; lowest <= at.

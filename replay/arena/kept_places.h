@@ -31,22 +31,21 @@ class KeptPlaces {
     return true;
   }
 
-  // The latest place for requests of this shape; false: there is none.
-  bool Take(uint64_t shape, uint32_t* granule) {
+  // The latest place for requests of this shape, and its length; false: there is none.
+  bool Take(uint64_t shape, uint32_t* granule, uint64_t* granules) {
     if (shape >= kShapes) return false;
-    const uint64_t granules = ShapeGranules(shape) + longer_[shape];
-    Stack& stack = stacks_[granules];
+    *granules = length_of_[shape];
+    Stack& stack = stacks_[*granules];
     if (stack.count == 0) return false;
-    *granule = At(granules, --stack.count);
+    *granule = At(*granules, --stack.count);
     return true;
   }
 
-  // Blocks of this shape have been seen to have so many granules: the recorded program was told of
-  // more usable bytes than it had asked for.
+  // Blocks of this shape have been seen to have so many granules, more perhaps than the shape
+  // needs: the recorded program was told of more usable bytes than it had asked for. Until that is
+  // known there are no places for them.
   void NoteLength(uint64_t shape, uint64_t granules) {
-    if (shape < kShapes && granules < kLengths) {
-      longer_[shape] = static_cast<uint8_t>(granules - ShapeGranules(shape));
-    }
+    if (shape < kShapes && granules < kLengths) length_of_[shape] = static_cast<uint8_t>(granules);
   }
 
   // No longer keeps a place, which it does.
@@ -56,21 +55,26 @@ class KeptPlaces {
     At(granules, at) = At(granules, --stacks_[granules].count);
   }
 
-  // Forgets all places, and calls visit(granule) for each of them.
+  // Forgets all places, and calls visit(granule, granules) for each of them.
   template <typename Visit>
   void Clear(Visit visit) {
     for (uint32_t length = 0; length < kLengths; ++length) {
       Stack& stack = stacks_[length];
-      while (stack.count > 0) visit(At(length, --stack.count));
+      while (stack.count > 0) visit(At(length, --stack.count), length);
     }
   }
 
-  // Of all places. Not kept up to date: it is asked for when nothing else helps.
+  // Of all places. Not kept up to date: they are asked for when nothing else helps.
   uint64_t Granules() const {
     uint64_t sum = 0;
     for (uint32_t length = 0; length < kLengths; ++length) {
       sum += uint64_t{stacks_[length].count} * length;
     }
+    return sum;
+  }
+  uint64_t Count() const {
+    uint64_t sum = 0;
+    for (const Stack& stack : stacks_) sum += stack.count;
     return sum;
   }
 
@@ -98,7 +102,7 @@ class KeptPlaces {
   Stack stacks_[kLengths];
   uint32_t* deep_;  // kLengths times deep_each_: what is above
   uint64_t deep_each_;
-  uint8_t longer_[kShapes];  // granules that a block has more than its shape needs
+  uint8_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
 };
 
 }  // namespace reprise::replay

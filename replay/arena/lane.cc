@@ -17,7 +17,8 @@ void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
-         3 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+         2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
          2 * sizeof(KeptPlaces) + KeptPlaces::MemoryFor(lane.box_bytes / kGranule) +
          KeptPlaces::MemoryFor(AnnexBytes(lane) / kGranule) + SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
@@ -54,12 +55,14 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_count_ = care_ = early_count_ = late_changes_ = 0;
   plan_ = plan;
   lane_ = lane;
-  const uint64_t bytes = GranuleSet::MemoryFor((box_bytes_ + AnnexBytes(*lane)) / kGranule);
+  const uint64_t granules = (box_bytes_ + AnnexBytes(*lane)) / kGranule;
   char* memory = static_cast<char*>(lane_state);
+  late_.Attach(memory);
+  memory += BlockSet::MemoryFor(granules);
+  late_cover_.Attach(memory);
+  memory += GranuleSet::MemoryFor(granules);
   early_.Attach(memory);
-  late_.Attach(memory + bytes);
-  late_cover_.Attach(memory + 2 * bytes);
-  slot_memory_ = memory + 3 * bytes;
+  slot_memory_ = memory + GranuleSet::MemoryFor(granules);
   running_free_ = false;
   effort_ = kMostEffort;
   window_ = spent_ = failed_ = 0;
@@ -98,25 +101,21 @@ bool Lane::RemoveEarly(uint64_t granule) {
   return true;
 }
 
-// The start is set before the cover and cleared after it, so that a signal handler that asks for
-// the size of a neighbouring block never sees the two as one. Other threads look again
-// (UsableRemotely).
+// Other threads that ask for the size of a neighbouring block look again (UsableRemotely).
 void Lane::AddLate(uint64_t granule, uint64_t granules) {
   BeginLateChange();
-  late_.Add(granule);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  late_.Add(granule, granules);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
   if (granule < box_bytes_ / kGranule) ++care_;
   EndLateChange();
 }
 
-void Lane::RemoveLate(uint64_t granule) {
+void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
   if (!running_free_) NoteFreed(granule);
   BeginLateChange();
-  late_cover_.RemoveRange(granule, granule + LateGranules(granule));
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  late_.Remove(granule);
+  late_cover_.RemoveRange(granule, granule + granules);
+  late_.Remove(granule, granules);
   --late_count_;
   if (granule < box_bytes_ / kGranule) {
     --care_;
@@ -399,11 +398,7 @@ bool Lane::MissesTooMuch() {
 }
 
 bool Lane::FreeInAnnex(void* pointer) {
-  const uint64_t granule = GranuleOf(pointer);
-  if (reinterpret_cast<uint64_t>(pointer) % kGranule == 0 && granule < Granules() &&
-      FreeLate(granule)) {
-    return true;
-  }
+  if (IsAGranule(pointer) && FreeLate(GranuleOf(pointer))) return true;
   CountInvalidFree();
   return false;
 }
@@ -417,8 +412,9 @@ bool Lane::FreeSlowly(uint64_t granule) {
 
 // Of a lane that runs free, or in the annex.
 bool Lane::FreeLate(uint64_t granule) {
-  if (!late_.Has(granule) || early_.Has(granule)) return false;
-  FreeFreely(granule);
+  const uint64_t granules = LateLength(granule);
+  if (granules == 0) return false;
+  FreeFreely(granule, granules);
   return true;
 }
 
@@ -426,13 +422,14 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
   if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
     Settle();
     // A free tells better than a length where in the stream the program is.
-    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule) && !late_.Has(granule)) {
+    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule) &&
+        !late_.BeginsAt(granule)) {
       const uint32_t* behind = BehindTheSameSites(unmatched_);
       if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
     }
     // A late block is looked for first: then what is planned live at its place is early.
-    if (care_ != noting_ && late_.Has(granule)) {
-      RemoveLate(granule);
+    if (care_ != noting_ && late_.BeginsAt(granule)) {
+      RemoveLate(granule, LateLength(granule));
       return true;
     }
   }
@@ -468,16 +465,14 @@ void Lane::Drain() {
   while (at != nullptr) {
     const uint64_t granule = GranuleOf(at);
     // A block that its owner freed as well, and that has been written to since, leads anywhere.
-    if (reinterpret_cast<uint64_t>(at) % kGranule != 0 || granule >= Granules()) {
-      return CountInvalidFree();
-    }
+    if (!IsAGranule(at)) return CountInvalidFree();
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;
     if (running_free_ || granule >= box_bytes_ / kGranule) {
       if (!FreeLate(granule)) CountInvalidFree();
-    } else if (late_count_ != 0 && late_.Has(granule)) {
-      RemoveLate(granule);
+    } else if (late_count_ != 0 && late_.BeginsAt(granule)) {
+      RemoveLate(granule, LateLength(granule));
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
     } else {
@@ -503,14 +498,11 @@ uint64_t Lane::Usable(const void* pointer) {
 }
 
 uint64_t Lane::UsableIfQuiet(const void* pointer) const {
+  if (!IsAGranule(pointer)) return 0;
   const uint64_t granule = GranuleOf(pointer);
-  const uint64_t box = box_bytes_ / kGranule;
-  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= Granules()) {
-    return 0;
-  }
   const auto now = static_cast<uint64_t>(cursor_.Seen() - first_word_);
-  if (late_.Has(granule)) return LateGranules(granule) * kGranule;
-  if (running_free_.Seen() || granule >= box || early_.Has(granule)) return 0;
+  if (const uint64_t granules = LateLength(granule); granules != 0) return granules * kGranule;
+  if (running_free_.Seen() || !Contains(pointer) || early_.Has(granule)) return 0;
   if (__atomic_load_n(&noting_, __ATOMIC_ACQUIRE) != 0) {
     const uint64_t noted = notes_of_blocks_.UsableAt(granule);
     if (noted != 0) return noted;
@@ -537,24 +529,25 @@ uint64_t Lane::UsableRemotely(const void* pointer) const {
 // What is early at this place may be another block by now: the cursor has moved on.
 void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granule = GranuleOf(pointer);
-  if ((running_free_ || !Contains(pointer)) && early_.Has(granule)) {
-    KeptAt(granule).Remove(static_cast<uint32_t>(granule), LateGranules(granule));
-    early_.Remove(granule);
-    ++late_count_;
+  const uint64_t granules = (bytes + kGranule - 1) / kGranule;
+  if ((running_free_ || !Contains(pointer)) && late_.BeginsAt(granule)) {
+    KeptAt(granule).Remove(static_cast<uint32_t>(granule), granules);
+    late_.Reuse(granule, granules);
   } else {
-    AddLate(granule, (bytes + kGranule - 1) / kGranule);
+    AddLate(granule, granules);
   }
 }
 
 bool Lane::Empty() {
   Drain();
-  if (running_free_) return late_count_ == 0;
+  const uint64_t late = late_count_ - kept_[kInBox].Count() - kept_[kInAnnex].Count();
+  if (running_free_) return late == 0;
   uint64_t live = 0;
   const uint64_t now = cursor_ - first_word_;
   for (uint64_t i = 0; i < lane_->placements; ++i) {
     live += placements_[i].birth < now && placements_[i].death >= now ? 1 : 0;
   }
-  return live + late_count_ == early_count_;
+  return live + late == early_count_;
 }
 
 }  // namespace reprise::replay

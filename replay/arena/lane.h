@@ -28,7 +28,7 @@
 // (slot_index.h), if that place is free, and else any gap that is long enough, of the box or of the
 // annex, a range behind all boxes that makes up for another order packing less tightly. Short
 // blocks that are freed keep their places for the next request of the same length (kept_places.h):
-// they stay late, as far as anybody else is concerned. Looking for places has a budget per request,
+// they stay late, as far as the guard is concerned. Looking for places has a budget per request,
 // part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
 // whose budget keeps being spent, or that finds no place for most requests, rests: for a while
 // everything new goes there, twice as long each time. A plan that fits the run badly then costs
@@ -42,6 +42,7 @@
 #include <stdint.h>
 
 #include "replay/arena/block_notes.h"
+#include "replay/arena/block_set.h"
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
 #include "replay/arena/kept_places.h"
@@ -160,12 +161,8 @@ class Lane {
 
   // The same in a lane that runs free: whether the block is long enough, and not far too long.
   bool ReallocateFreely(void* pointer, uint64_t size) {
-    const uint64_t granule = GranuleOf(pointer);
-    if (!running_free_ || reinterpret_cast<uint64_t>(pointer) % kGranule != 0 ||
-        granule >= Granules() || !late_.Has(granule) || early_.Has(granule)) {
-      return false;
-    }
-    const uint64_t granules = LateGranules(granule);
+    if (!running_free_ || !IsAGranule(pointer)) return false;
+    const uint64_t granules = LateLength(GranuleOf(pointer));
     const uint64_t needed = ShapeGranules(PlainShape(size));
     if (needed > granules || needed <= granules / 2) return false;
     CountApart(pointer);
@@ -176,30 +173,22 @@ class Lane {
   // nothing has happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
+    uint64_t granules;
     if (rest_ > 0) return nullptr;
-    if (kept_[kInBox].Take(shape, &granule)) return UseAgain(granule);
+    if (kept_[kInBox].Take(shape, &granule, &granules)) return UseAgain(granule, granules);
     if (until_look_ == 0) return nullptr;
     --until_look_;
     return AllocateKeptInAnnex(shape);
   }
   bool FreeKept(void* pointer) {
+    if (!IsAGranule(pointer)) return false;
     const uint64_t granule = GranuleOf(pointer);
-    if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= Granules() ||
-        !late_.Has(granule) || early_.Has(granule)) {
-      return false;
-    }
-    const uint64_t rest = late_cover_.ShortRun(granule + 1, late_);
-    return rest < 64 && Keep(granule, 1 + rest);
+    const uint64_t granules = late_.ShortLengthAt(granule);
+    return granules != 0 && Keep(granule, granules);
   }
   // Bytes usable in a short block of such a lane; 0: it is not known here.
   uint64_t UsableFreely(const void* pointer) const {
-    const uint64_t granule = GranuleOf(pointer);
-    if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0 || granule >= Granules() ||
-        !late_.Has(granule)) {
-      return 0;
-    }
-    const uint64_t rest = late_cover_.ShortRun(granule + 1, late_);
-    return rest < 64 ? (1 + rest) * kGranule : 0;
+    return IsAGranule(pointer) ? late_.ShortLengthAt(GranuleOf(pointer)) * kGranule : 0;
   }
   // Whether the lane has left its stream. Changes in no function that is defined here.
   bool running_free() const { return running_free_; }
@@ -366,7 +355,7 @@ class Lane {
   void StartSlots();
   void Judge();
   void RunFree();
-  void FreeFreely(uint64_t granule);
+  void FreeFreely(uint64_t granule, uint64_t granules);
   bool FreeInAnnex(void* pointer);
   // Of a block in box or annex; for other addresses it may be any number.
   uint64_t GranuleOf(const void* pointer) const {
@@ -377,6 +366,10 @@ class Lane {
   }
   uint64_t Granules() const { return box_bytes_ / kGranule + annex_granules_; }
   bool HasSmallAnnex() const { return annex_granules_ * kGranule == kSmallAnnex; }
+  // Whether it is the address of one of the lane's granules.
+  bool IsAGranule(const void* pointer) const {
+    return reinterpret_cast<uint64_t>(pointer) % kGranule == 0 && GranuleOf(pointer) < Granules();
+  }
   // Not what is reserved for certain kinds of request.
   bool MayKeep(uint64_t granule) const {
     return granule >= box_bytes_ / kGranule || (running_free_ && granule < open_granules_);
@@ -387,22 +380,21 @@ class Lane {
     if (!MayKeep(granule)) return false;
     if (!KeptAt(granule).Put(static_cast<uint32_t>(granule), granules)) return false;
     if (!running_free_) NoteFreed(granule);
-    early_.Add(granule);
-    --late_count_;
+    late_.Keep(granule, granules);
     return true;
   }
-  void* UseAgain(uint32_t granule) {
-    early_.Remove(granule);
-    ++late_count_;
+  void* UseAgain(uint32_t granule, uint64_t granules) {
+    late_.Reuse(granule, granules);
     void* pointer = AddressOf(granule);
     CountApart(pointer);
     return pointer;
   }
   void* AllocateKeptInAnnex(uint64_t shape) {
     uint32_t granule;
-    if (!kept_[kInAnnex].Take(shape, &granule)) return nullptr;
+    uint64_t granules;
+    if (!kept_[kInAnnex].Take(shape, &granule, &granules)) return nullptr;
     ++counters_->improvised;
-    return UseAgain(granule);
+    return UseAgain(granule, granules);
   }
   KeptPlaces& KeptAt(uint64_t granule) {
     return kept_[granule < box_bytes_ / kGranule ? kInBox : kInAnnex];
@@ -463,12 +455,11 @@ class Lane {
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
-  void RemoveLate(uint64_t granule);
+  void RemoveLate(uint64_t granule, uint64_t granules);
   void BeginLateChange();
   void EndLateChange();
-  uint64_t LateGranules(uint64_t granule) const {
-    return late_cover_.RunEnd(granule + 1, late_, Granules()) - granule;
-  }
+  // Of the late block that begins there, in granules; 0: none does.
+  uint64_t LateLength(uint64_t granule) const { return late_.LengthAt(granule, Granules()); }
   void NoteDivergence(uint64_t shape, uint64_t site);
   void NoteFreed(uint64_t granule);
   void NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end);
@@ -489,7 +480,7 @@ class Lane {
   uint32_t early_count_;
 
   // Cold.
-  uint32_t late_count_;
+  uint32_t late_count_;  // kept places are late, too
   const PlanHeader* plan_;
   const PlanLane* lane_;
   const uint32_t* first_word_;
@@ -500,9 +491,9 @@ class Lane {
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
-  GranuleSet early_;            // starts of early blocks, and of kept places
-  GranuleSet late_;             // starts of late blocks
-  GranuleSet late_cover_;       // every granule of late blocks
+  GranuleSet early_;            // where early blocks begin
+  BlockSet late_;               // late blocks
+  GranuleSet late_cover_;       // every granule of them
   Request history_[kConfirm];   // the latest unmatched requests, newest at unmatched_ % kConfirm
   uint64_t unmatched_;          // in a row
   uint32_t skipped_[kSkipped];  // the keys of the last planned allocations that were passed by

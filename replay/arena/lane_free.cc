@@ -45,6 +45,7 @@ void* Lane::Improvise(uint64_t shape) {
     if (!TakeFromAnnex(shape, &slot)) return nullptr;
   }
   ++counters_->improvised;
+  kept_[kInAnnex].NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
@@ -105,7 +106,11 @@ bool Lane::Earn() {
 
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
-  if (uint32_t granule; rest_ == 0 && kept_[kInBox].Take(shape, &granule)) return UseAgain(granule);
+  if (rest_ == 0) {
+    uint32_t granule;
+    uint64_t granules;
+    if (kept_[kInBox].Take(shape, &granule, &granules)) return UseAgain(granule, granules);
+  }
   if (Rests()) return nullptr;
   if (!Earn()) {
     ++counters_->unmatched;
@@ -137,7 +142,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
     return nullptr;
   }
-  kept_[kInBox].NoteLength(shape, slot.granules);
+  KeptAt(slot.granule).NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   if (!planned) {
     ++counters_->improvised;
@@ -164,7 +169,7 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
   if (taken < end) end = taken;
   for (; at + granules <= end; at += granules) {
     AddLate(at, granules);
-    if (!Keep(at, granules)) return RemoveLate(at);
+    if (!Keep(at, granules)) return RemoveLate(at, granules);
     ++counters_->improvised;
   }
 }
@@ -172,11 +177,8 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
   for (uint32_t where = kInBox; where <= kInAnnex; ++where) {
-    kept_[where].Clear([this](uint32_t granule) {
-      early_.Remove(granule);
-      ++late_count_;
-      RemoveLate(granule);
-    });
+    kept_[where].Clear(
+        [this](uint32_t granule, uint64_t granules) { RemoveLate(granule, granules); });
   }
 }
 
@@ -306,11 +308,10 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
 
 // Frees a block of a lane that runs free, or of the annex. Its place is kept, or remembered; in the
 // annex together with what is free around it.
-void Lane::FreeFreely(uint64_t granule) {
-  const uint64_t granules = LateGranules(granule);
+void Lane::FreeFreely(uint64_t granule, uint64_t granules) {
   const uint64_t box = box_bytes_ / kGranule;
   if (Keep(granule, granules)) return;
-  RemoveLate(granule);
+  RemoveLate(granule, granules);
   if (granule < box) {
     if (granule < open_granules_) Remember(granule, granules);
     return;

@@ -108,7 +108,7 @@ void Lane::NoteFreed(uint64_t granule) {
 // The late block that lies in [granule, end), where there is one.
 void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end) {
   const uint64_t taken = late_cover_.NextIn(granule, end);
-  notes_.Blocked(shape, site, late_.LastIn(taken), !running_free_);
+  notes_.Blocked(shape, site, late_.LastBeginning(taken), !running_free_);
 }
 
 // Places an allocation of the stream, born at word `birth`, whose place is taken.
