@@ -6,11 +6,14 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "replay/arena/stream.h"
 #include "replay/idle_pages.h"
 #include "replay/plan_format.h"
 
@@ -150,10 +153,14 @@ std::vector<uint32_t> PagesOf(const std::vector<PlanBlock>& placements, uint64_t
 }
 
 // Gathers the places of each kind of request. Costs what the lane has, whatever the plan has.
+//
+// In the course of a long run a kind visits far more places than it has blocks at any time, and
+// most of them are other kinds' for most of that time. The plan names those where the kind has
+// blocks for longest, a few times as many as it needs.
 class SlotGatherer {
  public:
   explicit SlotGatherer(const std::vector<PlanKey>& keys)
-      : kind_(keys.size()), count_(keys.size(), 0), latest_(keys.size(), 0) {
+      : kind_(keys.size()), tally_(keys.size()) {
     // Keys that differ only in what malloc_usable_size answered are one kind.
     absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t, uint32_t>, uint32_t> kinds;
     for (uint32_t key = 0; key < keys.size(); ++key) {
@@ -163,44 +170,110 @@ class SlotGatherer {
     }
   }
 
-  // Of a lane's placements, sorted by offset. Slots are numbered from `first_slot` on.
-  void Gather(const std::vector<PlanBlock>& placements, uint64_t first_slot) {
-    std::vector<uint32_t> kinds;
-    uint64_t slots = 0;
+  // Of a lane's words and its placements, sorted by offset. Slots are numbered from `first_slot`
+  // on.
+  void Gather(std::span<const uint32_t> words, uint32_t offset_bits,
+              const std::vector<PlanBlock>& placements, uint64_t box_bytes, uint64_t first_slot) {
+    FindPeaks(words, offset_bits, box_bytes);
+    visited_.clear();
     for (const PlanBlock& block : placements) {
       const uint32_t kind = kind_[block.key];
-      if (!IsNew(kind, block.offset)) continue;
-      if (count_[kind]++ == 0) kinds.push_back(kind);
-      ++slots;
+      Tally& tally = tally_[kind];
+      const uint64_t dwelt = std::min<uint64_t>(block.death, words.size()) - block.birth;
+      // Equal offsets come one after the other.
+      if (tally.visits != 0 && visited_[tally.latest].offset == block.offset) {
+        visited_[tally.latest].dwelt += dwelt;
+        continue;
+      }
+      if (tally.visits++ == 0) kinds_.push_back(kind);
+      tally.latest = visited_.size();
+      visited_.push_back({kind, block.offset, dwelt});
     }
-    std::sort(kinds.begin(), kinds.end());
-    rings_.clear();
+    // By kind, each kind's still by offset.
+    std::sort(kinds_.begin(), kinds_.end());
     uint64_t next = 0;
-    for (const uint32_t kind : kinds) {
-      rings_.push_back({kind, count_[kind], first_slot + next});
-      latest_[kind] = 0;
-      next += std::exchange(count_[kind], static_cast<uint32_t>(next));  // now: where they go
+    for (const uint32_t kind : kinds_) {
+      tally_[kind].latest = next;
+      next += tally_[kind].visits;
     }
-    slots_.resize(slots);
-    for (const PlanBlock& block : placements) {
-      const uint32_t kind = kind_[block.key];
-      if (IsNew(kind, block.offset)) slots_[count_[kind]++] = block.offset;
+    std::vector<Visited> by_kind(visited_.size());
+    for (const Visited& place : visited_) by_kind[tally_[place.kind].latest++] = place;
+    rings_.clear();
+    slots_.clear();
+    auto begin = by_kind.begin();
+    for (const uint32_t kind : kinds_) {
+      const auto end = begin + tally_[kind].visits;
+      const size_t most = std::max(kLeastSlots, kSlotsPerBlock * size_t{tally_[kind].peak});
+      rings_.push_back({kind, 0, first_slot + slots_.size()});
+      AddLongest(begin, end, most);
+      rings_.back().count = static_cast<uint32_t>(first_slot + slots_.size() - rings_.back().first_slot);
+      tally_[kind] = {};
+      begin = end;
     }
-    for (const uint32_t kind : kinds) count_[kind] = latest_[kind] = 0;
+    kinds_.clear();
   }
 
   const std::vector<PlanRing>& rings() const { return rings_; }
   const std::vector<uint32_t>& slots() const { return slots_; }
 
  private:
-  // Equal offsets come one after the other.
-  bool IsNew(uint32_t kind, uint32_t offset) {
-    return std::exchange(latest_[kind], offset + 1) != offset + 1;
+  static constexpr size_t kSlotsPerBlock = 2;
+  static constexpr size_t kLeastSlots = 64;
+
+  struct Tally {
+    uint32_t live = 0;
+    uint32_t peak = 0;
+    uint32_t visits = 0;  // places
+    uint64_t latest = 0;
+  };
+  struct Visited {
+    uint32_t kind;
+    uint32_t offset;
+    uint64_t dwelt;  // words for which a block was there
+  };
+
+  // How many blocks of each kind live at one time.
+  void FindPeaks(std::span<const uint32_t> words, uint32_t offset_bits, uint64_t box_bytes) {
+    live_at_.resize(std::max<size_t>(live_at_.size(), box_bytes / kGranule));
+    for (const uint32_t* at = words.data();;) {
+      const Word word = DecodeWord(at, offset_bits);
+      if (word.kind == Word::kEnded) break;
+      if (word.kind == Word::kAllocation) {
+        Tally& tally = tally_[live_at_[word.granule] = kind_[word.key]];
+        tally.peak = std::max(tally.peak, ++tally.live);
+      } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
+        --tally_[live_at_[word.granule]].live;
+      }
+      at += word.length;
+    }
   }
 
-  std::vector<uint32_t> kind_;    // per key: the first key of its kind
-  std::vector<uint32_t> count_;   // per kind
-  std::vector<uint32_t> latest_;  // per kind: 1 + the offset that came last
+  // Appends those places of a kind, sorted by offset, where its blocks were for longest.
+  template <typename Place>
+  void AddLongest(Place begin, Place end, size_t most) {
+    uint64_t least = 0;
+    size_t of_least = SIZE_MAX;  // places with just that, of those that may come
+    if (static_cast<size_t>(end - begin) > most) {
+      dwelt_.clear();
+      for (Place at = begin; at != end; ++at) dwelt_.push_back(at->dwelt);
+      std::nth_element(dwelt_.begin(), dwelt_.begin() + most - 1, dwelt_.end(), std::greater<>());
+      least = dwelt_[most - 1];
+      of_least = most - std::count_if(dwelt_.begin(), dwelt_.begin() + most,
+                                      [least](uint64_t dwelt) { return dwelt > least; });
+    }
+    for (Place at = begin; at != end; ++at) {
+      if (at->dwelt < least || (at->dwelt == least && of_least == 0)) continue;
+      if (at->dwelt == least) --of_least;
+      slots_.push_back(at->offset);
+    }
+  }
+
+  std::vector<uint32_t> kind_;  // per key: the first key of its kind
+  std::vector<Tally> tally_;    // per kind
+  std::vector<uint32_t> kinds_;
+  std::vector<uint32_t> live_at_;  // per granule: the kind of the block that began there last
+  std::vector<Visited> visited_;
+  std::vector<uint64_t> dwelt_;
   std::vector<PlanRing> rings_;
   std::vector<uint32_t> slots_;
 };
@@ -344,6 +417,12 @@ class File {
     bytes_.append(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(T));
   }
 
+  // Some of a table's entries. Holds until the next change.
+  template <typename T>
+  std::span<const T> Read(const PlanTable& table, uint64_t first, uint64_t count) const {
+    return {reinterpret_cast<const T*>(bytes_.data() + table.offset) + first, count};
+  }
+
   uint32_t AddString(std::string_view text, uint32_t* length) {
     const auto offset = static_cast<uint32_t>(strings_.size());
     strings_.insert(strings_.end(), text.begin(), text.end());
@@ -478,7 +557,8 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     entries[i].first_page = pages.size();
     const std::vector<uint32_t> own_pages = PagesOf(placements, lanes[i].box_bytes);
     pages.insert(pages.end(), own_pages.begin(), own_pages.end());
-    slots.Gather(placements, all_slots.size());
+    slots.Gather(file.Read<uint32_t>(header.words, entries[i].first_word, entries[i].words),
+                 entries[i].offset_bits, placements, lanes[i].box_bytes, all_slots.size());
     entries[i].first_ring = rings.size();
     entries[i].rings = slots.rings().size();
     rings.insert(rings.end(), slots.rings().begin(), slots.rings().end());
