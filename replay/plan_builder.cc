@@ -67,10 +67,38 @@ Instance LaneInstance(const Recording& recording, const BlockBytes& block_bytes,
   return instance;
 }
 
+// A program that takes and gives back long blocks all the time touches fewer pages and lines of the
+// caches when these begin with a page. In a lane with many of them each is planned so much longer
+// that it finds one in its place: at most 1.6 % of it. Not as an alignment, which the fast
+// strategies do not have.
+constexpr int64_t kPage = 4096;
+constexpr int64_t kLongBlock = 256 << 10;
+constexpr int64_t kManyLongBlocks = 256;
+
+bool LengthenForPages(Instance& instance) {
+  const auto is_long = [](const Buffer& buffer) { return buffer.size >= kLongBlock; };
+  std::vector<Buffer>& buffers = instance.buffers;
+  if (std::count_if(buffers.begin(), buffers.end(), is_long) < kManyLongBlocks) return false;
+  for (Buffer& buffer : buffers) buffer.size += is_long(buffer) ? kPage - kGranule : 0;
+  return true;
+}
+
+// Solves an instance whose long buffers have been made longer, or none.
+absl::StatusOr<planner::Plan> SolveForPages(const Instance& instance,
+                                            const planner::Options& options, bool on_pages) {
+  absl::StatusOr<planner::Plan> plan = planner::Solve(instance, options);
+  for (size_t k = 0; on_pages && plan.ok() && k < plan->offsets.size(); ++k) {
+    if (instance.buffers[k].size < kLongBlock) continue;
+    plan->offsets[k] = planner::RoundUp(plan->offsets[k], kPage);
+  }
+  return plan;
+}
+
 struct LaneWork {
   Members members;
   planner::Plan plan;
   int64_t alignment = kBoxAlignment;
+  bool on_pages = false;     // long blocks begin with a page
   int64_t shared_bytes = 0;  // from where on the box is reserved; 0: it is not
   Buffer box;                // when the lane holds memory, and how much
 };
@@ -115,20 +143,20 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
 // quarter of the budget is for that, and what the plan that moves them leaves.
 absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance,
                                            const std::vector<uint32_t>& previous,
-                                           const planner::Options& options) {
+                                           const planner::Options& options, bool on_pages) {
   const absl::Time start = absl::Now();
   const Chains chains = JoinChains(instance, previous);
   const double budget =
       std::max(0.0, options.budget_seconds - absl::ToDoubleSeconds(absl::Now() - start));
   planner::Options share = options;
   share.budget_seconds = budget;
-  if (chains.links == 0) return planner::Solve(instance, share);
+  if (chains.links == 0) return SolveForPages(instance, share, on_pages);
   share.budget_seconds = budget * 3 / 4;
-  absl::StatusOr<planner::Plan> moving = planner::Solve(instance, share);
+  absl::StatusOr<planner::Plan> moving = SolveForPages(instance, share, on_pages);
   if (!moving.ok()) return moving;
   share.budget_seconds = budget - std::min(moving->seconds, share.budget_seconds);
   share.worst_case_fragmentation = moving->fragmentation();
-  absl::StatusOr<planner::Plan> joined = planner::Solve(chains.joined, share);
+  absl::StatusOr<planner::Plan> joined = SolveForPages(chains.joined, share, on_pages);
   if (!joined.ok() || joined->makespan > moving->makespan) return moving;
   for (size_t k = 0; k < chains.buffer_of.size(); ++k) {
     moving->offsets[k] = joined->offsets[chains.buffer_of[k]];
@@ -160,7 +188,7 @@ absl::StatusOr<planner::Plan> SolveLearned(const Instance& instance,
     other_of[k] = static_cast<uint32_t>(previous_other.size());
     previous_other.push_back(previous[k] == kNoBuffer ? kNoBuffer : other_of[previous[k]]);
   }
-  absl::StatusOr<planner::Plan> plan = SolveInPlace(reserved.others, previous_other, options);
+  absl::StatusOr<planner::Plan> plan = SolveInPlace(reserved.others, previous_other, options, lane.on_pages);
   if (!plan.ok() || reserved.bytes == 0) return plan;
   lane.shared_bytes = planner::RoundUp(plan->makespan, reserved.alignment);
   std::vector<int64_t> offsets;
@@ -199,6 +227,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   BuiltPlan built;
   built.learned = static_cast<int64_t>(learned.upper.size());
   size_t largest = 0;
+  bool on_pages = false;
   size_t members_left = recording.allocations.size();
   double budget_left =
       std::max(0.0, options.budget_seconds - kFinishSeconds * static_cast<double>(members_left));
@@ -209,7 +238,9 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     LaneWork& lane = lanes[i];
     if (lane.members.count == 0) continue;
     if (lane.members.count > lanes[largest].members.count) largest = i;
-    const Instance instance = LaneInstance(recording, block_bytes, lane.members, learned);
+    Instance instance = LaneInstance(recording, block_bytes, lane.members, learned);
+    lane.on_pages = mode == LaneMode::kThread && LengthenForPages(instance);
+    on_pages = on_pages || lane.on_pages;
     planner::Options lane_options = options;
     const auto members = static_cast<double>(lane.members.count);
     lane_options.budget_seconds = std::max(
@@ -221,7 +252,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     absl::StatusOr<planner::Plan> plan =
         mode == LaneMode::kNone ? planner::Solve(instance, lane_options)
         : learned.kind.empty()
-            ? SolveInPlace(instance, previous(), lane_options)
+            ? SolveInPlace(instance, previous(), lane_options, lane.on_pages)
             : SolveLearned(instance, previous(), lane_options, learned,
                            MostReserved(learned, recording, i), lane, &built.learned);
     if (!plan.ok()) return plan.status();
@@ -289,7 +320,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     encoded.push_back(entry);
   }
   const bool as_recorded = learned.upper.empty() && learned.kind.empty();
-  if (box_lane.size() == 1 && as_recorded) {
+  if (box_lane.size() == 1 && as_recorded && !on_pages) {
     built.max_load = lanes[largest].plan.max_load;
   } else if (!box_lane.empty()) {
     built.max_load = planner::MaxLoad(WholeInstance(recording));
@@ -310,10 +341,11 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     built.lane_overhead_percent = 0;
   }
   // What is put together is checked as a whole, while it is encoded. A single lane was already,
-  // unless it was planned with other lifetimes than the recorded ones, or blocks that grow as one.
+  // unless it was planned with other lifetimes or lengths than the recorded ones, or blocks that
+  // grow as one.
   CountReallocations(recording, built);
   std::future<bool> valid;
-  if (box_lane.size() > 1 || !as_recorded || built.reallocs_in_place > 0) {
+  if (box_lane.size() > 1 || !as_recorded || on_pages || built.reallocs_in_place > 0) {
     valid = std::async(std::launch::async | std::launch::deferred, [&] {
       return planner::Check(WholeInstance(recording), built.offsets, 1).valid;
     });

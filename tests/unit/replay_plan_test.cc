@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "planner/check.h"
+#include "planner/instance.h"
 #include "replay/plan_builder.h"
 #include "replay/plan_file.h"
 #include "tests/unit/replay_recordings.h"
@@ -87,6 +91,65 @@ TEST_F(PlanFileTest, AnotherRecordingIsRefused) {
   longer.allocations = 1001;
   EXPECT_EQ(PlanOffsets(*file, RandomRecording(longer, 1)).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// The places of each kind of request that a plan names are its own, in order, and not many more
+// than it has blocks at one time.
+TEST_F(PlanFileTest, NamesAFewTimesAsManyPlacesAsAKindNeeds) {
+  RecordingShape shape;
+  shape.allocations = 50000;
+  shape.sites = 2;
+  shape.most_bytes = 48;
+  shape.aligned = shape.usable_asked = 0;
+  const trace::Recording recording = RandomRecording(shape, 5);
+  const BuiltPlan built = Build(recording);
+  const auto file = PlanFile::Read(Write(built.bytes));
+  ASSERT_TRUE(file.ok());
+  const PlanHeader& header = file->header();
+  const auto* keys = file->table<PlanKey>(header.keys);
+  const auto* blocks = file->table<PlanBlock>(header.placements);
+  const auto* rings = file->table<PlanRing>(header.rings);
+  const auto* slots = file->table<uint32_t>(header.slots);
+  uint64_t limited = 0;
+  for (uint64_t r = 0; r < header.rings.count; ++r) {
+    const PlanRing& ring = rings[r];
+    std::map<uint32_t, int> change;  // of the number of live blocks, by word
+    std::set<uint32_t> visited;
+    for (uint64_t b = 0; b < header.placements.count; ++b) {
+      if (std::memcmp(&keys[blocks[b].key], &keys[ring.key], sizeof(PlanKey)) != 0) continue;
+      visited.insert(blocks[b].offset);
+      ++change[blocks[b].birth];
+      --change[blocks[b].death];
+    }
+    uint64_t live = 0, peak = 0;
+    for (const auto& [word, by] : change) peak = std::max(peak, live += by);
+    const uint32_t* first = slots + ring.first_slot;
+    EXPECT_EQ(ring.count, std::min<uint64_t>(visited.size(), std::max<uint64_t>(2 * peak, 64)));
+    EXPECT_EQ(std::set<uint32_t>(first, first + ring.count).size(), ring.count);
+    EXPECT_TRUE(std::is_sorted(first, first + ring.count));
+    EXPECT_TRUE(std::includes(visited.begin(), visited.end(), first, first + ring.count));
+    limited += ring.count < visited.size() ? 1 : 0;
+  }
+  EXPECT_GT(limited, 0u);
+}
+
+TEST_F(PlanFileTest, ManyLongBlocksBeginWithAPage) {
+  RecordingShape shape;
+  shape.allocations = 2000;
+  shape.most_bytes = 1 << 20;
+  shape.aligned = 0;
+  for (const bool many : {true, false}) {
+    if (!many) shape.allocations = 250;
+    const trace::Recording recording = RandomRecording(shape, 8);
+    const BuiltPlan built = Build(recording);
+    EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
+    EXPECT_EQ(built.max_load, planner::MaxLoad(WholeInstance(recording)));
+    uint64_t within = 0;
+    for (size_t i = 0; i < built.offsets.size(); ++i) {
+      within += recording.allocations[i].size >= 256 << 10 && built.offsets[i] % 4096 != 0 ? 1 : 0;
+    }
+    EXPECT_EQ(within == 0, many) << within;
+  }
 }
 
 TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
