@@ -224,16 +224,15 @@ __attribute__((noinline)) void ReplayFreeUnexpected(void* pointer) {
   }
 }
 
-// Of a lane that runs free.
-__attribute__((noinline)) void* ReplayMallocFreely(Lane* lane, size_t size, Caller caller) {
-  BeginBusy();
-  void* pointer = lane->AllocateKept(replay::PlainShape(size));
-  if (pointer == nullptr && lane->Rests()) {
-    pointer = AllocateAside(size, 16, /*zero=*/false);
+// Of a lane that runs free and has kept no place for this.
+__attribute__((noinline)) void* ReplayMallocNotKept(Lane* lane, size_t size, Caller caller) {
+  if (lane->Rests()) {
+    const Busy busy;
+    void* pointer = AllocateAside(size, 16, /*zero=*/false);
     if (pointer != nullptr) CountInLane(pointer);
+    if (pointer != nullptr) return pointer;
   }
-  EndBusy();
-  return pointer != nullptr ? pointer : ReplayMallocUnexpected(size, caller);
+  return ReplayMallocUnexpected(size, caller);
 }
 
 }  // namespace
@@ -264,10 +263,13 @@ void EndReplayThread() {
 }
 
 void* ReplayMallocSlowly(size_t size, Caller caller) {
-  if (Lane* lane = self.lane; lane != self.following && !IsBusy()) {
-    return ReplayMallocFreely(lane, size, caller);
-  }
-  return ReplayMallocUnexpected(size, caller);
+  Lane* lane = self.lane;
+  if (lane == self.following || IsBusy()) return ReplayMallocUnexpected(size, caller);
+  BeginBusy();
+  void* pointer = lane->AllocateKept(replay::PlainShape(size));
+  EndBusy();
+  return __builtin_expect(pointer != nullptr, 1) ? pointer
+                                                 : ReplayMallocNotKept(lane, size, caller);
 }
 
 // The place is taken: the request goes elsewhere.
@@ -309,19 +311,13 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
   return pointer != nullptr ? pointer : AllocateElsewhere(size, alignment, /*zero=*/false);
 }
 
-// Of a lane that runs free.
-__attribute__((noinline)) void ReplayFreeFreely(Lane* lane, void* pointer) {
+void ReplayFreeSlowly(void* pointer) {
+  Lane* lane = self.lane;
+  if (lane == self.following || IsBusy()) return ReplayFreeUnexpected(pointer);
   BeginBusy();
   const bool freed = lane->FreeKept(pointer);
   EndBusy();
   if (__builtin_expect(!freed, 0)) ReplayFreeUnexpected(pointer);
-}
-
-void ReplayFreeSlowly(void* pointer) {
-  if (Lane* lane = self.lane; lane != self.following && !IsBusy()) {
-    return ReplayFreeFreely(lane, pointer);
-  }
-  ReplayFreeUnexpected(pointer);
 }
 
 void* ReplayRealloc(void* pointer, size_t size, Caller caller) {

@@ -78,7 +78,7 @@ class BlockSet {
     const uint64_t ends = unit[0].ends >> (granule & 63) | unit[1].ends << 1 << (~granule & 63);
     // Its own beginning and no other before the next end.
     if (ends == 0 || (begins & UpToLowest(ends)) != 1) return 0;
-    return static_cast<uint64_t>(__builtin_ctzll(ends)) + 1;
+    return static_cast<unsigned>(__builtin_ctzll(ends)) + uint64_t{1};
   }
 
  private:

@@ -26,8 +26,10 @@ class KeptPlaces {
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
   bool Put(uint32_t granule, uint64_t granules) {
-    if (granules >= kLengths || stacks_[granules].count == kTop + deep_each_) return false;
-    At(granules, stacks_[granules].count++) = granule;
+    if (granules >= kLengths) return false;
+    uint32_t& count = stacks_[granules].count;
+    if (__builtin_expect(count >= kTop, 0) && count == kTop + deep_each_) return false;
+    At(granules, count++) = granule;
     return true;
   }
 

@@ -184,7 +184,7 @@ class Lane {
     if (!IsAGranule(pointer)) return false;
     const uint64_t granule = GranuleOf(pointer);
     const uint64_t granules = late_.ShortLengthAt(granule);
-    return granules != 0 && Keep(granule, granules);
+    return granules != 0 && IsOpen(granule) && PutAway(granule, granules);
   }
   // Bytes usable in a short block of such a lane; 0: it is not known here.
   uint64_t UsableFreely(const void* pointer) const {
@@ -370,16 +370,20 @@ class Lane {
   bool IsAGranule(const void* pointer) const {
     return reinterpret_cast<uint64_t>(pointer) % kGranule == 0 && GranuleOf(pointer) < Granules();
   }
-  // Not what is reserved for certain kinds of request.
-  bool MayKeep(uint64_t granule) const {
-    return granule >= box_bytes_ / kGranule || (running_free_ && granule < open_granules_);
+  // Whether it is not reserved for certain kinds of request.
+  bool IsOpen(uint64_t granule) const {
+    return granule < open_granules_ || granule >= box_bytes_ / kGranule;
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
   bool Keep(uint64_t granule, uint64_t granules) {
-    if (!MayKeep(granule)) return false;
-    if (!KeptAt(granule).Put(static_cast<uint32_t>(granule), granules)) return false;
+    if (!IsOpen(granule) || (!running_free_ && granule < open_granules_)) return false;
+    if (!PutAway(granule, granules)) return false;
     if (!running_free_) NoteFreed(granule);
+    return true;
+  }
+  bool PutAway(uint64_t granule, uint64_t granules) {
+    if (!KeptAt(granule).Put(static_cast<uint32_t>(granule), granules)) return false;
     late_.Keep(granule, granules);
     return true;
   }
@@ -479,6 +483,16 @@ class Lane {
   uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + noting_
   uint32_t early_count_;
 
+  // Hot in a lane that runs free.
+  Owned<bool> running_free_;
+  uint32_t until_look_;      // requests until the box is looked into
+  uint64_t rest_;            // requests for which nothing is looked for
+  KeptPlaces* kept_;         // two: of the box, which come first, and of the annex
+  BlockSet late_;            // late blocks
+  char* annex_;
+  uint64_t annex_granules_;  // counted on from those of the box
+  uint64_t open_granules_;   // of the box, in which blocks may be improvised
+
   // Cold.
   uint32_t late_count_;  // kept places are late, too
   const PlanHeader* plan_;
@@ -492,8 +506,7 @@ class Lane {
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
   GranuleSet early_;            // where early blocks begin
-  BlockSet late_;               // late blocks
-  GranuleSet late_cover_;       // every granule of them
+  GranuleSet late_cover_;       // every granule of late ones
   Request history_[kConfirm];   // the latest unmatched requests, newest at unmatched_ % kConfirm
   uint64_t unmatched_;          // in a row
   uint32_t skipped_[kSkipped];  // the keys of the last planned allocations that were passed by
@@ -505,21 +518,14 @@ class Lane {
   uint32_t asked_;             // for usable sizes, by the owner
   uint32_t noting_;            // 1: the lengths of planned blocks are noted
   BlockNotes notes_of_blocks_;
-  Owned<bool> running_free_;
   bool releases_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began
   uint32_t spent_;   // of these, how many found no budget
   uint32_t failed_;  // and how many no place
   uint32_t rests_;   // so far
-  uint64_t rest_;    // requests for which nothing is looked for
   void* slot_memory_;
-  char* annex_;
-  uint64_t annex_granules_;  // counted on from those of the box
-  uint64_t open_granules_;   // of the box, in which blocks may be improvised
   SlotIndex slots_;          // once running free
-  KeptPlaces* kept_;         // two: of the box, which come first, and of the annex
-  uint32_t until_look_;      // requests until the box is looked into
   uint32_t look_;            // the latest such number
   uint64_t gap_search_;      // where the last search for a gap of the box ended
   uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
