@@ -67,7 +67,7 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
     interpose::PlanEntry entry{};
     if (error || absolute.size() >= sizeof(entry.path)) return SystemError(ENAMETOOLONG, name);
     entry.place = header.place;
-    entry.root = static_cast<uint32_t>(header.root);
+    entry.root = (header.flags & replay::kPlanRoot) != 0 ? 1 : 0;
     std::strncpy(entry.path, absolute.c_str(), sizeof(entry.path) - 1);
     plans.emplace_back(entry, header);
   }

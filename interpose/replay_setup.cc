@@ -179,20 +179,20 @@ LaneCounters* MapCounters(uint64_t bytes) {
 }
 
 // Huge pages save faults and misses of the translation buffer. A plan is dense, so they cost no
-// memory at its peak, but for blocks that the program does not touch all of: those are long ones.
+// memory at its peak, but for blocks that the program does not touch all of: those are long ones,
+// and it makes no difference where these come and go all the time.
 void ChoosePages(char* blocks, uint64_t bytes) {
   constexpr uint64_t kHuge = 2 << 20;
-  constexpr uint64_t kDense = 256 << 10;  // no block of a dense arena is longer
   const uint32_t flags = process.session->flags;
   if ((flags & kSessionNoHugePages) != 0) {
     Advise(blocks, bytes, MADV_NOHUGEPAGE);
     return;
   }
   const PlanHeader& plan = *replay_state.plan;
-  if ((flags & kSessionHugePages) == 0) {
+  if ((flags & kSessionHugePages) == 0 && (plan.flags & replay::kPlanTurnsOver) == 0) {
     const auto* keys = Table<PlanKey>(plan.keys);
     for (uint64_t key = 0; key < plan.keys.count; ++key) {
-      if (keys[key].usable > kDense) return;
+      if (keys[key].usable > replay::kLongBlock) return;
     }
   }
   const uint64_t dense = plan.arena_bytes & ~(kHuge - 1);  // the arena begins at a multiple

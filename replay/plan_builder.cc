@@ -72,11 +72,11 @@ Instance LaneInstance(const Recording& recording, const BlockBytes& block_bytes,
 // that it finds one in its place: at most 1.6 % of it. Not as an alignment, which the fast
 // strategies do not have.
 constexpr int64_t kPage = 4096;
-constexpr int64_t kLongBlock = 256 << 10;
+constexpr int64_t kLong = kLongBlock;
 constexpr int64_t kManyLongBlocks = 256;
 
 bool LengthenForPages(Instance& instance) {
-  const auto is_long = [](const Buffer& buffer) { return buffer.size >= kLongBlock; };
+  const auto is_long = [](const Buffer& buffer) { return buffer.size >= kLong; };
   std::vector<Buffer>& buffers = instance.buffers;
   if (std::count_if(buffers.begin(), buffers.end(), is_long) < kManyLongBlocks) return false;
   for (Buffer& buffer : buffers) buffer.size += is_long(buffer) ? kPage - kGranule : 0;
@@ -88,7 +88,7 @@ absl::StatusOr<planner::Plan> SolveForPages(const Instance& instance,
                                             const planner::Options& options, bool on_pages) {
   absl::StatusOr<planner::Plan> plan = planner::Solve(instance, options);
   for (size_t k = 0; on_pages && plan.ok() && k < plan->offsets.size(); ++k) {
-    if (instance.buffers[k].size < kLongBlock) continue;
+    if (instance.buffers[k].size < kLong) continue;
     plan->offsets[k] = planner::RoundUp(plan->offsets[k], kPage);
   }
   return plan;

@@ -26,6 +26,7 @@ using trace::Recording;
 
 constexpr int kWordBits = 31;  // of an allocation word, its leading zero aside
 constexpr uint64_t kTableAlignment = 64;
+constexpr uint64_t kTurnOver = 64;  // arenas that pass in long blocks
 
 // The keys of a recording, the most frequent first, and which one each allocation has.
 struct Keys {
@@ -514,7 +515,12 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.version = kPlanVersion;
   header.byte_order = kPlanByteOrder;
   header.place = recording.process.place;
-  header.root = recording.process.start_order == 0 ? 1 : 0;
+  header.flags = recording.process.start_order == 0 ? kPlanRoot : 0;
+  uint64_t long_bytes = 0;
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    if (block_bytes[i] >= kLongBlock) long_bytes += block_bytes[i];
+  }
+  if (long_bytes / kTurnOver > arena_bytes) header.flags |= kPlanTurnsOver;
   header.arena_bytes = arena_bytes;
   header.max_load = max_load;
   header.events = recording.events;

@@ -28,6 +28,7 @@ inline constexpr uint32_t kPlanVersion = 2;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
+inline constexpr uint64_t kLongBlock = 256 << 10;  // bytes: of which a program may touch little
 inline constexpr uint32_t kFreeBit = 1u << 31;
 inline constexpr uint32_t kSpecial = 0xfffffff0;
 inline constexpr uint32_t kIdle = 0xfffffffc;
@@ -115,6 +116,11 @@ struct PlanTable {
   uint64_t count;
 };
 
+// What holds for the whole plan.
+inline constexpr uint64_t kPlanRoot = 1;  // it was the program that was started
+// Long blocks come and go so often that all of the arena becomes resident in any case.
+inline constexpr uint64_t kPlanTurnsOver = 2;
+
 struct PlanHeader {
   uint64_t magic;
   uint32_t version;
@@ -122,7 +128,7 @@ struct PlanHeader {
   uint64_t checksum;  // XXH3 (64 bits) of the whole file with this field zero
   uint64_t file_bytes;
   uint64_t place;        // of the recorded image in the process tree
-  uint64_t root;         // 1: it was the program that was started
+  uint64_t flags;        // kPlanRoot, kPlanTurnsOver
   uint64_t arena_bytes;  // all boxes lie in [0, arena_bytes)
   uint64_t max_load;     // of the recording, bytes, sizes rounded up to 16
   uint64_t events;       // of the recording

@@ -152,6 +152,26 @@ TEST_F(PlanFileTest, ManyLongBlocksBeginWithAPage) {
   }
 }
 
+TEST_F(PlanFileTest, SaysWhereLongBlocksComeAndGo) {
+  RecordingShape shape;
+  shape.most_bytes = 1 << 20;
+  shape.never_freed = 0;
+  for (const uint32_t allocations : {30, 30000}) {
+    shape.allocations = allocations;
+    const trace::Recording recording = RandomRecording(shape, 2);
+    uint64_t long_bytes = 0;
+    for (const trace::Allocation& allocation : recording.allocations) {
+      long_bytes += allocation.size >= kLongBlock ? allocation.size : 0;
+    }
+    const BuiltPlan built = Build(recording);
+    const auto file = PlanFile::Read(Write(built.bytes));
+    ASSERT_TRUE(file.ok());
+    EXPECT_GT(long_bytes, 0u);
+    EXPECT_EQ((file->header().flags & kPlanTurnsOver) != 0, allocations == 30000)
+        << long_bytes << " bytes in " << built.arena_bytes;
+  }
+}
+
 TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
   const BuiltPlan built = Build(trace::Recording{});
   EXPECT_EQ(built.makespan, 0);
