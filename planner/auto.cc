@@ -33,7 +33,7 @@ void RunAuto(Search& search, const std::string&) {
     // Orders cost ten times the time and memory of a sweep: only where sweeps are of no use.
     const int64_t fragmentation = search.record.makespan() - problem.max_load;
     if (fragmentation > problem.max_load / 20 && problem.size() <= kHuge) {
-      portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
+      portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "lifespan"}, {Fit::kFirst, "max_load"}});
     }
     portfolio.Improve({Kind::kPeakSweep});
     return;
@@ -123,7 +123,7 @@ void RunBeamSearch(Search& search, const std::string&) {
 
 void RunEjectionSearch(Search& search, const std::string&) {
   Portfolio portfolio(search);
-  portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
+  portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "lifespan"}, {Fit::kFirst, "max_load"}});
   if (search.problem.sections == 0) return;
   portfolio.Improve({Kind::kEjection});
 }

@@ -8,20 +8,16 @@ namespace reprise::planner {
 
 EjectionSearch::EjectionSearch(const Problem& problem)
     : problem_(problem),
-      given_(problem.size()),
+      concurrent_(problem.jobs),
       hardness_(problem.size()),
-      weight_(problem.size()) {
-  for (const uint32_t j : problem.fixed) given_[j] = 1;
-}
+      weight_(problem.size()) {}
 
 // Calls visit(other) for the jobs with an address whose lifetimes overlap that of `job`.
 template <typename Visit>
 void EjectionSearch::ForConcurrent(uint32_t job, Visit visit) const {
-  const Job& a = problem_.jobs[job];
-  for (uint32_t j = 0; j < problem_.size(); ++j) {
-    const Job& b = problem_.jobs[j];
-    if (a.lower < b.upper && b.lower < a.upper && addresses_[j] >= 0) visit(j);
-  }
+  concurrent_.ForEach(problem_.jobs[job], [&](uint32_t other) {
+    if (addresses_[other] >= 0) visit(other);
+  });
 }
 
 // Calls visit(lower, upper) for the open ranges of addresses at which `job` would meet `other`.
@@ -161,12 +157,17 @@ bool EjectionSearch::Place(uint32_t job, int64_t capacity, Random& random) {
   return true;
 }
 
-bool EjectionSearch::Run(const Addresses& start, int64_t bound, Random& random, int64_t moves,
+bool EjectionSearch::Run(const Start& start, int64_t bound, Random& random, int64_t moves,
                          const std::function<bool()>& stop) {
-  addresses_ = start;
+  addresses_ = start.addresses;
+  given_.assign(problem_.size(), 0);
+  for (const uint32_t j : problem_.fixed) given_[j] = 1;
+  for (const uint32_t j : start.stay) {
+    given_[j] = addresses_[j] + problem_.jobs[j].size <= bound ? 1 : 0;
+  }
   DrawWeights(random);
   bool better = false;
-  int64_t makespan = Makespan(problem_, addresses_);
+  int64_t makespan = start.makespan;
   int64_t step = std::max<int64_t>(1, (makespan - bound) / 32);
   while (makespan > bound) {
     const int64_t capacity = std::max(bound, makespan - step);

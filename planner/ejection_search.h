@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "planner/concurrent.h"
 #include "planner/problem.h"
 #include "planner/random.h"
 #include "planner/search.h"
@@ -22,8 +23,14 @@ class EjectionSearch {
  public:
   explicit EjectionSearch(const Problem& problem);
 
+  struct Start {
+    const Addresses& addresses;
+    int64_t makespan;                    // to be beaten: that of `addresses`, or less
+    const std::vector<uint32_t>& stay;  // jobs that keep their addresses
+  };
+
   // Brings `start` down, at most to `bound`, within so many moves. Whether that made it better.
-  bool Run(const Addresses& start, int64_t bound, Random& random, int64_t moves,
+  bool Run(const Start& start, int64_t bound, Random& random, int64_t moves,
            const std::function<bool()>& stop);
 
   // After success.
@@ -56,6 +63,7 @@ class EjectionSearch {
   void ForRanges(uint32_t job, uint32_t other, Visit visit) const;
 
   const Problem& problem_;
+  const Concurrent concurrent_;
   std::vector<uint8_t> given_;
   std::vector<double> hardness_;  // by size and lifespan: how much a job weighs at first
   std::vector<double> weight_;

@@ -256,11 +256,44 @@ void Portfolio::Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& wo
   search_.record.Offer(std::move(addresses), makespan, "beam_search", rank);
 }
 
+// A few small jobs that live long, here and there in the middle of a long problem, are in the way
+// all the time; and where one of them gives way it meets half of the problem wherever it goes.
+void Portfolio::FindLongLived() {
+  const Problem& problem = search_.problem;
+  const auto span = [&](uint32_t j) { return problem.jobs[j].upper - problem.jobs[j].lower; };
+  long_lived_.clear();
+  for (uint32_t j = 0; j < problem.size(); ++j) {
+    if (span(j) >= problem.sections / 4) long_lived_.push_back(j);
+  }
+  if (long_lived_.size() > problem.size() / 16) long_lived_.clear();
+  std::stable_sort(long_lived_.begin(), long_lived_.end(),
+                   [&](uint32_t a, uint32_t b) { return span(a) > span(b); });
+}
+
+// Packs them first, then the others from the bottom up.
+void Portfolio::Settle() {
+  round_settled_.clear();
+  if (long_lived_.empty() || round_start_.empty()) return;
+  std::vector<KeyedId> keyed, scratch;
+  for (uint32_t j = 0; j < search_.problem.size(); ++j) {
+    keyed.push_back({Ascending(round_start_[j]), j});
+  }
+  SortByKey(keyed, scratch);
+  std::vector<uint32_t> order = long_lived_;
+  for (const KeyedId& k : keyed) order.push_back(k.id);
+  round_settled_ = PlaceInOrder(search_.problem, OccupancyOf(workers_[0]), order, Fit::kFirst,
+                                INT64_MAX, [&] { return search_.Cancelled(); });
+}
+
 void Portfolio::Eject(int64_t attempt, int64_t rank, Worker& worker) {
   if (round_start_.empty()) return;
   if (!worker.ejection) worker.ejection = std::make_unique<EjectionSearch>(search_.problem);
   Random random(search_.options.seed, rank);
-  if (!worker.ejection->Run(round_start_, search_.lower_bound, random, kMoves * Luby(attempt + 1),
+  static const std::vector<uint32_t> kNone;
+  const bool settled = attempt % 2 == 1 && !round_settled_.empty();
+  const EjectionSearch::Start start{settled ? round_settled_ : round_start_, round_makespan_,
+                                    settled && attempt % 4 == 1 ? long_lived_ : kNone};
+  if (!worker.ejection->Run(start, search_.lower_bound, random, kMoves * Luby(attempt + 1),
                             [&] { return search_.Stop(rank); })) {
     return;
   }
@@ -289,6 +322,7 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
     }
   }
   const bool ejects = std::find(kinds.begin(), kinds.end(), Kind::kEjection) != kinds.end();
+  if (ejects) FindLongLived();
   for (int64_t done = 0; done < most && !search_.Done() && !search_.OutOfTime();) {
     const int64_t first_rank = next_rank_;
     const int64_t count = std::min(kRound, most - done);
@@ -305,7 +339,11 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
       if (kind == Kind::kEjection) numbers[i] = ejection_attempts_++;
     }
     impossible_ = -1;
-    if (ejects) round_start_ = search_.record.addresses();
+    if (ejects && search_.record.makespan() != round_makespan_) {
+      round_start_ = search_.record.addresses();
+      round_makespan_ = search_.record.makespan();
+      Settle();
+    }
     ParallelFor(search_.threads, count, [&](int64_t i, int w) {
       const int64_t rank = first_rank + i;
       if (search_.Stop(rank)) return false;

@@ -79,6 +79,8 @@ class Portfolio {
   void Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Eject(int64_t attempt, int64_t rank, Worker& worker);
+  void FindLongLived();
+  void Settle();
   void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
   void Box(int64_t attempt, int threads, int64_t rank, Worker& worker);
@@ -100,6 +102,9 @@ class Portfolio {
   int64_t kernel_attempts_ = 0;
   int64_t ejection_attempts_ = 0;
   Addresses round_start_;                // the record when the round began
+  int64_t round_makespan_ = INT64_MAX;   // its makespan
+  std::vector<uint32_t> long_lived_;     // the few that live for a quarter of the time or more
+  Addresses round_settled_;              // the record with those at the bottom; empty: as it is
   std::atomic<int64_t> impossible_{-1};  // the largest capacity shown to be too small this round
 };
 
