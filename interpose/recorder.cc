@@ -61,7 +61,6 @@ struct Spool {
   uint32_t modules;
   uint64_t module_begin[kMaxModules];
   uint64_t module_end[kMaxModules];
-  uint64_t module_turn[kMaxModules];
 };
 
 constinit Spool spool{};
@@ -81,7 +80,7 @@ void Lose(int64_t events) {
 
 // Whoever does that under a signal handler ends the row of the hook below.
 uint64_t TakeTurn() {
-  const uint64_t turn = __atomic_add_fetch(&spool.header->turns, 1, __ATOMIC_RELAXED);
+  const uint64_t turn = __atomic_add_fetch(&pulse.newest_turn, 1, __ATOMIC_RELAXED);
   self.turns_in_a_row = turn == self.taken_turn + 1 ? self.turns_in_a_row + 1 : 1;
   self.taken_turn = turn;
   return turn;
@@ -100,7 +99,7 @@ void WriteThreadEvent() {
   self.turn = TakeTurn();
   BeginTurn(self.turn, at + 32);
   if (uint64_t none = kNoteNone; self.id != 0) {
-    __atomic_compare_exchange_n(&turns.note_from, &none, kNoteLarge, false, __ATOMIC_RELAXED,
+    __atomic_compare_exchange_n(&pulse.note_from, &none, kNoteLarge, false, __ATOMIC_RELAXED,
                                 __ATOMIC_RELAXED);
   }
   StoreEvent<4>(at, trace::kSpoolThread, self.id | static_cast<uint64_t>(self.parent) << 32,
@@ -315,7 +314,7 @@ void WriteModule(uint64_t address) {
   const uint32_t count = spool.modules;
   spool.module_begin[count] = module.begin;
   spool.module_end[count] = module.end;
-  spool.module_turn[count] = record->turn;
+  __atomic_store_n(&modules_turn, record->turn, __ATOMIC_RELAXED);
   __atomic_store_n(&spool.modules, count + 1, __ATOMIC_RELEASE);
 }
 
@@ -341,6 +340,7 @@ void WriteText(uint64_t kind, const char* path) {
 }  // namespace
 
 uint32_t module_generation = 1;
+uint64_t modules_turn;
 uint32_t asked_blocks[1 << kAskedBits];
 
 bool FindRoom(const Room& before, char* at, uint64_t bytes) {
@@ -384,7 +384,7 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
   const uint64_t words = uint64_t{count} + 1;
   for (;;) {
     uint64_t turn = self.turn;
-    if (turn == 0 && (turn = NewTurn()) == 0) return 0;
+    if (turn <= ModulesTurn() && (turn = NewTurn()) == 0) return 0;
     const Room room = {self.life, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(words * 8);
@@ -406,34 +406,24 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
   }
 }
 
-// Whether the spool knows the module that holds `address`. The thread's next event comes after it.
+// Whether one of the first `count` modules holds `address`.
 bool KnowsModule(uint64_t address, uint32_t count) {
   for (uint32_t i = count; i-- > 0;) {
-    if (address - spool.module_begin[i] >= spool.module_end[i] - spool.module_begin[i]) continue;
-    if (self.turn <= spool.module_turn[i]) NewTurn();
-    return true;
+    if (address - spool.module_begin[i] < spool.module_end[i] - spool.module_begin[i]) return true;
   }
   return false;
 }
 
 __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
-  const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
-  if (self.module_generation != generation) {
-    memset(self.known_pages, 0, sizeof(self.known_pages));
-    self.module_generation = generation;
-  }
   const uint32_t count = __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE);
   if (!KnowsModule(address, count)) {
-    {
-      const SignalBlock block;
-      spool.lock.Lock();
-      if (spool.modules == count) WriteModule(address);
-      spool.lock.Unlock();
-    }
-    // Generated code lies outside every module.
-    KnowsModule(address, __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE));
+    const SignalBlock block;
+    spool.lock.Lock();
+    if (spool.modules == count) WriteModule(address);
+    spool.lock.Unlock();
   }
-  self.known_pages[(address >> 12) % 64] = address >> 12;
+  // Known or not: generated code lies outside every module.
+  __atomic_store_n(KnownPage(address), address >> 12, __ATOMIC_RELEASE);
 }
 
 // `flags`: of the block's slot from now on, or kKeepFlags.
@@ -472,7 +462,7 @@ inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t 
 template <int Words>
 __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
                                            uint64_t size) {
-  if (Words > 1 && turns.note_from == kNoteAll) ForgetAsked(AddressOf(word0));
+  if (Words > 1 && NoteFrom() == kNoteAll) ForgetAsked(AddressOf(word0));
   WriteNoted<Words>(word0, word1, word2, SizeFlags(size));
 }
 
@@ -482,6 +472,49 @@ __attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t wor
   if (FindRoom(before, at, Words * 8)) WriteInTurn<Words>(word0, word1, word2, size);
 }
 
+template <SpoolEventKind kind>
+__attribute__((noinline)) void* WriteSmallInTurn(void* pointer, size_t size, uint64_t site) {
+  if (NoteFrom() == kNoteAll) ForgetAsked(reinterpret_cast<uint64_t>(pointer));
+  WriteNoted<2>(SmallWord0(kind, pointer, size), site, 0, SizeFlags(size));
+  return pointer;
+}
+
+template <SpoolEventKind kind>
+__attribute__((noinline, cold)) void* WriteSmallElsewhere(void* pointer, size_t size, uint64_t site,
+                                                          Room before, char* at) {
+  return FindRoom(before, at, 16) ? WriteSmallInTurn<kind>(pointer, size, site) : pointer;
+}
+
+template <SpoolEventKind kind>
+__attribute__((noinline)) void* WriteWatched(void* pointer, size_t size, uint64_t site) {
+  if (size < trace::kSpoolSmallSizes) {
+    WriteEvent<2>(SmallWord0(kind, pointer, size), site, 0, size);
+  } else {
+    constexpr SpoolEventKind kLarge =
+        kind == trace::kSpoolSmallMalloc ? trace::kSpoolMalloc : trace::kSpoolReallocAlloc;
+    WriteEvent<3>(Word0(kLarge, pointer), site, size, size);
+  }
+  return pointer;
+}
+
+void WriteAllocation(SpoolEventKind kind, void* pointer, size_t size, uint64_t site,
+                     unsigned log2_alignment) {
+  if (kind == trace::kSpoolMalloc) {
+    WriteWatched<trace::kSpoolSmallMalloc>(pointer, size, site);
+  } else if (kind == trace::kSpoolReallocAlloc) {
+    WriteWatched<trace::kSpoolSmallRealloc>(pointer, size, site);
+  } else {
+    WriteEvent<3>(Word0(kind, pointer), site,
+                  size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, size);
+  }
+}
+
+#define REPRISE_SMALL(kind)                                                       \
+  template void* WriteSmallInTurn<kind>(void*, size_t, uint64_t);                 \
+  template void* WriteSmallElsewhere<kind>(void*, size_t, uint64_t, Room, char*); \
+  template void* WriteWatched<kind>(void*, size_t, uint64_t);
+REPRISE_SMALL(trace::kSpoolSmallMalloc)
+REPRISE_SMALL(trace::kSpoolSmallRealloc)
 template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, uint64_t);
 template void WriteInTurn<2>(uint64_t, uint64_t, uint64_t, uint64_t);
 template void WriteInTurn<3>(uint64_t, uint64_t, uint64_t, uint64_t);
@@ -490,7 +523,7 @@ template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, uint64_t, Room, ch
 template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
 
 void WriteUsable(const void* pointer, size_t answer) {
-  if (turns.note_from != kNoteAll) __atomic_store_n(&turns.note_from, kNoteAll, __ATOMIC_RELAXED);
+  if (NoteFrom() != kNoteAll) __atomic_store_n(&pulse.note_from, kNoteAll, __ATOMIC_RELAXED);
   if (answer < trace::kSpoolSmallSizes) {
     WriteNoted<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, kKeepFlags);
   } else {
@@ -503,7 +536,7 @@ void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   ForgetTurns();
   memset(asked_blocks, 0, sizeof(asked_blocks));
-  memset(self.known_pages, 0, sizeof(self.known_pages));
+  modules_turn = 0;
   self.has_written = 0;
   self.turn = 0;
   ForgetChunk();
@@ -516,7 +549,7 @@ bool StartRecording() {
   spool.header = header;
   spool.bytes = file.bytes;
   spool.chunks = (file.bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
-  turns.newest = &header->turns;
+  pulse.note_from = kNoteNone;
   // No other thread has a turn yet.
   self.taken_turn = 0;
   self.turns_in_a_row = kMostBehind;
@@ -569,6 +602,7 @@ void ForgetModules() {
       spool.module_begin[i] = spool.module_end[i] = 0;
     }
   }
+  for (uint64_t& page : pulse.known_pages) __atomic_store_n(&page, 0, __ATOMIC_RELAXED);
   __atomic_fetch_add(&module_generation, 1, __ATOMIC_RELEASE);
   spool.lock.Unlock();
 }

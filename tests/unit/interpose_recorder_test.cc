@@ -307,9 +307,8 @@ void OnSignal(int) {
 TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   const trace::Recording before = Read();
   std::optional<Draining> draining(directory_ / "out");
-  const Real usual = real;
-  real.malloc = PoolMalloc;
-  real.free = PoolFree;
+  pulse.malloc = PoolMalloc;
+  pulse.free = PoolFree;
   struct sigaction action {};
   action.sa_handler = OnSignal;
   struct sigaction old;
@@ -323,7 +322,8 @@ TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &old, nullptr);
-  real = usual;
+  pulse.malloc = real.malloc;
+  pulse.free = real.free;
   draining.reset();
   const trace::Recording after = Read();
   EXPECT_EQ(after.lost_events, 0u);
