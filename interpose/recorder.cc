@@ -48,6 +48,7 @@ struct Spool {
   SpoolHeader* header;
   uint64_t bytes;    // of the mapping
   uint64_t chunks;   // that fit
+  bool in_place;     // SpoolFile's
   SpinLock lock;     // slow paths only, signals blocked
   uint64_t serials;  // given out
   // Chunks that were given back, the latest last: it is the one most likely to be in a cache still.
@@ -158,11 +159,13 @@ SpoolChunk* TakeDrained() {
   if (spool.spare_count == 0) return nullptr;
   const uint32_t index = spool.spare[--spool.spare_count];
   auto* chunk = reinterpret_cast<SpoolChunk*>(ChunkAt(index));
+  bool ready = false;
   if (index < kResidentChunks && spool.resident[index]) {
     spool.resident[index] = false;
     --spool.resident_count;
+    ready = spool.in_place;
   }
-  if (!Populate(ChunkAt(index), kSpoolChunkBytes)) return nullptr;
+  if (!ready && !Populate(ChunkAt(index), kSpoolChunkBytes)) return nullptr;
   ++header->rewritten_count;
   // While the old number stands there, readers go by the copy.
   memset(static_cast<void*>(chunk + 1), 0, kSpoolChunkBytes - sizeof(SpoolChunk));
@@ -548,6 +551,7 @@ bool StartRecording() {
   if (header == nullptr) return false;
   spool.header = header;
   spool.bytes = file.bytes;
+  spool.in_place = file.in_place;
   spool.chunks = (file.bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
   pulse.note_from = kNoteNone;
   // No other thread has a turn yet.
