@@ -147,8 +147,7 @@ REPRISE_HOT size_t RecordedUsable(void* pointer) {
 REPRISE_HOT void RecordedFree(void* pointer) {
   if (__builtin_expect(pointer == nullptr, 0)) return;
   if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
-  RecordFree(trace::kSpoolFree, pointer);
-  pulse.free(pointer);
+  WriteFree(pointer);
 }
 
 // Of a recording with call stacks, where free is no different.

@@ -83,6 +83,9 @@ void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size);
 template <int Words>
 void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size, Room before,
                     char* at);
+// Of a free, which they pass on.
+void WriteFreeInTurn(void* pointer);
+void WriteFreeElsewhere(void* pointer, Room before, char* at);
 // Of an allocation whose size stands in word 0; they return `pointer`, so that a hook ends in them.
 template <trace::SpoolEventKind kind>
 void* WriteSmallInTurn(void* pointer, size_t size, uint64_t site);
@@ -131,15 +134,30 @@ inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, u
   StoreEvent<Words>(at, word0, word1, word2);
 }
 
+// Writes the free of a block and passes it on, in a jump on every way.
+inline void WriteFree(void* pointer) {
+  const uint64_t turn = self.quiet_turn;
+  if (__builtin_expect(turn != NewestTurn(), 0)) return WriteFreeInTurn(pointer);
+  // As in WriteEvent.
+  const Room room = {self.life, self.limit};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  char* at = Reserve(8);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (__builtin_expect(at + 8 > room.limit || self.quiet_turn != turn, 0)) {
+    return WriteFreeElsewhere(pointer, room, at);
+  }
+  Store(at, Word0(trace::kSpoolFree, pointer));
+  pulse.free(pointer);
+}
+
 // Writes the allocation of a block; `kind` is that of small ones. Returns `pointer`.
 template <trace::SpoolEventKind kind>
 inline void* WriteSized(void* pointer, size_t size, uint64_t site) {
+  if (__builtin_expect(size >= NoteFrom(), 0)) return WriteWatched<kind>(pointer, size, site);
   const uint64_t turn = self.quiet_turn;
   if (__builtin_expect(turn != NewestTurn(), 0)) {
-    return size < trace::kSpoolSmallSizes ? WriteSmallInTurn<kind>(pointer, size, site)
-                                          : WriteWatched<kind>(pointer, size, site);
+    return WriteSmallInTurn<kind>(pointer, size, site);
   }
-  if (__builtin_expect(size >= NoteFrom(), 0)) return WriteWatched<kind>(pointer, size, site);
   // As in WriteEvent.
   const Room room = {self.life, self.limit};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -387,14 +387,17 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
   const uint64_t words = uint64_t{count} + 1;
   for (;;) {
     uint64_t turn = self.turn;
-    if (turn <= ModulesTurn() && (turn = NewTurn()) == 0) return 0;
+    if (turn <= ModulesTurn() && (turn = NewTurn()) == 0) {
+      Lose(-1);  // a stack is no event
+      return 0;
+    }
     const Room room = {self.life, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(words * 8);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (at + words * 8 > room.limit || self.life != room.life) {
       if (FindRoom(room, at, words * 8)) continue;
-      Lose(-1);  // a stack is no event
+      Lose(-1);
       return 0;
     }
     if (self.turn != turn) {
@@ -429,37 +432,65 @@ __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   __atomic_store_n(KnownPage(address), address >> 12, __ATOMIC_RELEASE);
 }
 
-// `flags`: of the block's slot from now on, or kKeepFlags.
+// Writes an event into `turn`, into which it may go. False: it did not fit, or a handler took a
+// turn in between, whose events stand in front of ours. Then there is `room` and `at` to make up
+// for. `flags`: of the block's slot from now on, or kKeepFlags.
 constexpr uint64_t kKeepFlags = kSlotTurn;
 template <int Words>
-inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
+inline bool WriteInto(uint64_t turn, uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags,
+                      Room& room, char*& at) {
+  room = {self.life, self.limit};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  at = Reserve(Words * 8);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life || self.turn != turn,
+                       0)) {
+    return false;
+  }
+  // In a turn that was begun quietly there is no need.
+  if (turn != self.quiet_turn || flags == kSlotLarge) {
+    NoteTurn(turn, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
+  }
+  StoreEvent<Words>(at, word0, word1, word2);
+  return true;
+}
+
+// Writes an event for which the thread needs a new turn.
+template <int Words>
+__attribute__((noinline)) void WriteInNewTurn(uint64_t word0, uint64_t word1, uint64_t word2,
+                                              uint64_t flags) {
   for (;;) {
-    uint64_t turn = self.turn;
-    if (__builtin_expect(!MayStay(turn, NewestTurn(), word0, (flags & kSlotLarge) != 0), 0)) {
-      // Taken after the block was touched before, so it need not be looked at again.
-      turn = NewTurn();
-      if (turn == 0) return;
-    }
-    const Room room = {self.life, self.limit};
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    char* at = Reserve(Words * 8);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life, 0)) {
-      if (!FindRoom(room, at, Words * 8)) return;
-      continue;
-    }
-    if (__builtin_expect(self.turn != turn, 0)) {
-      // A handler took a turn in between, and its events stand in front of ours.
-      Waste(at, at + Words * 8);
-      continue;
-    }
-    // In a turn that was begun quietly there is no need.
-    if (turn != self.quiet_turn || flags == kSlotLarge) {
-      NoteTurn(turn, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
-    }
-    StoreEvent<Words>(at, word0, word1, word2);
+    // Taken after the block was touched before, so it need not be looked at again.
+    const uint64_t turn = NewTurn();
+    Room room;
+    char* at;
+    if (turn == 0 || WriteInto<Words>(turn, word0, word1, word2, flags, room, at)) return;
+    if (!FindRoom(room, at, Words * 8)) return;
+  }
+}
+
+template <int Words>
+__attribute__((noinline, cold)) void WriteWithRoom(uint64_t word0, uint64_t word1, uint64_t word2,
+                                                   uint64_t flags, Room room, char* at);
+
+template <int Words>
+inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
+  const uint64_t turn = self.turn;
+  if (__builtin_expect(!MayStay(turn, NewestTurn(), word0, (flags & kSlotLarge) != 0), 0)) {
+    WriteInNewTurn<Words>(word0, word1, word2, flags);
     return;
   }
+  Room room;
+  char* at;
+  if (__builtin_expect(!WriteInto<Words>(turn, word0, word1, word2, flags, room, at), 0)) {
+    WriteWithRoom<Words>(word0, word1, word2, flags, room, at);
+  }
+}
+
+template <int Words>
+void WriteWithRoom(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags, Room room,
+                   char* at) {
+  if (FindRoom(room, at, Words * 8)) WriteNoted<Words>(word0, word1, word2, flags);
 }
 
 template <int Words>
@@ -475,9 +506,18 @@ __attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t wor
   if (FindRoom(before, at, Words * 8)) WriteInTurn<Words>(word0, word1, word2, size);
 }
 
+__attribute__((noinline)) void WriteFreeInTurn(void* pointer) {
+  WriteNoted<1>(Word0(trace::kSpoolFree, pointer), 0, 0, 0);
+  pulse.free(pointer);
+}
+
+__attribute__((noinline, cold)) void WriteFreeElsewhere(void* pointer, Room before, char* at) {
+  if (FindRoom(before, at, 8)) return WriteFreeInTurn(pointer);
+  pulse.free(pointer);
+}
+
 template <SpoolEventKind kind>
 __attribute__((noinline)) void* WriteSmallInTurn(void* pointer, size_t size, uint64_t site) {
-  if (NoteFrom() == kNoteAll) ForgetAsked(reinterpret_cast<uint64_t>(pointer));
   WriteNoted<2>(SmallWord0(kind, pointer, size), site, 0, SizeFlags(size));
   return pointer;
 }
