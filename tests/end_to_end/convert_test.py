@@ -114,6 +114,25 @@ def dhat_viewer(bench):
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
+def streams(bench):
+    """A trace may be larger than the memory of who reads it: twenty times the events take no more."""
+    cost = bench.scratch / "cost"
+
+    def resident(events):
+        name = f"of{events}"
+        program = [bench.build / "bin" / "micro_malloc", "live_set", "--events", events]
+        bench.record(program, name, expected=0)
+        (trace,) = (bench.scratch / name).glob("*.trace")
+        for words in (["info", trace], ["convert", trace, "a.csv"], ["convert", trace, "a.trace"]):
+            bench.run(bench.build / "bin" / "cpu_time", cost, bench.reprise, *words, expected=0)
+            yield " ".join(map(str, words[::2])), json.loads(cost.read_text())["rss"]
+
+    few, many = resident(200_000), resident(4_000_000)
+    for (what, before), (_, after) in zip(list(few), list(many)):
+        # 48 bytes for each of the two million blocks would be 92 MiB.
+        expect(after - before < 32 << 20, f"{what}: {before >> 10} KiB, then {after >> 10} KiB")
+
+
 def mondrian_bad_input(bench):
     """One line names what is wrong, and nothing is left behind."""
     wrong = {
@@ -140,5 +159,6 @@ if __name__ == "__main__":
             "exports": exports,
             "dhat_viewer": dhat_viewer,
             "mondrian_bad_input": mondrian_bad_input,
+            "streams": streams,
         }
     )
