@@ -127,10 +127,10 @@ def streams(bench):
             bench.run(bench.build / "bin" / "cpu_time", cost, bench.reprise, *words, expected=0)
             yield " ".join(map(str, words[::2])), json.loads(cost.read_text())["rss"]
 
-    few, many = resident(200_000), resident(4_000_000)
+    few, many = resident(100_000), resident(2_000_000)
     for (what, before), (_, after) in zip(list(few), list(many)):
-        # 48 bytes for each of the two million blocks would be 92 MiB.
-        expect(after - before < 32 << 20, f"{what}: {before >> 10} KiB, then {after >> 10} KiB")
+        # 48 bytes for each of the million blocks would be 46 MiB.
+        expect(after - before < 24 << 20, f"{what}: {before >> 10} KiB, then {after >> 10} KiB")
 
 
 def mondrian_bad_input(bench):

@@ -1,5 +1,6 @@
 // The recorder without a preload: the hooks are called directly, in a session that the test makes,
 // and the spool that they write must tell exactly what was done.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -168,6 +169,43 @@ TEST_F(RecorderTest, CallSitesNameTheirModule) {
             fs::read_symlink("/proc/self/exe").filename());
   EXPECT_EQ(recording.modules[site.module].base + site.offset, here);
   EXPECT_EQ(site.depth, depth);
+}
+
+struct SiteJob {
+  uint64_t site;
+  std::atomic<int> step{0};
+};
+
+// Between its two blocks, which lie at the same place, another thread tells of the site's module.
+void* AllocateAround(void* argument) {
+  auto* job = static_cast<SiteJob*>(argument);
+  HookFree(HookMalloc(32, kSite));
+  job->step = 1;
+  while (job->step != 2) std::this_thread::yield();
+  HookFree(HookMalloc(32, {job->site, 0}));
+  return nullptr;
+}
+
+// Whichever thread told of a module, no event that names it stands before that.
+TEST_F(RecorderTest, EventsComeAfterTheirModules) {
+  int modules = 0;
+  for (const char* name : {"qsort", "_ZSt9terminatev", "cbrt", "_Unwind_Resume"}) {
+    const auto function = reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, name));
+    if (function == 0) continue;
+    SiteJob job{function + 1};
+    pthread_t thread;
+    ASSERT_EQ(CreateThread(&thread, nullptr, AllocateAround, &job), 0);
+    while (job.step != 1) std::this_thread::yield();
+    HookFree(HookMalloc(16, {job.site, 0}));
+    job.step = 2;
+    pthread_join(thread, nullptr);
+    const trace::Recording recording = Read();
+    const trace::Allocation& last = recording.allocations.back();
+    EXPECT_EQ(last.size, 32u);
+    EXPECT_NE(recording.sites[last.site].module, trace::kNone) << name;
+    ++modules;
+  }
+  EXPECT_GE(modules, 3);
 }
 
 struct ThreadJob {
