@@ -29,6 +29,8 @@ struct alignas(64) ThreadState {
   uint64_t stack_base;      // stack depths count from here
   uint64_t stack_bytes;     // a frame further away is on another stack and has no depth
 
+  uint64_t site_base;  // QuickSiteWord's: of replay, in the line beside
+
   // Recorder.
   uint64_t turn;   // its latest; 0: it needs another before its next event
   char* turn_end;  // of the part of the chunk that may be written in that turn
@@ -42,7 +44,6 @@ struct alignas(64) ThreadState {
   uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
   replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
   mi_heap_s* heap;      // the thread's fallback heap; null until needed
-  uint64_t site_base;   // QuickSiteWord's
 
   // Identity.
   uint64_t path;        // 0: not known yet
