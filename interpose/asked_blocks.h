@@ -34,9 +34,10 @@ inline void SetAsked(uint64_t address) {
   __atomic_store_n(AskedEntry(address), AskedWord(address), __ATOMIC_RELAXED);
 }
 
-// Another block takes its place.
+// Another block takes its place. Whose answer stands in the entry is not looked at: that would be a
+// guess for the processor, and who asks after each allocation takes the entry at once.
 inline void ForgetAsked(uint64_t address) {
-  if (IsAsked(address)) __atomic_store_n(AskedEntry(address), 0, __ATOMIC_RELAXED);
+  __atomic_store_n(AskedEntry(address), 0, __ATOMIC_RELAXED);
 }
 
 }  // namespace reprise::interpose

@@ -21,7 +21,8 @@
 #include "interpose/threads.h"
 
 #define REPRISE_EXPORT extern "C" __attribute__((visibility("default"), noinline))
-#define REPRISE_EXPORT_CXX __attribute__((visibility("default"), noinline))
+#define REPRISE_EXPORT_HOT extern "C" __attribute__((visibility("default"), noinline, hot))
+#define REPRISE_EXPORT_CXX __attribute__((visibility("default"), noinline, hot))
 #define CALLER                                               \
   ::reprise::interpose::Caller {                             \
     reinterpret_cast<uint64_t>(__builtin_return_address(0)), \
@@ -30,9 +31,11 @@
 
 using namespace reprise::interpose;  // NOLINT(google-build-using-namespace): forwards only
 
-REPRISE_EXPORT void* malloc(size_t size) { return HookMalloc(size, CALLER); }
-REPRISE_EXPORT void* calloc(size_t count, size_t size) { return HookCalloc(count, size, CALLER); }
-REPRISE_EXPORT void* realloc(void* pointer, size_t size) {
+REPRISE_EXPORT_HOT void* malloc(size_t size) { return HookMalloc(size, CALLER); }
+REPRISE_EXPORT_HOT void* calloc(size_t count, size_t size) {
+  return HookCalloc(count, size, CALLER);
+}
+REPRISE_EXPORT_HOT void* realloc(void* pointer, size_t size) {
   return HookRealloc(pointer, size, CALLER);
 }
 REPRISE_EXPORT void* reallocarray(void* pointer, size_t count, size_t size) {
@@ -49,9 +52,9 @@ REPRISE_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) {
 }
 REPRISE_EXPORT void* valloc(size_t size) { return HookValloc(size, CALLER); }
 REPRISE_EXPORT void* pvalloc(size_t size) { return HookPvalloc(size, CALLER); }
-REPRISE_EXPORT void free(void* pointer) { HookFree(pointer); }
+REPRISE_EXPORT_HOT void free(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer); }
-REPRISE_EXPORT size_t malloc_usable_size(void* pointer) { return HookUsableSize(pointer); }
+REPRISE_EXPORT_HOT size_t malloc_usable_size(void* pointer) { return HookUsableSize(pointer); }
 
 REPRISE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                                   void* (*start)(void*), void* argument) {

@@ -37,11 +37,6 @@ inline Mode CurrentMode() {
   return mode;
 }
 
-// Whether that is the mode, and this no forked child that does not know it yet.
-inline bool PulseIs(Mode mode) {
-  return __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED) == static_cast<uint64_t>(mode);
-}
-
 inline bool Serves(Mode mode) { return mode >= Mode::kReplay; }
 
 // Whether the block is of the time before the fork: of the plan or of the fallback.
@@ -53,20 +48,15 @@ inline bool RecordsPlainly(Mode mode) {
 }
 inline bool Records(Mode mode) { return RecordsPlainly(mode) || mode == Mode::kRecordStacks; }
 
-__attribute__((noinline)) void RecordWithStack(trace::SpoolEventKind kind, const void* pointer,
-                                               size_t size, Caller caller,
-                                               unsigned log2_alignment) {
-  WriteAllocation(kind, pointer, size, StackSiteWord(caller), log2_alignment);
-}
-
 // Records an allocation in the modes that record.
-inline void NoteAllocation(Mode mode, trace::SpoolEventKind kind, const void* pointer, size_t size,
-                           Caller caller, unsigned log2_alignment = 0) {
+void NoteAllocation(Mode mode, trace::SpoolEventKind kind, void* pointer, size_t size,
+                    Caller caller, unsigned log2_alignment = 0) {
   if (pointer == nullptr) return;
   if (RecordsPlainly(mode)) {
-    RecordAllocation(kind, pointer, size, SiteWord(caller), log2_alignment);
+    NoteModule(caller.return_address);
+    WriteAllocation(kind, pointer, size, SiteWord(caller), log2_alignment);
   } else if (mode == Mode::kRecordStacks) {
-    RecordWithStack(kind, pointer, size, caller, log2_alignment);
+    WriteAllocation(kind, pointer, size, StackSiteWord(caller), log2_alignment);
   }
 }
 
@@ -108,52 +98,56 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
 
 }  // namespace
 
-__attribute__((noinline)) void* RecordedMalloc(size_t size, Caller caller) {
-  const uint64_t site = SiteWord(caller);  // now, because less is kept over the call that way
-  NoteModule(site);
-  void* pointer = real.malloc(size);
-  if (__builtin_expect(pointer != nullptr, 1)) {
-    WriteAllocation(trace::kSpoolMalloc, pointer, size, site, 0);
-  }
+// The site is put together before the call, because less is kept over it that way.
+REPRISE_HOT void* RecordedMalloc(size_t size, Caller caller) {
+  const uint64_t site = SiteWord(caller);
+  NoteModule(caller.return_address);
+  void* pointer = pulse.malloc(size);
+  if (__builtin_expect(pointer == nullptr, 0)) return nullptr;
+  return WriteSized<trace::kSpoolSmallMalloc>(pointer, size, site);
+}
+
+REPRISE_HOT void* RecordedCalloc(size_t count, size_t size, Caller caller) {
+  const uint64_t site = SiteWord(caller);
+  NoteModule(caller.return_address);
+  void* pointer = pulse.calloc(count, size);
+  if (__builtin_expect(pointer == nullptr, 0)) return nullptr;
+  WriteEvent<3>(Word0(trace::kSpoolCalloc, pointer), site, count * size, count * size);
   return pointer;
 }
 
 namespace {
 
-void* RecordedCalloc(size_t count, size_t size, Caller caller) {
-  void* pointer = real.calloc(count, size);
-  if (__builtin_expect(pointer != nullptr, 1)) {
-    RecordAllocation(trace::kSpoolCalloc, pointer, count * size, SiteWord(caller));
-  }
-  return pointer;
+__attribute__((noinline, cold)) void* ReallocFailed(void* pointer, size_t size) {
+  if (size != 0) RecordFree(trace::kSpoolReallocFailed, pointer);
+  return nullptr;
 }
 
-// `pointer` is a block of the program's allocator.
-void* RecordedRealloc(void* pointer, size_t size, Caller caller) {
+}  // namespace
+
+REPRISE_HOT void* RecordedRealloc(void* pointer, size_t size, Caller caller) {
+  if (__builtin_expect(pointer == nullptr, 0)) return RecordedMalloc(size, caller);
+  if (__builtin_expect(IsSide(pointer), 0)) return ReallocInOtherModes(pointer, size, caller);
   RecordFree(trace::kSpoolReallocFree, pointer);
-  void* fresh = real.realloc(pointer, size);
-  if (__builtin_expect(fresh != nullptr, 1)) {
-    RecordAllocation(trace::kSpoolReallocAlloc, fresh, size, SiteWord(caller));
-  } else if (size != 0) {
-    RecordFree(trace::kSpoolReallocFailed, pointer);
-  }
-  return fresh;
+  const uint64_t site = SiteWord(caller);
+  NoteModule(caller.return_address);
+  void* fresh = pulse.realloc(pointer, size);
+  if (__builtin_expect(fresh == nullptr, 0)) return ReallocFailed(pointer, size);
+  return WriteSized<trace::kSpoolSmallRealloc>(fresh, size, site);
 }
 
-// The same.
-size_t RecordedUsable(void* pointer) {
+REPRISE_HOT size_t RecordedUsable(void* pointer) {
+  if (__builtin_expect(pointer == nullptr, 0)) return 0;
+  if (__builtin_expect(IsSide(pointer), 0)) return SideUsable(pointer);
   const size_t answer = real.malloc_usable_size(pointer);
   RecordUsable(pointer, answer);
   return answer;
 }
 
-}  // namespace
-
-__attribute__((noinline)) void RecordedFree(void* pointer) {
+REPRISE_HOT void RecordedFree(void* pointer) {
   if (__builtin_expect(pointer == nullptr, 0)) return;
   if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
-  RecordFree(trace::kSpoolFree, pointer);
-  real.free(pointer);
+  WriteFree(pointer);
 }
 
 // Of a recording with call stacks, where free is no different.
@@ -197,8 +191,7 @@ __attribute__((noinline, cold)) void* ReallocInherited(const void* pointer, size
   return memcpy(fresh, pointer, before < size ? before : size);
 }
 
-void* HookCalloc(size_t count, size_t size, Caller caller) {
-  if (PulseIs(Mode::kRecord)) return RecordedCalloc(count, size, caller);
+__attribute__((noinline)) void* CallocInOtherModes(size_t count, size_t size, Caller caller) {
   const Mode mode = CurrentMode();
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -211,11 +204,7 @@ void* HookCalloc(size_t count, size_t size, Caller caller) {
   return pointer;
 }
 
-void* HookRealloc(void* pointer, size_t size, Caller caller) {
-  if (PulseIs(Mode::kRecord)) {
-    if (pointer == nullptr) return RecordedMalloc(size, caller);
-    if (!IsSide(pointer)) return RecordedRealloc(pointer, size, caller);
-  }
+__attribute__((noinline)) void* ReallocInOtherModes(void* pointer, size_t size, Caller caller) {
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting || __builtin_expect(IsSide(pointer), 0)) {
     if (pointer == nullptr) return StartingAllocate(size);
@@ -286,10 +275,7 @@ void* HookPvalloc(size_t size, Caller caller) {
   return Aligned(kPage, rounded, caller, [=] { return real.pvalloc(size); });
 }
 
-size_t HookUsableSize(void* pointer) {
-  if (PulseIs(Mode::kRecord) && pointer != nullptr && !IsSide(pointer)) {
-    return RecordedUsable(pointer);
-  }
+__attribute__((noinline)) size_t UsableInOtherModes(void* pointer) {
   const Mode mode = CurrentMode();
   if (pointer == nullptr) return 0;
   if (IsSide(pointer)) return SideUsable(pointer);

@@ -13,11 +13,25 @@
 
 namespace reprise::interpose {
 
+// Close together, because a program that allocates seldom has to fetch them again each time.
+#define REPRISE_HOT __attribute__((noinline, hot))
+
 void* RecordedMalloc(size_t size, Caller caller);
+void* RecordedCalloc(size_t count, size_t size, Caller caller);
+void* RecordedRealloc(void* pointer, size_t size, Caller caller);
+size_t RecordedUsable(void* pointer);
 void RecordedFree(void* pointer);
 void* MallocInOtherModes(size_t size, Caller caller);
+void* CallocInOtherModes(size_t count, size_t size, Caller caller);
+void* ReallocInOtherModes(void* pointer, size_t size, Caller caller);
+size_t UsableInOtherModes(void* pointer);
 void FreeInOtherModes(void* pointer);
 void* NewAgain(size_t size, size_t alignment, bool may_throw, Caller caller);
+
+// Whether that is the mode, and this no forked child that does not know it yet.
+inline bool PulseIs(Mode mode) {
+  return __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED) == static_cast<uint64_t>(mode);
+}
 
 // Inlined where libc is overridden: there return address and frame are at hand. Nothing is saved on
 // the stack on the usual ways, which end in a jump.
@@ -41,15 +55,23 @@ inline void HookFree(void* pointer) {
   FreeInOtherModes(pointer);
 }
 
-void* HookCalloc(size_t count, size_t size, Caller caller);
-void* HookRealloc(void* pointer, size_t size, Caller caller);
+inline void* HookCalloc(size_t count, size_t size, Caller caller) {
+  return PulseIs(Mode::kRecord) ? RecordedCalloc(count, size, caller)
+                                : CallocInOtherModes(count, size, caller);
+}
+inline void* HookRealloc(void* pointer, size_t size, Caller caller) {
+  return PulseIs(Mode::kRecord) ? RecordedRealloc(pointer, size, caller)
+                                : ReallocInOtherModes(pointer, size, caller);
+}
+inline size_t HookUsableSize(void* pointer) {
+  return PulseIs(Mode::kRecord) ? RecordedUsable(pointer) : UsableInOtherModes(pointer);
+}
 void* HookReallocArray(void* pointer, size_t count, size_t size, Caller caller);
 void* HookMemalign(size_t alignment, size_t size, Caller caller);
 void* HookAlignedAlloc(size_t alignment, size_t size, Caller caller);
 int HookPosixMemalign(void** out, size_t alignment, size_t size, Caller caller);
 void* HookValloc(size_t size, Caller caller);
 void* HookPvalloc(size_t size, Caller caller);
-size_t HookUsableSize(void* pointer);
 
 // operator new: null is returned only when no new handler is left that could free memory and
 // std::bad_alloc cannot be thrown.

@@ -22,7 +22,7 @@ extern "C" void* __libc_stack_end;
 
 namespace reprise::interpose {
 
-constinit Pulse pulse = {0, 0, {}};
+constinit Pulse pulse{};
 constinit Process process = {.mode = Mode::kUnstarted,
                              .reserved = false,
                              .session = nullptr,
@@ -149,8 +149,12 @@ bool Reserve() {
 }
 
 void SetMode(Mode mode) {
+  pulse.malloc = real.malloc;
+  pulse.free = real.free;
+  pulse.calloc = real.calloc;
+  pulse.realloc = real.realloc;
   __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
-  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELAXED);
+  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELEASE);
   __atomic_store_n(&pulse.replay_mask, mode == Mode::kReplay ? ~uint64_t{0} : 0, __ATOMIC_RELAXED);
 }
 

@@ -3,6 +3,7 @@
 #ifndef REPRISE_INTERPOSE_PROCESS_H_
 #define REPRISE_INTERPOSE_PROCESS_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "interpose/session.h"
@@ -20,12 +21,24 @@ enum class Mode : int {
   kReplayRecord,   // both
 };
 
-// The mode as a number, once it is decided; 0 before, and in a forked child, where the kernel wipes
-// the page. What hooks look at first, and usually all they look at.
+inline constexpr uint64_t kKnownPages = 256;
+
+// What hooks look at first, and usually all of the process that they look at: a line, and another
+// for the pages of code. The kernel wipes this in a forked child, where the mode is then 0.
 struct alignas(4096) Pulse {
-  uint64_t mode;         // atomic
+  // Pages of code whose modules the spool knows, each at its number modulo this. Atomic.
+  uint64_t known_pages[kKnownPages];
+  uint64_t mode;         // atomic; the mode as a number once it is decided, 0 before
   uint64_t replay_mask;  // atomic; all ones in kReplay, else 0
-  char rest_of_the_page[4096 - 2 * sizeof(uint64_t)];
+  // Recording: the newest turn (turns.h), and from which size on allocations are looked at.
+  uint64_t newest_turn;  // atomic; the first is 1
+  uint64_t note_from;    // atomic
+  // Of the program's allocator (real.h), once there is a mode.
+  void* (*malloc)(size_t);
+  void (*free)(void*);
+  void* (*calloc)(size_t, size_t);
+  void* (*realloc)(void*, size_t);
+  char rest_of_the_page[4096 - (8 + kKnownPages) * sizeof(uint64_t)];
 };
 
 struct Process {

@@ -44,6 +44,11 @@ inline uint64_t Word0(uint64_t kind, const void* pointer) {
   return kind | reinterpret_cast<uint64_t>(pointer) << (20 - trace::kSpoolAddressShift);
 }
 
+// Of an allocation whose size, below kSpoolSmallSizes, stands in the word.
+inline uint64_t SmallWord0(uint64_t kind, const void* pointer, size_t size) {
+  return Word0(kind, pointer) | size << 4;
+}
+
 inline uint64_t AddressOf(uint64_t word0) { return (word0 >> 20) << trace::kSpoolAddressShift; }
 
 inline void Store(void* at, uint64_t word) {
@@ -78,6 +83,17 @@ void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size);
 template <int Words>
 void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size, Room before,
                     char* at);
+// Of a free, which they pass on.
+void WriteFreeInTurn(void* pointer);
+void WriteFreeElsewhere(void* pointer, Room before, char* at);
+// Of an allocation whose size stands in word 0; they return `pointer`, so that a hook ends in them.
+template <trace::SpoolEventKind kind>
+void* WriteSmallInTurn(void* pointer, size_t size, uint64_t site);
+template <trace::SpoolEventKind kind>
+void* WriteSmallElsewhere(void* pointer, size_t size, uint64_t site, Room before, char* at);
+// Of an allocation of Pulse::note_from or more, whether or not it is small.
+template <trace::SpoolEventKind kind>
+void* WriteWatched(void* pointer, size_t size, uint64_t site);
 void LearnModule(uint64_t address);
 
 // After the reservation [at, at + bytes) did not fit: makes room. False: the event is lost.
@@ -87,7 +103,7 @@ bool FindRoom(const Room& before, char* at, uint64_t bytes);
 // signal handler took meanwhile; 0 when there is no room, and the event behind it is lost.
 uint64_t NewTurn();
 
-// ForgetModules() makes all that threads know of modules obsolete.
+// ForgetModules() makes all that is known of modules obsolete.
 extern __attribute__((visibility("hidden"))) uint32_t module_generation;
 
 // Writes one event; with several words it is the allocation of a block of `size`.
@@ -108,19 +124,60 @@ inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, u
     WriteElsewhere<Words>(word0, word1, word2, size, room, at);
     return;
   }
-  if (Words > 1 && __builtin_expect(size >= turns.note_from, 0)) {
-    if (size >= kLargeBlock) NoteTurn(turn, word0, kSlotLarge);
-    if (turns.note_from == kNoteAll) ForgetAsked(AddressOf(word0));
+  if (Words > 1) {
+    const uint64_t note_from = NoteFrom();
+    if (__builtin_expect(size >= note_from && note_from != kNoteNone, 0)) {
+      if (size >= kLargeBlock) NoteTurn(turn, word0, kSlotLarge);
+      if (note_from == kNoteAll) ForgetAsked(AddressOf(word0));
+    }
   }
   StoreEvent<Words>(at, word0, word1, word2);
 }
 
-// Makes sure that the module of a call site is in the spool before the event that names it.
-inline void NoteModule(uint64_t site) {
-  const uint64_t address = site & ((uint64_t{1} << trace::kSpoolSiteBits) - 1);
-  const uint64_t page = address >> 12;
-  if (__builtin_expect(self.known_pages[page % 64] != page, 0) ||
-      __builtin_expect(self.module_generation != module_generation, 0)) {
+// Writes the free of a block and passes it on, in a jump on every way.
+inline void WriteFree(void* pointer) {
+  const uint64_t turn = self.quiet_turn;
+  if (__builtin_expect(turn != NewestTurn(), 0)) return WriteFreeInTurn(pointer);
+  // As in WriteEvent.
+  const Room room = {self.life, self.limit};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  char* at = Reserve(8);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (__builtin_expect(at + 8 > room.limit || self.quiet_turn != turn, 0)) {
+    return WriteFreeElsewhere(pointer, room, at);
+  }
+  Store(at, Word0(trace::kSpoolFree, pointer));
+  pulse.free(pointer);
+}
+
+// Writes the allocation of a block; `kind` is that of small ones. Returns `pointer`.
+template <trace::SpoolEventKind kind>
+inline void* WriteSized(void* pointer, size_t size, uint64_t site) {
+  if (__builtin_expect(size >= NoteFrom(), 0)) return WriteWatched<kind>(pointer, size, site);
+  const uint64_t turn = self.quiet_turn;
+  if (__builtin_expect(turn != NewestTurn(), 0)) {
+    return WriteSmallInTurn<kind>(pointer, size, site);
+  }
+  // As in WriteEvent.
+  const Room room = {self.life, self.limit};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  char* at = Reserve(16);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (__builtin_expect(at + 16 > room.limit || self.quiet_turn != turn, 0)) {
+    return WriteSmallElsewhere<kind>(pointer, size, site, room, at);
+  }
+  StoreEvent<2>(at, SmallWord0(kind, pointer, size), site);
+  return pointer;
+}
+
+// Where the page of an address stands when its module is known.
+inline uint64_t* KnownPage(uint64_t address) {
+  return &pulse.known_pages[(address >> 12) % kKnownPages];
+}
+
+// Makes sure that the module of a return address is in the spool before the event that names it.
+inline void NoteModule(uint64_t address) {
+  if (__builtin_expect(__atomic_load_n(KnownPage(address), __ATOMIC_ACQUIRE) != address >> 12, 0)) {
     LearnModule(address);
   }
 }

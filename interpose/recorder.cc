@@ -48,6 +48,7 @@ struct Spool {
   SpoolHeader* header;
   uint64_t bytes;    // of the mapping
   uint64_t chunks;   // that fit
+  bool in_place;     // SpoolFile's
   SpinLock lock;     // slow paths only, signals blocked
   uint64_t serials;  // given out
   // Chunks that were given back, the latest last: it is the one most likely to be in a cache still.
@@ -61,7 +62,6 @@ struct Spool {
   uint32_t modules;
   uint64_t module_begin[kMaxModules];
   uint64_t module_end[kMaxModules];
-  uint64_t module_turn[kMaxModules];
 };
 
 constinit Spool spool{};
@@ -81,7 +81,7 @@ void Lose(int64_t events) {
 
 // Whoever does that under a signal handler ends the row of the hook below.
 uint64_t TakeTurn() {
-  const uint64_t turn = __atomic_add_fetch(&spool.header->turns, 1, __ATOMIC_RELAXED);
+  const uint64_t turn = __atomic_add_fetch(&pulse.newest_turn, 1, __ATOMIC_RELAXED);
   self.turns_in_a_row = turn == self.taken_turn + 1 ? self.turns_in_a_row + 1 : 1;
   self.taken_turn = turn;
   return turn;
@@ -100,7 +100,7 @@ void WriteThreadEvent() {
   self.turn = TakeTurn();
   BeginTurn(self.turn, at + 32);
   if (uint64_t none = kNoteNone; self.id != 0) {
-    __atomic_compare_exchange_n(&turns.note_from, &none, kNoteLarge, false, __ATOMIC_RELAXED,
+    __atomic_compare_exchange_n(&pulse.note_from, &none, kNoteLarge, false, __ATOMIC_RELAXED,
                                 __ATOMIC_RELAXED);
   }
   StoreEvent<4>(at, trace::kSpoolThread, self.id | static_cast<uint64_t>(self.parent) << 32,
@@ -159,11 +159,13 @@ SpoolChunk* TakeDrained() {
   if (spool.spare_count == 0) return nullptr;
   const uint32_t index = spool.spare[--spool.spare_count];
   auto* chunk = reinterpret_cast<SpoolChunk*>(ChunkAt(index));
+  bool ready = false;
   if (index < kResidentChunks && spool.resident[index]) {
     spool.resident[index] = false;
     --spool.resident_count;
+    ready = spool.in_place;
   }
-  if (!Populate(ChunkAt(index), kSpoolChunkBytes)) return nullptr;
+  if (!ready && !Populate(ChunkAt(index), kSpoolChunkBytes)) return nullptr;
   ++header->rewritten_count;
   // While the old number stands there, readers go by the copy.
   memset(static_cast<void*>(chunk + 1), 0, kSpoolChunkBytes - sizeof(SpoolChunk));
@@ -315,7 +317,7 @@ void WriteModule(uint64_t address) {
   const uint32_t count = spool.modules;
   spool.module_begin[count] = module.begin;
   spool.module_end[count] = module.end;
-  spool.module_turn[count] = record->turn;
+  __atomic_store_n(&modules_turn, record->turn, __ATOMIC_RELAXED);
   __atomic_store_n(&spool.modules, count + 1, __ATOMIC_RELEASE);
 }
 
@@ -341,6 +343,7 @@ void WriteText(uint64_t kind, const char* path) {
 }  // namespace
 
 uint32_t module_generation = 1;
+uint64_t modules_turn;
 uint32_t asked_blocks[1 << kAskedBits];
 
 bool FindRoom(const Room& before, char* at, uint64_t bytes) {
@@ -384,14 +387,17 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
   const uint64_t words = uint64_t{count} + 1;
   for (;;) {
     uint64_t turn = self.turn;
-    if (turn == 0 && (turn = NewTurn()) == 0) return 0;
+    if (turn <= ModulesTurn() && (turn = NewTurn()) == 0) {
+      Lose(-1);  // a stack is no event
+      return 0;
+    }
     const Room room = {self.life, self.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(words * 8);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (at + words * 8 > room.limit || self.life != room.life) {
       if (FindRoom(room, at, words * 8)) continue;
-      Lose(-1);  // a stack is no event
+      Lose(-1);
       return 0;
     }
     if (self.turn != turn) {
@@ -406,73 +412,91 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
   }
 }
 
-// Whether the spool knows the module that holds `address`. The thread's next event comes after it.
+// Whether one of the first `count` modules holds `address`.
 bool KnowsModule(uint64_t address, uint32_t count) {
   for (uint32_t i = count; i-- > 0;) {
-    if (address - spool.module_begin[i] >= spool.module_end[i] - spool.module_begin[i]) continue;
-    if (self.turn <= spool.module_turn[i]) NewTurn();
-    return true;
+    if (address - spool.module_begin[i] < spool.module_end[i] - spool.module_begin[i]) return true;
   }
   return false;
 }
 
 __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
-  const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
-  if (self.module_generation != generation) {
-    memset(self.known_pages, 0, sizeof(self.known_pages));
-    self.module_generation = generation;
-  }
   const uint32_t count = __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE);
   if (!KnowsModule(address, count)) {
-    {
-      const SignalBlock block;
-      spool.lock.Lock();
-      if (spool.modules == count) WriteModule(address);
-      spool.lock.Unlock();
-    }
-    // Generated code lies outside every module.
-    KnowsModule(address, __atomic_load_n(&spool.modules, __ATOMIC_ACQUIRE));
+    const SignalBlock block;
+    spool.lock.Lock();
+    if (spool.modules == count) WriteModule(address);
+    spool.lock.Unlock();
   }
-  self.known_pages[(address >> 12) % 64] = address >> 12;
+  // Known or not: generated code lies outside every module.
+  __atomic_store_n(KnownPage(address), address >> 12, __ATOMIC_RELEASE);
 }
 
-// `flags`: of the block's slot from now on, or kKeepFlags.
+// Writes an event into `turn`, into which it may go. False: it did not fit, or a handler took a
+// turn in between, whose events stand in front of ours. Then there is `room` and `at` to make up
+// for. `flags`: of the block's slot from now on, or kKeepFlags.
 constexpr uint64_t kKeepFlags = kSlotTurn;
 template <int Words>
-inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
+inline bool WriteInto(uint64_t turn, uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags,
+                      Room& room, char*& at) {
+  room = {self.life, self.limit};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  at = Reserve(Words * 8);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life || self.turn != turn,
+                       0)) {
+    return false;
+  }
+  // In a turn that was begun quietly there is no need.
+  if (turn != self.quiet_turn || flags == kSlotLarge) {
+    NoteTurn(turn, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
+  }
+  StoreEvent<Words>(at, word0, word1, word2);
+  return true;
+}
+
+// Writes an event for which the thread needs a new turn.
+template <int Words>
+__attribute__((noinline)) void WriteInNewTurn(uint64_t word0, uint64_t word1, uint64_t word2,
+                                              uint64_t flags) {
   for (;;) {
-    uint64_t turn = self.turn;
-    if (__builtin_expect(!MayStay(turn, NewestTurn(), word0, (flags & kSlotLarge) != 0), 0)) {
-      // Taken after the block was touched before, so it need not be looked at again.
-      turn = NewTurn();
-      if (turn == 0) return;
-    }
-    const Room room = {self.life, self.limit};
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    char* at = Reserve(Words * 8);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life, 0)) {
-      if (!FindRoom(room, at, Words * 8)) return;
-      continue;
-    }
-    if (__builtin_expect(self.turn != turn, 0)) {
-      // A handler took a turn in between, and its events stand in front of ours.
-      Waste(at, at + Words * 8);
-      continue;
-    }
-    // In a turn that was begun quietly there is no need.
-    if (turn != self.quiet_turn || flags == kSlotLarge) {
-      NoteTurn(turn, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
-    }
-    StoreEvent<Words>(at, word0, word1, word2);
+    // Taken after the block was touched before, so it need not be looked at again.
+    const uint64_t turn = NewTurn();
+    Room room;
+    char* at;
+    if (turn == 0 || WriteInto<Words>(turn, word0, word1, word2, flags, room, at)) return;
+    if (!FindRoom(room, at, Words * 8)) return;
+  }
+}
+
+template <int Words>
+__attribute__((noinline, cold)) void WriteWithRoom(uint64_t word0, uint64_t word1, uint64_t word2,
+                                                   uint64_t flags, Room room, char* at);
+
+template <int Words>
+inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
+  const uint64_t turn = self.turn;
+  if (__builtin_expect(!MayStay(turn, NewestTurn(), word0, (flags & kSlotLarge) != 0), 0)) {
+    WriteInNewTurn<Words>(word0, word1, word2, flags);
     return;
   }
+  Room room;
+  char* at;
+  if (__builtin_expect(!WriteInto<Words>(turn, word0, word1, word2, flags, room, at), 0)) {
+    WriteWithRoom<Words>(word0, word1, word2, flags, room, at);
+  }
+}
+
+template <int Words>
+void WriteWithRoom(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags, Room room,
+                   char* at) {
+  if (FindRoom(room, at, Words * 8)) WriteNoted<Words>(word0, word1, word2, flags);
 }
 
 template <int Words>
 __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
                                            uint64_t size) {
-  if (Words > 1 && turns.note_from == kNoteAll) ForgetAsked(AddressOf(word0));
+  if (Words > 1 && NoteFrom() == kNoteAll) ForgetAsked(AddressOf(word0));
   WriteNoted<Words>(word0, word1, word2, SizeFlags(size));
 }
 
@@ -482,6 +506,58 @@ __attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t wor
   if (FindRoom(before, at, Words * 8)) WriteInTurn<Words>(word0, word1, word2, size);
 }
 
+__attribute__((noinline)) void WriteFreeInTurn(void* pointer) {
+  WriteNoted<1>(Word0(trace::kSpoolFree, pointer), 0, 0, 0);
+  pulse.free(pointer);
+}
+
+__attribute__((noinline, cold)) void WriteFreeElsewhere(void* pointer, Room before, char* at) {
+  if (FindRoom(before, at, 8)) return WriteFreeInTurn(pointer);
+  pulse.free(pointer);
+}
+
+template <SpoolEventKind kind>
+__attribute__((noinline)) void* WriteSmallInTurn(void* pointer, size_t size, uint64_t site) {
+  WriteNoted<2>(SmallWord0(kind, pointer, size), site, 0, SizeFlags(size));
+  return pointer;
+}
+
+template <SpoolEventKind kind>
+__attribute__((noinline, cold)) void* WriteSmallElsewhere(void* pointer, size_t size, uint64_t site,
+                                                          Room before, char* at) {
+  return FindRoom(before, at, 16) ? WriteSmallInTurn<kind>(pointer, size, site) : pointer;
+}
+
+template <SpoolEventKind kind>
+__attribute__((noinline)) void* WriteWatched(void* pointer, size_t size, uint64_t site) {
+  if (size < trace::kSpoolSmallSizes) {
+    WriteEvent<2>(SmallWord0(kind, pointer, size), site, 0, size);
+  } else {
+    constexpr SpoolEventKind kLarge =
+        kind == trace::kSpoolSmallMalloc ? trace::kSpoolMalloc : trace::kSpoolReallocAlloc;
+    WriteEvent<3>(Word0(kLarge, pointer), site, size, size);
+  }
+  return pointer;
+}
+
+void WriteAllocation(SpoolEventKind kind, void* pointer, size_t size, uint64_t site,
+                     unsigned log2_alignment) {
+  if (kind == trace::kSpoolMalloc) {
+    WriteWatched<trace::kSpoolSmallMalloc>(pointer, size, site);
+  } else if (kind == trace::kSpoolReallocAlloc) {
+    WriteWatched<trace::kSpoolSmallRealloc>(pointer, size, site);
+  } else {
+    WriteEvent<3>(Word0(kind, pointer), site,
+                  size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, size);
+  }
+}
+
+#define REPRISE_SMALL(kind)                                                       \
+  template void* WriteSmallInTurn<kind>(void*, size_t, uint64_t);                 \
+  template void* WriteSmallElsewhere<kind>(void*, size_t, uint64_t, Room, char*); \
+  template void* WriteWatched<kind>(void*, size_t, uint64_t);
+REPRISE_SMALL(trace::kSpoolSmallMalloc)
+REPRISE_SMALL(trace::kSpoolSmallRealloc)
 template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, uint64_t);
 template void WriteInTurn<2>(uint64_t, uint64_t, uint64_t, uint64_t);
 template void WriteInTurn<3>(uint64_t, uint64_t, uint64_t, uint64_t);
@@ -490,7 +566,7 @@ template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, uint64_t, Room, ch
 template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
 
 void WriteUsable(const void* pointer, size_t answer) {
-  if (turns.note_from != kNoteAll) __atomic_store_n(&turns.note_from, kNoteAll, __ATOMIC_RELAXED);
+  if (NoteFrom() != kNoteAll) __atomic_store_n(&pulse.note_from, kNoteAll, __ATOMIC_RELAXED);
   if (answer < trace::kSpoolSmallSizes) {
     WriteNoted<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, kKeepFlags);
   } else {
@@ -503,7 +579,7 @@ void StopRecordingAfterFork() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   ForgetTurns();
   memset(asked_blocks, 0, sizeof(asked_blocks));
-  memset(self.known_pages, 0, sizeof(self.known_pages));
+  modules_turn = 0;
   self.has_written = 0;
   self.turn = 0;
   ForgetChunk();
@@ -515,8 +591,9 @@ bool StartRecording() {
   if (header == nullptr) return false;
   spool.header = header;
   spool.bytes = file.bytes;
+  spool.in_place = file.in_place;
   spool.chunks = (file.bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
-  turns.newest = &header->turns;
+  pulse.note_from = kNoteNone;
   // No other thread has a turn yet.
   self.taken_turn = 0;
   self.turns_in_a_row = kMostBehind;
@@ -569,6 +646,7 @@ void ForgetModules() {
       spool.module_begin[i] = spool.module_end[i] = 0;
     }
   }
+  for (uint64_t& page : pulse.known_pages) __atomic_store_n(&page, 0, __ATOMIC_RELAXED);
   __atomic_fetch_add(&module_generation, 1, __ATOMIC_RELEASE);
   spool.lock.Unlock();
 }

@@ -39,20 +39,8 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count);
 
 // Events of the calling thread. `site` is thread_state.h, SiteWord, or stacks.h, StackSiteWord; its
 // module is known.
-inline void WriteAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
-                            uint64_t site, unsigned log2_alignment) {
-  if (kind == trace::kSpoolMalloc && __builtin_expect(size < trace::kSpoolSmallSizes, 1)) {
-    WriteEvent<2>(Word0(trace::kSpoolSmallMalloc, pointer) | size << 4, site, 0, size);
-    return;
-  }
-  WriteEvent<3>(Word0(kind, pointer), site,
-                size | static_cast<uint64_t>(log2_alignment) << trace::kSpoolSizeBits, size);
-}
-inline void RecordAllocation(trace::SpoolEventKind kind, const void* pointer, size_t size,
-                             uint64_t site, unsigned log2_alignment = 0) {
-  NoteModule(site);
-  WriteAllocation(kind, pointer, size, site, log2_alignment);
-}
+void WriteAllocation(trace::SpoolEventKind kind, void* pointer, size_t size, uint64_t site,
+                     unsigned log2_alignment);
 inline void RecordFree(trace::SpoolEventKind kind, const void* pointer) {
   WriteEvent<1>(Word0(kind, pointer));
 }

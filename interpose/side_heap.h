@@ -17,12 +17,13 @@ void* SideAllocate(size_t bytes, size_t alignment = 16);
 
 // Blocks of the time before the range can be reserved, and where it cannot be; never given back.
 inline constexpr uint64_t kEarlySideBytes = 64 << 10;
-extern char early_side_blocks[kEarlySideBytes];
+extern __attribute__((visibility("hidden"))) char early_side_blocks[kEarlySideBytes];
 
 // Whether `pointer` lies in the side heap.
 inline bool IsSide(const void* pointer) {
   const auto address = reinterpret_cast<uint64_t>(pointer);
-  return kSideHeap.Contains(address) ||
+  static_assert(kSideHeap.begin % kSideHeap.bytes == 0, "one shift tells");
+  return address / kSideHeap.bytes == kSideHeap.begin / kSideHeap.bytes ||
          address - reinterpret_cast<uint64_t>(early_side_blocks) < kEarlySideBytes;
 }
 

@@ -1,6 +1,8 @@
 #include "interpose/spool_file.h"
 
+#include <linux/magic.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "interpose/address_map.h"
 #include "interpose/process.h"
@@ -35,6 +37,15 @@ void NameSpool(char* path) {
   strcpy(at + name_length, ".spool");
 }
 
+// Whether the file system is known to write changed pages where they were before, so that they need
+// no more room.
+bool WritesInPlace(int fd) {
+  struct statfs system {};
+  if (Failed(SystemCall(SYS_fstatfs, fd, reinterpret_cast<long>(&system)))) return false;
+  return system.f_type == EXT4_SUPER_MAGIC || system.f_type == XFS_SUPER_MAGIC ||
+         system.f_type == TMPFS_MAGIC;
+}
+
 }  // namespace
 
 bool Populate(char* from, uint64_t bytes) {
@@ -64,6 +75,7 @@ SpoolFile OpenSpool() {
                         MAP_SHARED | (process.reserved ? MAP_FIXED : 0), fd, 0);
     if (!Failed(mapped)) break;
   }
+  const bool in_place = WritesInPlace(fd);
   CloseFile(fd);
   // Reading holes ahead costs a process with few events more than all else; with many it saves.
   constexpr uint64_t kFewEvents = kSpoolChunksOffset + 16 * kSpoolChunkBytes;
@@ -91,7 +103,7 @@ SpoolFile OpenSpool() {
   header->copies_offset = bytes;
   header->threads = 1;
   memcpy(header->executable, process.executable, sizeof(header->executable));
-  return {header, bytes};
+  return {header, bytes, in_place};
 }
 
 }  // namespace reprise::interpose

@@ -11,6 +11,7 @@ namespace reprise::interpose {
 struct SpoolFile {
   trace::SpoolHeader* header = nullptr;  // without its magic; null: see OpenSpool
   uint64_t bytes = 0;                    // of the mapping
+  bool in_place = false;  // what has been written once can be written again on a full disk
 };
 
 // Backs [from, from + bytes) with memory and disk; false when there is none left.

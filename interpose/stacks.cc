@@ -217,7 +217,7 @@ uint64_t StackSiteWord(const Caller& caller) {
   if (__builtin_expect(stack == nullptr, 0)) {
     stack = Learn(caller, set, generation);
     if (stack == nullptr) {
-      NoteModule(site);
+      NoteModule(caller.return_address);
       return site;
     }
   }

@@ -17,44 +17,42 @@ class Lane;
 namespace reprise::interpose {
 
 struct alignas(64) ThreadState {
-  // Recorder: the first line is what an event needs. Cursor and limit both null: no chunk yet.
-  char* cursor;   // where the next event goes; may run past `limit`
-  char* limit;    // end of the part of the chunk that is backed by memory
-  uint64_t life;  // SpoolChunk::serial of the chunk; 0: no chunk
-  trace::SpoolChunk* chunk;
-  uint64_t turn;        // its latest; 0: it needs another before its next event
-  char* turn_end;       // of the part of the chunk that may be written in that turn
-  uint64_t quiet_turn;  // events need not be noted as long as this is the newest turn (turns.h)
-  uint32_t module_generation;
-  uint32_t starved;  // no room was found: events to lose before it is looked for again
-
-  // Replay.
+  // What an event of a quiet thread (turns.h) needs, recorded or replayed, is this line. Cursor and
+  // limit both null: no chunk yet.
+  char* cursor;             // where the next event goes; may run past `limit`
+  char* limit;              // end of the part of the chunk that is backed by memory
+  uint64_t life;            // SpoolChunk::serial of the chunk; 0: no chunk
+  uint64_t quiet_turn;      // events need not be noted as long as this is the newest turn; 0: never
   replay::Lane* following;  // `lane`, when it follows its stream, else null
-  uint64_t busy;        // all ones while a hook is changing the lane or the heap, else 0: a signal
-                        // handler must keep out of them
-  replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
-  mi_heap_s* heap;      // the thread's fallback heap; null until needed
-  uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
+  uint64_t busy;            // all ones while a hook is changing the lane or the heap, else 0: a
+                            // signal handler must keep out of them
+  uint64_t stack_base;      // stack depths count from here
+  uint64_t stack_bytes;     // a frame further away is on another stack and has no depth
 
-  // Identity.
-  uint32_t created;      // threads this one created so far
-  uint64_t path;         // 0: not known yet
-  uint32_t id;           // in the spool; the main thread is 0
-  uint32_t parent;       // id
-  uint64_t stack_base;   // stack depths count from here
-  uint64_t site_base;    // QuickSiteWord's
-  uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
-  uint8_t ended;         // the thread's exit hook has run; only destructors of others may follow
-  uint8_t leaving;       // replay: destructors of thread-local objects have run, of keys follow
-  uint8_t exit_rounds;   // how often the exit hook has stood back behind other destructors
+  uint64_t site_base;  // QuickSiteWord's: of replay, in the line beside
 
-  // Recorder, seldom.
+  // Recorder.
+  uint64_t turn;   // its latest; 0: it needs another before its next event
+  char* turn_end;  // of the part of the chunk that may be written in that turn
+  trace::SpoolChunk* chunk;
   uint64_t taken_turn;      // the latest that the thread took
   uint32_t turns_in_a_row;  // taken up to there, nobody else's in between
   uint32_t has_written;     // has had a chunk before
+  uint32_t starved;         // no room was found: events to lose before it is looked for again
 
-  // Recorder: pages of code whose modules the spool knows, each at its number modulo this.
-  uint64_t known_pages[64];
+  // Replay.
+  uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
+  replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
+  mi_heap_s* heap;      // the thread's fallback heap; null until needed
+
+  // Identity.
+  uint64_t path;        // 0: not known yet
+  uint32_t id;          // in the spool; the main thread is 0
+  uint32_t parent;      // id
+  uint32_t created;     // threads this one created so far
+  uint8_t ended;        // the thread's exit hook has run; only destructors of others may follow
+  uint8_t leaving;      // replay: destructors of thread-local objects have run, of keys follow
+  uint8_t exit_rounds;  // how often the exit hook has stood back behind other destructors
 };
 
 extern __thread ThreadState self;
@@ -65,12 +63,12 @@ struct Caller {
   uint64_t frame;  // where the caller's frame ends
 };
 
-// The call site as the spool's site word: return address and stack depth.
+// The call site as the spool's site word: return address, which has no more bits, and stack depth.
 inline uint64_t SiteWord(Caller caller) {
   constexpr int kSiteBits = 47;
   const uint64_t below = self.stack_base - caller.frame;
   const uint64_t depth = __builtin_expect(below < self.stack_bytes, 1) ? below >> 4 : 0;
-  return (caller.return_address & ((uint64_t{1} << kSiteBits) - 1)) | depth << kSiteBits;
+  return caller.return_address | depth << kSiteBits;
 }
 
 // The same for a frame on the thread's own stack; for others it is some other number.

@@ -9,13 +9,9 @@ namespace reprise::interpose {
 // Pages of its own, so that they can be dropped.
 alignas(4096) uint64_t turn_slots[kTurnSlots];
 
-namespace {
-constexpr uint64_t kNoTurns = 0;
-}
-constinit Turns turns = {&kNoTurns, kNoteNone};
-
 void ForgetTurns() {
-  turns = {&kNoTurns, kNoteNone};
+  pulse.newest_turn = 0;
+  pulse.note_from = kNoteNone;
   if (Advise(turn_slots, sizeof(turn_slots), MADV_DONTNEED) != 0) {
     memset(turn_slots, 0, sizeof(turn_slots));
   }

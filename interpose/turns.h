@@ -22,7 +22,9 @@
 
 #include <stdint.h>
 
+#include "interpose/process.h"
 #include "interpose/thread_state.h"
+#include "trace/spool_format.h"
 
 namespace reprise::interpose {
 
@@ -39,23 +41,22 @@ inline constexpr uint64_t kTurnSlots = 1 << 16;
 // Room that is hardly touched while the process has one thread.
 extern __attribute__((visibility("hidden"))) uint64_t turn_slots[kTurnSlots];
 
-// What every event looks at. Hidden, so that no table of addresses is read to find it.
-struct Turns {
-  const uint64_t* newest;  // atomic: in the spool's header
-  uint64_t note_from;      // atomic: quiet threads look at allocations from this size on, too
-};
-extern __attribute__((visibility("hidden"))) Turns turns;
-
-// Turns::note_from. A new block must not be taken for one that was there before and was small, or
+// Pulse::note_from. A new block must not be taken for one that was there before and was small, or
 // whose usable size is recorded.
-inline constexpr uint64_t kNoteNone = ~uint64_t{0};  // the process has one thread
-inline constexpr uint64_t kNoteLarge = kLargeBlock;  // it has others
-inline constexpr uint64_t kNoteAll = 0;              // it asks for usable sizes
+inline constexpr uint64_t kNoteNone = trace::kSpoolSmallSizes;  // the process has one thread
+inline constexpr uint64_t kNoteLarge = kLargeBlock;             // it has others
+inline constexpr uint64_t kNoteAll = 0;                         // it asks for usable sizes
 
-inline uint64_t NewestTurn() { return __atomic_load_n(turns.newest, __ATOMIC_RELAXED); }
+inline uint64_t NewestTurn() { return __atomic_load_n(&pulse.newest_turn, __ATOMIC_RELAXED); }
+inline uint64_t NoteFrom() { return __atomic_load_n(&pulse.note_from, __ATOMIC_RELAXED); }
 
-// In a forked child: what its parent knew of blocks is not true of those that take their places.
+// When recording begins, and again in a forked child: what its parent knew of blocks is not true of
+// those that take their places.
 void ForgetTurns();
+
+// The turn of the spool's latest module: an event that names one must have a newer turn.
+extern __attribute__((visibility("hidden"))) uint64_t modules_turn;
+inline uint64_t ModulesTurn() { return __atomic_load_n(&modules_turn, __ATOMIC_RELAXED); }
 
 // Blocks that lie together have slots that lie together, and heaps with the same low bits of their
 // addresses have different ones.
@@ -67,7 +68,7 @@ inline uint64_t* TurnSlot(uint64_t word0) {
 // Whether an event of the block that `word0` names may be written in the thread's turn.
 inline bool MayStay(uint64_t turn, uint64_t newest, uint64_t word0, bool large) {
   if (newest == self.quiet_turn) return true;
-  if (__builtin_expect(self.cursor >= self.turn_end, 0)) return false;
+  if (__builtin_expect(self.cursor >= self.turn_end || turn <= ModulesTurn(), 0)) return false;
   if (turn == newest) return true;
   if (large || newest - turn >= kMostBehind) return false;
   const uint64_t seen = __atomic_load_n(TurnSlot(word0), __ATOMIC_RELAXED);

@@ -41,7 +41,7 @@ bool LooksWhole(const char* begin, const char* end) {
 // Whether every word of [begin, end) belongs to an event that is whole, or to room that was wasted.
 // From event to event, which takes five times as long.
 bool IsWhole(const char* begin, const char* end) {
-  static constexpr uint64_t kWords[16] = {0, 3, 3, 3, 3, 1, 1, 1, 2, 4, 2, 0, 2, 0, 1, 0};
+  static constexpr uint64_t kWords[16] = {0, 3, 3, 3, 3, 1, 1, 1, 2, 4, 2, 0, 2, 0, 1, 2};
   while (begin < end) {
     uint64_t word;
     std::memcpy(&word, begin, sizeof(word));

@@ -18,9 +18,9 @@
 // Word 0: bits 0..3 kind, bits 4..19 see there, bits 20..63 address >> kSpoolAddressShift.
 //
 // The global order is told by turns. A turn is a number that one thread took from a counter of the
-// process; its events since, up to its next turn, lie in the global order where that number does,
-// and among themselves in the order of memory. Nobody else has the same number. A thread takes a
-// new one when it begins a chunk, and otherwise by the rules in interpose/turns.h.
+// process, from 1 on; its events since, up to its next turn, lie in the global order where that
+// number does, and among themselves in the order of memory. Nobody else has the same number. A
+// thread takes a new one when it begins a chunk, and otherwise by the rules in interpose/turns.h.
 #ifndef REPRISE_TRACE_SPOOL_FORMAT_H_
 #define REPRISE_TRACE_SPOOL_FORMAT_H_
 
@@ -29,7 +29,7 @@
 namespace reprise::trace {
 
 inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535052;  // "RPSPOOL1" in little-endian bytes
-inline constexpr uint32_t kSpoolVersion = 5;
+inline constexpr uint32_t kSpoolVersion = 6;
 inline constexpr uint32_t kSpoolByteOrder = 0x01020304;
 inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
@@ -61,7 +61,8 @@ enum SpoolEventKind : uint64_t {
   // A call stack: bits 4..19 say how many addresses follow, a word each, bits 20..63 its number.
   // The first is the return address of the call that allocates, the others are those above it.
   kSpoolStack = 13,
-  kSpoolSmallUsable = 14,  // 1 word: word 0 with the answer in bits 4..19
+  kSpoolSmallUsable = 14,   // 1 word: word 0 with the answer in bits 4..19
+  kSpoolSmallRealloc = 15,  // 2 words: a kSpoolReallocAlloc with the size in bits 4..19, site word
 };
 
 inline constexpr uint64_t kSpoolWaste = 1 << 4;
@@ -113,9 +114,6 @@ struct SpoolHeader {
   uint32_t threads;            // atomic: thread ids given out; the main thread is 0
   char executable[1024];       // zero-terminated; cut when longer
   uint64_t stack_base;         // an address where no code is; 0: without call stacks
-
-  // A line of its own: threads look at it for every event.
-  alignas(64) uint64_t turns;  // atomic: the newest turn; the first is 1
 
   // Two rings of chunk numbers; each count only grows and is stored after what it counts. Written
   // by the process under its lock:

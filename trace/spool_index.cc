@@ -300,7 +300,7 @@ class Indexer {
 
 bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t turn,
                       SpoolEvent& event, bool& malformed) {
-  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 8, 8, 0};
+  static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 8, 8, 16};
   if (position + 8 > end) return false;
   const uint64_t word = LoadWord(file, position);
   if (word == 0) return false;
@@ -329,8 +329,8 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
     return true;
   }
   std::memcpy(event.words, file.bytes().data() + position + 8, event.bytes - 8);
-  if (event.kind == kSpoolSmallMalloc) {
-    event.kind = kSpoolMalloc;
+  if (event.kind == kSpoolSmallMalloc || event.kind == kSpoolSmallRealloc) {
+    event.kind = event.kind == kSpoolSmallMalloc ? kSpoolMalloc : kSpoolReallocAlloc;
     event.words[1] = (word >> 4) & (kSpoolSmallSizes - 1);
   }
   if (event.kind == kSpoolSmallUsable) {

@@ -1,10 +1,12 @@
 """`reprise convert`: what goes out and comes back in is the same, and viewers open what they get."""
 
 import json
+import os
 import pathlib
 
 from harness import Skip, expect, expect_equal, main
 
+LONG = os.environ.get("REPRISE_LONG_TESTS") == "1"
 PLACED = 'id,lower,upper,size,offset\na,0,4,64,0\n"b, c",1,3,32,64\nd,3,9,4096,64\n'
 
 
@@ -114,6 +116,38 @@ def dhat_viewer(bench):
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
+def streams(bench):
+    """A trace may be larger than the memory of who reads it: twenty times the events take no more.
+
+    With REPRISE_LONG_TESTS=1 `info` reads 100 million events in ten seconds.
+    """
+
+    def recorded(events):
+        name = f"of{events}"
+        program = [bench.build / "bin" / "micro_malloc", "live_set", "--events", events]
+        bench.record(program, name, expected=0)
+        (trace,) = (bench.scratch / name).glob("*.trace")
+        return trace
+
+    def cost(*words):
+        path = bench.scratch / "cost"
+        bench.run(bench.build / "bin" / "cpu_time", path, bench.reprise, *words, expected=0)
+        return json.loads(path.read_text())
+
+    def resident(events):
+        trace = recorded(events)
+        for words in (["info", trace], ["convert", trace, "a.csv"], ["convert", trace, "a.trace"]):
+            yield " ".join(map(str, words[::2])), cost(*words)["rss"]
+
+    few, many = resident(100_000), resident(2_000_000)
+    for (what, before), (_, after) in zip(list(few), list(many)):
+        # 48 bytes for each of the million blocks would be 46 MiB.
+        expect(after - before < 24 << 20, f"{what}: {before >> 10} KiB, then {after >> 10} KiB")
+    if LONG:
+        large = cost("info", recorded(100_000_000))
+        expect(large["cpu"] <= 10 and large["rss"] <= 200_000_000, f"100 million events: {large}")
+
+
 def mondrian_bad_input(bench):
     """One line names what is wrong, and nothing is left behind."""
     wrong = {
@@ -140,5 +174,6 @@ if __name__ == "__main__":
             "exports": exports,
             "dhat_viewer": dhat_viewer,
             "mondrian_bad_input": mondrian_bad_input,
+            "streams": streams,
         }
     )

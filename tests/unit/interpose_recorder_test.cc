@@ -1,5 +1,6 @@
 // The recorder without a preload: the hooks are called directly, in a session that the test makes,
 // and the spool that they write must tell exactly what was done.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -170,6 +171,43 @@ TEST_F(RecorderTest, CallSitesNameTheirModule) {
   EXPECT_EQ(site.depth, depth);
 }
 
+struct SiteJob {
+  uint64_t site;
+  std::atomic<int> step{0};
+};
+
+// Between its two blocks, which lie at the same place, another thread tells of the site's module.
+void* AllocateAround(void* argument) {
+  auto* job = static_cast<SiteJob*>(argument);
+  HookFree(HookMalloc(32, kSite));
+  job->step = 1;
+  while (job->step != 2) std::this_thread::yield();
+  HookFree(HookMalloc(32, {job->site, 0}));
+  return nullptr;
+}
+
+// Whichever thread told of a module, no event that names it stands before that.
+TEST_F(RecorderTest, EventsComeAfterTheirModules) {
+  int modules = 0;
+  for (const char* name : {"qsort", "_ZSt9terminatev", "cbrt", "_Unwind_Resume"}) {
+    const auto function = reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, name));
+    if (function == 0) continue;
+    SiteJob job{function + 1};
+    pthread_t thread;
+    ASSERT_EQ(CreateThread(&thread, nullptr, AllocateAround, &job), 0);
+    while (job.step != 1) std::this_thread::yield();
+    HookFree(HookMalloc(16, {job.site, 0}));
+    job.step = 2;
+    pthread_join(thread, nullptr);
+    const trace::Recording recording = Read();
+    const trace::Allocation& last = recording.allocations.back();
+    EXPECT_EQ(last.size, 32u);
+    EXPECT_NE(recording.sites[last.site].module, trace::kNone) << name;
+    ++modules;
+  }
+  EXPECT_GE(modules, 3);
+}
+
 struct ThreadJob {
   std::vector<std::atomic<void*>>* mailbox;
   uint64_t seed;
@@ -307,9 +345,8 @@ void OnSignal(int) {
 TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   const trace::Recording before = Read();
   std::optional<Draining> draining(directory_ / "out");
-  const Real usual = real;
-  real.malloc = PoolMalloc;
-  real.free = PoolFree;
+  pulse.malloc = PoolMalloc;
+  pulse.free = PoolFree;
   struct sigaction action {};
   action.sa_handler = OnSignal;
   struct sigaction old;
@@ -323,7 +360,8 @@ TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &old, nullptr);
-  real = usual;
+  pulse.malloc = real.malloc;
+  pulse.free = real.free;
   draining.reset();
   const trace::Recording after = Read();
   EXPECT_EQ(after.lost_events, 0u);

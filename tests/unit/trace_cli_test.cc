@@ -112,7 +112,7 @@ TEST(TraceCommands, BadInputs) {
       {"rubbish", "a.trace", "expected a trace, found something else"},
       {DocumentVector("trace").substr(0, 20), "a.trace",
        "offset 20: expected a header of 32 bytes"},
-      {newer, "a.spool", "offset 8: expected spool version 5, found 6"},
+      {newer, "a.spool", "offset 8: expected spool version 6, found 7"},
       {"", "a.csv", "a.csv:1: expected a header"},
       {"id,lower,upper,size\na,1,2,0\n", "b.csv", "b.csv:2: expected a size above 0, found 0"},
       {"1: malloc\n", "a.txt", "a.txt:1: expected malloc PTR SIZE"},

@@ -54,7 +54,7 @@ void SpoolBuilder::Thread(uint32_t chunk, uint32_t id, uint32_t parent, uint64_t
 void SpoolBuilder::Allocate(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t size,
                             SpoolEventKind kind, uint64_t site, int log2_alignment) {
   Turn(chunk, turn);
-  if (kind == kSpoolSmallMalloc) {
+  if (kind == kSpoolSmallMalloc || kind == kSpoolSmallRealloc) {
     Words(chunk, {Word0(kind, address) | size << 4, site});
     return;
   }

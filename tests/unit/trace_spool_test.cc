@@ -192,11 +192,15 @@ TEST(TraceSpool, ReallocLinksOldAndNew) {
   spool.Thread(0, 0, 0, 1, 0);
   spool.Allocate(0, 1, 0x1000, 10);
   spool.Free(0, 2, 0x1000, kSpoolReallocFree);
-  spool.Allocate(0, 3, 0x2000, 20, kSpoolReallocAlloc);
+  spool.Allocate(0, 3, 0x2000, 70000, kSpoolReallocAlloc);
+  spool.Free(0, 4, 0x2000, kSpoolReallocFree);
+  spool.Allocate(0, 5, 0x2000, 65535, kSpoolSmallRealloc);
   const Recording recording = Load(spool);
-  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:10", "2-:20"));
-  EXPECT_EQ(recording.allocations[1].kind, AllocationKind::kRealloc);
-  EXPECT_EQ(recording.allocations[1].previous, 0);
+  EXPECT_THAT(Story(recording), testing::ElementsAre("0-1:10", "2-3:70000", "4-:65535"));
+  for (const int i : {1, 2}) {
+    EXPECT_EQ(recording.allocations[i].kind, AllocationKind::kRealloc);
+    EXPECT_EQ(recording.allocations[i].previous, i - 1);
+  }
 }
 
 // A handler reallocates within a realloc: they nest.

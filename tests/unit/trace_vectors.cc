@@ -28,7 +28,6 @@ SpoolBuilder VectorSpool() {
   SpoolBuilder spool;
   spool.header.pid = 4711;
   spool.header.start_time = 1000;
-  spool.header.turns = 5;
   spool.header.threads = 2;
   spool.header.stack_base = 0x2a00c0000000;
   spool.Module("/bin/example", "\xab\xcd", 0x555555554000, 0x555555560000, 1);
