@@ -4,6 +4,7 @@
 #include <set>
 
 #include "planner/check.h"
+#include "planner/concurrent.h"
 #include "planner/free_blocks.h"
 #include "planner/make_room.h"
 #include "planner/occupancy.h"
@@ -28,6 +29,26 @@ bool Legal(const Problem& problem, const std::vector<Placed>& placed, uint32_t j
     if (address < other.address + b.size && other.address < address + a.size) return false;
   }
   return true;
+}
+
+TEST(ConcurrentTest, FindsWhatSharesASection) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Shape shape;
+    shape.buffers = 1 + static_cast<int>(seed);
+    shape.horizon = 3 + static_cast<int>(seed % 90);
+    const Instance instance = RandomInstance(seed, shape);
+    const Problem problem = MakeProblem(instance);
+    const Concurrent concurrent(problem.jobs);
+    for (const Job& a : problem.jobs) {
+      std::multiset<uint32_t> found, expected;
+      concurrent.ForEach(a, [&](uint32_t other) { found.insert(other); });
+      for (uint32_t j = 0; j < problem.size(); ++j) {
+        const Job& b = problem.jobs[j];
+        if (a.lower < b.upper && b.lower < a.upper) expected.insert(j);
+      }
+      ASSERT_EQ(found, expected) << seed;
+    }
+  }
 }
 
 TEST(OccupancyTest, FindsTheLowestAddressAndTheTightestGap) {
