@@ -60,14 +60,6 @@ std::vector<uint32_t> Valleys(const Problem& problem) {
   return cuts;
 }
 
-// Within 2 % of the maximum for a hundredth of the time.
-bool StaysFull(const Problem& problem) {
-  const auto high = static_cast<int64_t>(0.98 * static_cast<double>(problem.max_load));
-  const auto full = std::count_if(problem.load.begin(), problem.load.end(),
-                                  [&](int64_t load) { return load >= high; });
-  return full >= problem.sections / 100;
-}
-
 Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
   Hill hill{lower, upper, lower, {}};
   for (uint32_t s = lower; s < upper; ++s) {
@@ -114,6 +106,13 @@ float UsualLifespan(const Problem& problem, const Hill& hill) {
 }
 
 }  // namespace
+
+bool StaysFull(const Problem& problem) {
+  const auto high = static_cast<int64_t>(0.98 * static_cast<double>(problem.max_load));
+  const auto full = std::count_if(problem.load.begin(), problem.load.end(),
+                                  [&](int64_t load) { return load >= high; });
+  return full >= problem.sections / 100;
+}
 
 PeakTables::PeakTables(const Problem& the_problem)
     : problem(the_problem), births(Births(the_problem)), deaths(Deaths(the_problem)) {

@@ -15,6 +15,9 @@
 
 namespace reprise::planner {
 
+// Whether the load is within 2 % of its maximum for a hundredth of the time.
+bool StaysFull(const Problem& problem);
+
 // A stretch of time with a peak of its own.
 struct Hill {
   uint32_t lower = 0;  // sections [lower, upper)
@@ -31,7 +34,7 @@ struct PeakTables {
   Groups births;  // within a section the largest first
   Groups deaths;
   Hill whole;
-  bool stays_full = false;  // the load is near its maximum for long
+  bool stays_full = false;
   // Hills between valleys of low load, when the load comes near its maximum more than once.
   std::vector<Hill> hills;
   std::vector<uint32_t> across;   // the jobs that live on two hills, the longest-lived first
