@@ -21,6 +21,18 @@ constexpr int64_t kNodes = 10'000;
 // Standard peak sweeps that come before everything else where orders are cheap, too.
 constexpr int kQuickSweeps = 10;
 
+bool SweepsAreOfUse(const Search& search) {
+  const int64_t max_load = search.problem.max_load;
+  return search.record.makespan() - max_load <= max_load / 20;
+}
+
+// Orders waste percents of a heap that stays full.
+bool SweepsWillDo(const Search& search) {
+  const Problem& problem = search.problem;
+  return problem.plain && !Portfolio::SuitsValleySearch(problem) && StaysFull(problem) &&
+         SweepsAreOfUse(search);
+}
+
 }  // namespace
 
 void RunAuto(Search& search, const std::string&) {
@@ -30,10 +42,9 @@ void RunAuto(Search& search, const std::string&) {
   if (problem.fixed.empty() && problem.size() > kLarge) {
     portfolio.TryPeakSweeps(0, PeakSweep::kRecipes);
     if (search.record.makespan() == INT64_MAX) return;  // no time for them
-    // Orders cost ten times the time and memory of a sweep: only where sweeps are of no use.
-    const int64_t fragmentation = search.record.makespan() - problem.max_load;
-    if (fragmentation > problem.max_load / 20 && problem.size() <= kHuge) {
-      portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "lifespan"}, {Fit::kFirst, "max_load"}});
+    // Orders cost ten times the time and memory of a sweep.
+    if (!SweepsAreOfUse(search) && problem.size() <= kHuge) {
+      portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
     }
     portfolio.Improve({Kind::kPeakSweep});
     return;
@@ -46,16 +57,20 @@ void RunAuto(Search& search, const std::string&) {
     RunFirstFitInOrder(search, "first_fit_by_max_load");
   }
   if (search.Done()) return;
-  portfolio.TryOrders({{Fit::kFirst, "max_load"},
-                       {Fit::kFirst, "size"},
-                       {Fit::kFirst, "area"},
-                       {Fit::kFirst, "max_load_latest"},
-                       {Fit::kFirst, "max_load_earliest"},
-                       {Fit::kFirst, "max_load_area"},
-                       {Fit::kFirst, "lifespan"},
-                       {Fit::kBest, "max_load"},
-                       {Fit::kBest, "size"},
-                       {Fit::kBest, "area"}});
+  if (SweepsWillDo(search)) {
+    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
+  } else {
+    portfolio.TryOrders({{Fit::kFirst, "max_load"},
+                         {Fit::kFirst, "size"},
+                         {Fit::kFirst, "area"},
+                         {Fit::kFirst, "max_load_latest"},
+                         {Fit::kFirst, "max_load_earliest"},
+                         {Fit::kFirst, "max_load_area"},
+                         {Fit::kFirst, "lifespan"},
+                         {Fit::kBest, "max_load"},
+                         {Fit::kBest, "size"},
+                         {Fit::kBest, "area"}});
+  }
   if (!problem.instance->alignments.empty()) {
     portfolio.TryOrders({{Fit::kFirst, "alignment"}, {Fit::kBest, "alignment"}});
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 
 namespace reprise::planner {
@@ -138,53 +137,6 @@ uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
 uint32_t FreeBlocks::Take(int64_t size) {
   const uint32_t found = FindFree(size);
   return found != kNone ? Carve(found, blocks_[found].address, size) : TakeFromTop(size);
-}
-
-uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste) {
-  const float scale = 1 / taste.lifespan;
-  const auto units = static_cast<float>(size);
-  const auto stay = [&](float instants) { return std::min(instants * scale, kHorizon); };
-  const float own = stay(static_cast<float>(note.leaves - note.born));
-  const float large = taste.large / std::sqrt(units);
-  uint32_t best = kNone;
-  bool at_end = false;
-  float least = 0;
-  const auto offer = [&](uint32_t block, bool end, float harm) {
-    if (best != kNone && harm >= least) return;
-    best = block;
-    at_end = end;
-    least = harm;
-  };
-  int candidates = 0;
-  bool exact = false;  // then larger blocks are left alone
-  for (int bin = NextBin(BinOf(size)); bin >= 0 && candidates < kCandidates && !exact;
-       bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
-    int depth = 0;
-    for (uint32_t b = bins_[bin]; b != kNone && depth < kCarefulDepth;
-         b = blocks_[b].bin_after, ++depth) {
-      if (blocks_[b].size < size) continue;
-      ++candidates;
-      const auto whole = static_cast<float>(blocks_[b].size);
-      const float rest = whole - units;
-      const float below = stay(StaysBelow(b, note.born));
-      const float above = stay(StaysAbove(b, note.born));
-      const float harm = large * (whole * std::sqrt(whole) - rest * std::sqrt(rest)) -
-                         taste.patience * units * std::min(below, above);
-      const float ends = taste.ends * units;
-      if (rest == 0) {
-        exact = true;
-        offer(b, false, harm + ends * std::min(std::abs(own - below), std::abs(own - above)));
-        continue;
-      }
-      offer(b, false, harm + rest * std::min(own, above) + ends * std::abs(own - below));
-      offer(b, true, harm + rest * std::min(own, below) + ends * std::abs(own - above));
-    }
-  }
-  if (best == kNone) return kNone;
-  const Block& block = blocks_[best];
-  Carve(best, at_end ? block.address + block.size - size : block.address, size);
-  Annotate(best, note);
-  return best;
 }
 
 void FreeBlocks::Annotate(uint32_t handle, const Note& note) {

@@ -3,7 +3,9 @@
 #ifndef REPRISE_PLANNER_FREE_BLOCKS_H_
 #define REPRISE_PLANNER_FREE_BLOCKS_H_
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,7 +31,7 @@ class FreeBlocks {
 
   // How a careful space weighs free blocks against each other; see TakeWell.
   struct Taste {
-    float lifespan = 1;  // a usual one: the unit of time in what follows
+    float lifespan = 1;  // the unit of time in what follows; what stays longer stays for ever
     float ends = 0;      // what it costs that neighbours do not leave together
     float large = 0;     // what it costs to break a large block
     float patience = 0;  // what a free block is worth whose neighbours leave soon
@@ -43,8 +45,12 @@ class FreeBlocks {
 
   // In a careful space: takes `size` units for the job of `note`, which is completed, where they do
   // least harm. A rest that is left over does harm until what lies on one of its sides leaves.
-  // Returns kNone when nothing fits.
-  uint32_t TakeWell(int64_t size, const Note& note, const Taste& taste);
+  // Only at addresses of which `may(address)` is true. Returns kNone when nothing fits.
+  struct Anywhere {
+    bool operator()(int64_t) const { return true; }
+  };
+  template <typename May = Anywhere>
+  uint32_t TakeWell(int64_t size, const Note& note, const Taste& taste, May may = {});
 
   // The same where not all of a free block may be used: `place(lower, upper)` returns an address at
   // or above `lower` at which `size` units would be legal, and the block is passed over when they
@@ -110,7 +116,6 @@ class FreeBlocks {
   static constexpr int kCandidates = 64;    // in all
   static constexpr int kTries = 48;
   static constexpr float kForEver = 1e9F;
-  static constexpr float kHorizon = 6;  // usual lifespans
 
   // Never across two cache lines.
   struct alignas(32) Block {
@@ -173,6 +178,56 @@ uint32_t FreeBlocks::TakeWhere(int64_t size, Place place) {
     }
   }
   return Append(place(TopBelowFree(), INT64_MAX), size);
+}
+
+template <typename May>
+uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste, May may) {
+  const float scale = 1 / taste.lifespan;
+  const auto units = static_cast<float>(size);
+  const auto stay = [&](float instants) { return std::min(instants * scale, 1.0F); };
+  const float own = stay(static_cast<float>(note.leaves - note.born));
+  const float large = taste.large / std::sqrt(units);
+  uint32_t best = kNone;
+  bool at_end = false;
+  float least = 0;
+  const auto offer = [&](uint32_t block, bool end, float harm) {
+    if (best != kNone && harm >= least) return;
+    const Block& b = blocks_[block];
+    if (!may(end ? b.address + b.size - size : b.address)) return;
+    best = block;
+    at_end = end;
+    least = harm;
+  };
+  int candidates = 0;
+  bool exact = false;  // then larger blocks are left alone
+  for (int bin = NextBin(BinOf(size)); bin >= 0 && candidates < kCandidates && !exact;
+       bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
+    int depth = 0;
+    for (uint32_t b = bins_[bin]; b != kNone && depth < kCarefulDepth;
+         b = blocks_[b].bin_after, ++depth) {
+      if (blocks_[b].size < size) continue;
+      ++candidates;
+      const auto whole = static_cast<float>(blocks_[b].size);
+      const float rest = whole - units;
+      const float below = stay(StaysBelow(b, note.born));
+      const float above = stay(StaysAbove(b, note.born));
+      const float harm = large * (whole * std::sqrt(whole) - rest * std::sqrt(rest)) -
+                         taste.patience * units * std::min(below, above);
+      const float ends = taste.ends * units;
+      if (rest == 0) {
+        exact = may(blocks_[b].address);
+        offer(b, false, harm + ends * std::min(std::abs(own - below), std::abs(own - above)));
+        continue;
+      }
+      offer(b, false, harm + rest * std::min(own, above) + ends * std::abs(own - below));
+      offer(b, true, harm + rest * std::min(own, below) + ends * std::abs(own - above));
+    }
+  }
+  if (best == kNone) return kNone;
+  const Block& block = blocks_[best];
+  Carve(best, at_end ? block.address + block.size - size : block.address, size);
+  Annotate(best, note);
+  return best;
 }
 
 }  // namespace reprise::planner

@@ -19,8 +19,8 @@ constexpr uint32_t kMostRocks = 16384;
 constexpr int kMostMoves = 400;
 constexpr size_t kMostBlocks = 200'000;  // above that it would be tens
 
-uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
-  switch (stack) {
+uint64_t StackKey(const Job& job, uint32_t peak, const PeakSweep::Recipe& recipe) {
+  switch (recipe.stack) {
     case PeakSweep::Stack::kSoonestDead:
       return job.upper;
     case PeakSweep::Stack::kLatestDead:
@@ -30,27 +30,13 @@ uint64_t StackKey(const Job& job, PeakSweep::Stack stack) {
     case PeakSweep::Stack::kEarliestBorn:
       return job.lower;
     case PeakSweep::Stack::kLargest:
-    case PeakSweep::Stack::kLargestLongest:
-    case PeakSweep::Stack::kLargestByBirth:
-    case PeakSweep::Stack::kLargestByDeath:
       return Descending(job.size);
+    case PeakSweep::Stack::kTwoEnded: {
+      const uint32_t age = peak - job.lower;
+      const uint32_t rest = job.upper - peak;
+      return rest <= recipe.balance * age ? ~uint64_t{rest} : age;
+    }
   }
-  return 0;
-}
-
-// Of jobs with equal keys. Where those that were born together and die together lie side by side,
-// both sweeps free memory in large pieces. So one of the two is cut into `grain` steps for each
-// doubling of its distance from the peak, and within every second step the other one runs back.
-uint64_t TieKey(const Job& job, PeakSweep::Stack stack, uint32_t peak, double grain) {
-  const auto step = [&](uint32_t distance) {
-    return static_cast<uint64_t>(grain * std::log2(1.0 + distance));
-  };
-  const auto wind = [](uint64_t at, uint32_t other) {
-    return at << 32 | (at % 2 == 0 ? other : ~other);
-  };
-  if (stack == PeakSweep::Stack::kLargestByBirth) return wind(step(peak - job.lower), job.upper);
-  if (stack == PeakSweep::Stack::kLargestByDeath) return wind(step(job.upper - peak), job.lower);
-  if (stack == PeakSweep::Stack::kLargestLongest) return ~uint64_t{job.upper - job.lower};
   return 0;
 }
 
@@ -74,14 +60,6 @@ std::vector<uint32_t> Valleys(const Problem& problem) {
   return cuts;
 }
 
-// Within 2 % of the maximum for a twentieth of the time.
-bool StaysFull(const Problem& problem) {
-  const auto high = static_cast<int64_t>(0.98 * static_cast<double>(problem.max_load));
-  const auto full = std::count_if(problem.load.begin(), problem.load.end(),
-                                  [&](int64_t load) { return load >= high; });
-  return full >= problem.sections / 20;
-}
-
 Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
   Hill hill{lower, upper, lower, {}};
   for (uint32_t s = lower; s < upper; ++s) {
@@ -90,32 +68,29 @@ Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
   return hill;
 }
 
-// What did best on heaps of perl, Python, mawk and C++; the lifespans are not known here.
+// What did best on heaps of perl, Python, mawk and C++, in usual lifespans.
 constexpr std::array<FreeBlocks::Taste, 3> kTastes = {
-    {{1, 0.03F, 0, 0.001F}, {1, 0.03F, 0.07F, 0.001F}, {1, 0.01F, 0.15F, 0.001F}}};
+    {{6, 0.06F, 0.05F, 0.2F}, {2.5F, 0.17F, 0, 0.14F}, {2, 0.06F, 0.1F, 0.1F}}};
 
 // More find a better pair of directions, and a sweep above the record soon ends.
 constexpr size_t kDrawnTastes = 6;
 
-// The standard recipes that are careful: what is stacked, and how many tastes are tried. The first
-// ones are there soon.
+// The standard recipes that are careful: how the two ends of the stack are balanced, and how many
+// tastes are tried. The first ones are there soon.
 struct CarefulRecipe {
-  PeakSweep::Stack stack;
+  double balance;
   size_t tastes;
 };
 constexpr std::array<CarefulRecipe, 5> kCareful = {
-    {{PeakSweep::Stack::kLargestByDeath, 1},
-     {PeakSweep::Stack::kLargestLongest, 1},
-     {PeakSweep::Stack::kLargestByBirth, kTastes.size()},
-     {PeakSweep::Stack::kLargestLongest, kTastes.size()},
-     {PeakSweep::Stack::kLargestByDeath, kTastes.size()}}};
+    {{1, 1}, {0.5, 1}, {2, 1}, {0.7, kTastes.size()}, {1.4, kTastes.size()}}};
 
 FreeBlocks::Taste DrawTaste(Random& random) {
   const auto spread = [&](double middle) {
     return static_cast<float>(middle * std::exp(3 * random.Unit() - 1.5));
   };
+  const auto lifespan = static_cast<float>(std::exp2(0.5 + 2.5 * random.Unit()));
   const float large = random.Below(3) == 0 ? 0 : spread(0.07);
-  return {1, spread(0.03), large, spread(0.001)};
+  return {lifespan, spread(0.06), large, spread(0.1)};
 }
 
 // The median of those live at the peak, in sections.
@@ -131,6 +106,13 @@ float UsualLifespan(const Problem& problem, const Hill& hill) {
 }
 
 }  // namespace
+
+bool StaysFull(const Problem& problem) {
+  const auto high = static_cast<int64_t>(0.98 * static_cast<double>(problem.max_load));
+  const auto full = std::count_if(problem.load.begin(), problem.load.end(),
+                                  [&](int64_t load) { return load >= high; });
+  return full >= problem.sections / 100;
+}
 
 PeakTables::PeakTables(const Problem& the_problem)
     : problem(the_problem), births(Births(the_problem)), deaths(Deaths(the_problem)) {
@@ -213,14 +195,14 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
   const int end_careful = first_careful + static_cast<int>(kCareful.size());
   const bool careful = number >= first_careful && number < end_careful;
   if (careful) {
-    const auto& [stack, tastes] = kCareful[number - first_careful];
-    return Careful(stack, {kTastes.begin(), kTastes.begin() + tastes});
+    const auto& [balance, tastes] = kCareful[number - first_careful];
+    return Careful(balance, {kTastes.begin(), kTastes.begin() + tastes});
   }
   if (number >= end_careful) number -= end_careful - first_careful;
   // Where there are hills nothing fits as well as to go by them. Then the last group is left out.
   constexpr int kByHills = 4;
   const bool hills = !tables_.hills.empty();
-  if (hills && number < kByHills) return {{}, static_cast<Stack>(number), true, {}, kGrain};
+  if (hills && number < kByHills) return {{}, static_cast<Stack>(number), true};
   const int groups = hills ? kPerStack - 1 : kPerStack;
   if (hills) number -= kByHills;
   const auto stack = static_cast<Stack>(number / groups);
@@ -230,7 +212,7 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
       !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
   if (large && group < 2) group = 1 - group;
   const auto& [fraction, least, most] = kGroups[group];
-  return {Rocks(fraction, least, most), stack, false, {}, kGrain};
+  return {Rocks(fraction, least, most), stack};
 }
 
 std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t most) const {
@@ -243,18 +225,16 @@ std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t mo
   return {largest.begin(), largest.begin() + std::min(rocks, largest.size())};
 }
 
-// Who meets rocks is not placed with care, so there are only those that nobody would find room for.
-PeakSweep::Recipe PeakSweep::Careful(Stack stack, std::vector<FreeBlocks::Taste> tastes) const {
-  return {Rocks(256, 0, 4096), stack, false, std::move(tastes), kGrain};
+// Only those that nobody would find room for: what meets rocks can be placed in fewer ways.
+PeakSweep::Recipe PeakSweep::Careful(double balance, std::vector<FreeBlocks::Taste> tastes) const {
+  return {Rocks(256, 0, 4096), Stack::kTwoEnded, false, std::move(tastes), balance};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   if (random.Below(4) != 0) {
     std::vector<FreeBlocks::Taste> tastes(kDrawnTastes);
     for (FreeBlocks::Taste& taste : tastes) taste = DrawTaste(random);
-    Recipe recipe = Careful(kCareful[random.Below(kCareful.size())].stack, std::move(tastes));
-    recipe.grain = std::exp2(4 * random.Unit());
-    return recipe;
+    return Careful(std::exp2(2 * (random.Unit() + random.Unit() - 1)), std::move(tastes));
   }
   const double most = std::max<double>(static_cast<double>(tables_.largest.size()), 1);
   const auto rocks = static_cast<uint32_t>(std::pow(most, 0.3 + 0.7 * random.Unit()));
@@ -332,9 +312,16 @@ bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
 void PeakSweep::Put(uint32_t job, bool look, FreeBlocks& space) {
   const int64_t size = problem_.jobs[job].size;
   if (look && occupancy_->Look(job)) {
-    handles_[job] = space.TakeWhere(size, [&](int64_t lower, int64_t upper) {
+    const auto first = [&](int64_t lower, int64_t upper) {
       return occupancy_->FirstFitAgain(job, lower, upper - size);
-    });
+    };
+    uint32_t handle = FreeBlocks::kNone;
+    if (taste_ != nullptr) {
+      handle = space.TakeWell(size, NoteOf(job, /*movable=*/false), *taste_, [&](int64_t address) {
+        return first(address, address + size) == address;
+      });
+    }
+    handles_[job] = handle != FreeBlocks::kNone ? handle : space.TakeWhere(size, first);
   } else if (aligned_ && problem_.alignment(job) > least_alignment_) {
     handles_[job] =
         space.TakeWhere(size, [&](int64_t lower, int64_t) { return problem_.AlignUp(job, lower); });
@@ -392,12 +379,9 @@ bool PeakSweep::MoveOthers(uint32_t job, FreeBlocks& space) {
 void PeakSweep::StackAtPeak(const Hill& hill, const Recipe& recipe, FreeBlocks& space) {
   std::vector<KeyedId> order;
   for (const uint32_t j : hill.at_peak) {
-    if (!is_rock_[j])
-      order.push_back({TieKey(problem_.jobs[j], recipe.stack, hill.peak, recipe.grain), j});
+    if (!is_rock_[j]) order.push_back({StackKey(problem_.jobs[j], hill.peak, recipe), j});
   }
   std::vector<KeyedId> scratch;
-  SortByKey(order, scratch);
-  for (KeyedId& item : order) item.key = StackKey(problem_.jobs[item.id], recipe.stack);
   SortByKey(order, scratch);
   for (const KeyedId& item : order) {
     Put(item.id, !rocks_.empty(), space);
@@ -488,7 +472,7 @@ bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
                           const std::function<bool()>& stop) {
   std::vector<FreeBlocks::Taste> tastes = recipe.tastes;
   const float lifespan = UsualLifespan(problem_, hill);
-  for (FreeBlocks::Taste& taste : tastes) taste.lifespan = lifespan;
+  for (FreeBlocks::Taste& taste : tastes) taste.lifespan *= lifespan;
   const auto sweep = [&](const FreeBlocks::Taste* taste, int64_t below) {
     taste_ = taste;
     return !stop() && (forwards_now_ ? SweepForwards(hill, recipe, below, stop)

@@ -15,6 +15,9 @@
 
 namespace reprise::planner {
 
+// Whether the load is within 2 % of its maximum for a hundredth of the time.
+bool StaysFull(const Problem& problem);
+
 // A stretch of time with a peak of its own.
 struct Hill {
   uint32_t lower = 0;  // sections [lower, upper)
@@ -31,7 +34,7 @@ struct PeakTables {
   Groups births;  // within a section the largest first
   Groups deaths;
   Hill whole;
-  bool stays_full = false;  // the load is near its maximum for long
+  bool stays_full = false;
   // Hills between valleys of low load, when the load comes near its maximum more than once.
   std::vector<Hill> hills;
   std::vector<uint32_t> across;   // the jobs that live on two hills, the longest-lived first
@@ -47,22 +50,11 @@ struct PeakTables {
 // too; of the others a sweep leaves gaps unused.
 class PeakSweep {
  public:
-  // How what lives at the peak is stacked, from below.
-  // Where the largest come first, ties are broken by birth and death, by death and birth or by
-  // lifespan.
-  enum class Stack {
-    kLatestDead,
-    kSoonestDead,
-    kLatestBorn,
-    kEarliestBorn,
-    kLargest,
-    kLargestLongest,
-    kLargestByBirth,
-    kLargestByDeath
-  };
-  static constexpr int kStacks = 8;
-
-  static constexpr double kGrain = 4;
+  // How what lives at the peak is stacked, from below. kTwoEnded: what is born closer to the peak
+  // than it dies lies below, the latest born at the bottom; the others above, the soonest dead at
+  // the top. So what a sweep frees first is one piece that grows, in either direction.
+  enum class Stack { kLatestDead, kSoonestDead, kLatestBorn, kEarliestBorn, kLargest, kTwoEnded };
+  static constexpr int kStacks = 6;
 
   struct Recipe {
     std::vector<uint32_t> rocks;  // in the order of their placement
@@ -70,8 +62,8 @@ class PeakSweep {
     bool by_hills = false;
     // For heaps that stay full, slower: FreeBlocks::TakeWell and MakeRoom instead of best fit.
     // Each direction takes the best of these tastes; their lifespans are filled in.
-    std::vector<FreeBlocks::Taste> tastes;
-    double grain = kGrain;  // of kLargestByBirth and kLargestByDeath: steps per doubling
+    std::vector<FreeBlocks::Taste> tastes = {};
+    double balance = 1;  // of kTwoEnded: the larger, the more lies at the upper end
   };
 
   explicit PeakSweep(const PeakTables& tables);
@@ -89,7 +81,7 @@ class PeakSweep {
  private:
   // The jobs above a fraction of the max load, but at least and at most so many.
   std::vector<uint32_t> Rocks(int64_t fraction, size_t least, size_t most) const;
-  Recipe Careful(Stack stack, std::vector<FreeBlocks::Taste> tastes) const;
+  Recipe Careful(double balance, std::vector<FreeBlocks::Taste> tastes) const;
 
   // The rocks in the order in which a sweep meets them, and the section in which it does: forwards
   // that of their birth, backwards the one after their last.

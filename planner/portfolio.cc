@@ -88,6 +88,9 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
             kBound,
             kAbove};
   }
+  if (problem.plain && StaysFull(problem)) {
+    return {Kind::kPeakSweep, Kind::kPeakSweep, Kind::kPeakSweep, Kind::kEjection};
+  }
   if (problem.plain) {
     return {Kind::kSampleFirstFit, Kind::kEjection, Kind::kKernel,    Kind::kSampleBestFit,
             Kind::kEjection,       Kind::kKernel,   Kind::kPeakSweep, Kind::kEjection,

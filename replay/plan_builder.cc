@@ -142,10 +142,11 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
 // Solves a lane so that blocks which grow stay where they are, if that makes it no longer. A
 // quarter of the budget is for that, and what the plan that moves them leaves.
 absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance,
-                                           const std::vector<uint32_t>& previous,
+                                           std::vector<uint32_t> previous,
                                            const planner::Options& options, bool on_pages) {
   const absl::Time start = absl::Now();
   const Chains chains = JoinChains(instance, previous);
+  std::vector<uint32_t>().swap(previous);  // the searches need the memory
   const double budget =
       std::max(0.0, options.budget_seconds - absl::ToDoubleSeconds(absl::Now() - start));
   planner::Options share = options;
@@ -188,7 +189,8 @@ absl::StatusOr<planner::Plan> SolveLearned(const Instance& instance,
     other_of[k] = static_cast<uint32_t>(previous_other.size());
     previous_other.push_back(previous[k] == kNoBuffer ? kNoBuffer : other_of[previous[k]]);
   }
-  absl::StatusOr<planner::Plan> plan = SolveInPlace(reserved.others, previous_other, options, lane.on_pages);
+  absl::StatusOr<planner::Plan> plan =
+      SolveInPlace(reserved.others, std::move(previous_other), options, lane.on_pages);
   if (!plan.ok() || reserved.bytes == 0) return plan;
   lane.shared_bytes = planner::RoundUp(plan->makespan, reserved.alignment);
   std::vector<int64_t> offsets;

@@ -143,7 +143,7 @@ TEST(FreeBlocksTest, RestsThatSoonGoDoTheLeastHarm) {
   }
   for (const int hole : {1, 3, 5}) space.Free(handles[hole], 1);
   FreeBlocks::Taste taste;
-  taste.lifespan = 10;
+  taste.lifespan = 100;
   taste.patience = 0.001F;
   // Between those that stay longest.
   EXPECT_EQ(space.address(space.TakeWell(10, {1, 1, 50, 0}, taste)), 10);
@@ -152,6 +152,28 @@ TEST(FreeBlocksTest, RestsThatSoonGoDoTheLeastHarm) {
   EXPECT_TRUE(address == 30 || address == 56) << address;
   EXPECT_EQ(space.TakeWell(11, {3, 1, 60, 0}, taste), FreeBlocks::kNone);
   EXPECT_EQ(space.top(), 70);
+}
+
+// Where not all of a free block may be used: at its other end, in another block, nowhere.
+TEST(FreeBlocksTest, WhatMayNotBeUsedIsPassedOver) {
+  FreeBlocks space(/*careful=*/true);
+  std::vector<uint32_t> handles;
+  for (const uint32_t leaves : {90, 1, 20, 1, 80}) {
+    handles.push_back(space.TakeFromTop(10));
+    space.Annotate(handles.back(), {0, 0, leaves, 0});
+  }
+  for (const int hole : {1, 3}) space.Free(handles[hole], 1);
+  FreeBlocks::Taste taste;
+  taste.lifespan = 100;
+  const auto take = [&](int64_t size, int64_t least, int64_t most) {
+    const auto may = [&](int64_t address) { return least <= address && address <= most; };
+    const uint32_t handle = space.TakeWell(size, {1, 1, 50, 0}, taste, may);
+    return handle == FreeBlocks::kNone ? -1 : space.address(handle);
+  };
+  EXPECT_EQ(take(10, 11, 29), -1);
+  EXPECT_EQ(take(10, 11, 30), 30);
+  EXPECT_EQ(take(4, 11, 15), -1);
+  EXPECT_EQ(take(4, 11, 16), 16);
 }
 
 // A crowded heap in which blocks move for the whole of their lives: no two ever share memory.
