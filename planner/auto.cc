@@ -138,7 +138,8 @@ void RunBeamSearch(Search& search, const std::string&) {
 
 void RunEjectionSearch(Search& search, const std::string&) {
   Portfolio portfolio(search);
-  portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "lifespan"}, {Fit::kFirst, "max_load"}});
+  portfolio.TryOrders(
+      {{Fit::kFirst, "size"}, {Fit::kFirst, "lifespan"}, {Fit::kFirst, "max_load"}});
   if (search.problem.sections == 0) return;
   portfolio.Improve({Kind::kEjection});
 }

@@ -34,8 +34,9 @@ class Concurrent {
   // O(log n) for each of them at most, O(1) where most of those that were born before do.
   template <typename Visit>
   void ForEach(const Job& job, Visit visit) const {
-    const auto end = std::partition_point(
-        order_.begin(), order_.end(), [&](uint32_t other) { return jobs_[other].lower < job.upper; });
+    const auto end = std::partition_point(order_.begin(), order_.end(), [&](uint32_t other) {
+      return jobs_[other].lower < job.upper;
+    });
     Descend(1, leaves_, 0, static_cast<size_t>(end - order_.begin()), job.lower, visit);
   }
 

@@ -25,7 +25,7 @@ class EjectionSearch {
 
   struct Start {
     const Addresses& addresses;
-    int64_t makespan;                    // to be beaten: that of `addresses`, or less
+    int64_t makespan;                   // to be beaten: that of `addresses`, or less
     const std::vector<uint32_t>& stay;  // jobs that keep their addresses
   };
 

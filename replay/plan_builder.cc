@@ -141,8 +141,7 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
 
 // Solves a lane so that blocks which grow stay where they are, if that makes it no longer. A
 // quarter of the budget is for that, and what the plan that moves them leaves.
-absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance,
-                                           std::vector<uint32_t> previous,
+absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance, std::vector<uint32_t> previous,
                                            const planner::Options& options, bool on_pages) {
   const absl::Time start = absl::Now();
   const Chains chains = JoinChains(instance, previous);

@@ -207,7 +207,8 @@ class SlotGatherer {
       const size_t most = std::max(kLeastSlots, kSlotsPerBlock * size_t{tally_[kind].peak});
       rings_.push_back({kind, 0, first_slot + slots_.size()});
       AddLongest(begin, end, most);
-      rings_.back().count = static_cast<uint32_t>(first_slot + slots_.size() - rings_.back().first_slot);
+      rings_.back().count =
+          static_cast<uint32_t>(first_slot + slots_.size() - rings_.back().first_slot);
       tally_[kind] = {};
       begin = end;
     }

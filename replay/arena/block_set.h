@@ -74,7 +74,8 @@ class BlockSet {
   // The same by the owner, for lengths up to 64; 0 for longer ones.
   uint64_t ShortLengthAt(uint64_t granule) const {
     const Unit* unit = &units_[granule >> 6];
-    const uint64_t begins = unit[0].begins >> (granule & 63) | unit[1].begins << 1 << (~granule & 63);
+    const uint64_t begins = unit[0].begins >> (granule & 63) | unit[1].begins << 1
+                                                                              << (~granule & 63);
     const uint64_t ends = unit[0].ends >> (granule & 63) | unit[1].ends << 1 << (~granule & 63);
     // Its own beginning and no other before the next end.
     if (ends == 0 || (begins & UpToLowest(ends)) != 1) return 0;

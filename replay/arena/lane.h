@@ -485,10 +485,10 @@ class Lane {
 
   // Hot in a lane that runs free.
   Owned<bool> running_free_;
-  uint32_t until_look_;      // requests until the box is looked into
-  uint64_t rest_;            // requests for which nothing is looked for
-  KeptPlaces* kept_;         // two: of the box, which come first, and of the annex
-  BlockSet late_;            // late blocks
+  uint32_t until_look_;  // requests until the box is looked into
+  uint64_t rest_;        // requests for which nothing is looked for
+  KeptPlaces* kept_;     // two: of the box, which come first, and of the annex
+  BlockSet late_;        // late blocks
   char* annex_;
   uint64_t annex_granules_;  // counted on from those of the box
   uint64_t open_granules_;   // of the box, in which blocks may be improvised
@@ -525,14 +525,14 @@ class Lane {
   uint32_t failed_;  // and how many no place
   uint32_t rests_;   // so far
   void* slot_memory_;
-  SlotIndex slots_;          // once running free
-  uint32_t look_;            // the latest such number
-  uint64_t gap_search_;      // where the last search for a gap of the box ended
-  uint64_t next_look_;       // value of unmatched_ at which the next look ahead is due
-  uint64_t annex_search_;    // where the last search for a gap of the annex ended
-  uint64_t annex_lacks_;     // no gap of the annex has so many granules
-  FreedPlaces* freed_;       // kLists of them
-  GranuleSet listed_;        // which of them hold a place
+  SlotIndex slots_;        // once running free
+  uint32_t look_;          // the latest such number
+  uint64_t gap_search_;    // where the last search for a gap of the box ended
+  uint64_t next_look_;     // value of unmatched_ at which the next look ahead is due
+  uint64_t annex_search_;  // where the last search for a gap of the annex ended
+  uint64_t annex_lacks_;   // no gap of the annex has so many granules
+  FreedPlaces* freed_;     // kLists of them
+  GranuleSet listed_;      // which of them hold a place
   uint64_t listed_words_[GranuleSet::MemoryFor(kLists) / sizeof(uint64_t)];
   LaneNotes notes_;
 

@@ -157,7 +157,8 @@ void KeepAndTake(uint64_t granules_in_all, size_t most) {
   uint32_t none;
   uint64_t length;
   EXPECT_FALSE(kept->Take(Shape(64, 4), &none, &length));
-  EXPECT_FALSE(kept->Take(Shape(64, 8), &none, &length)) << "aligned requests have no length of their own";
+  EXPECT_FALSE(kept->Take(Shape(64, 8), &none, &length))
+      << "aligned requests have no length of their own";
   EXPECT_EQ(deepest, most);
 }
 
