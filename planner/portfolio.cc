@@ -166,7 +166,7 @@ void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& wor
   // A sweep makes no use of gaps: with them it is a mere order.
   const bool gaps = !search_.problem.pieces.empty();
   // What would come in place of the first packing, were it cut short, would take as long.
-  const auto stop = [&] { return rank == 1 ? search_.Cancelled() : search_.Stop(rank); };
+  const auto stop = [&] { return rank == 1 ? search_.Cancelled() : search_.Settled(rank); };
   Addresses addresses =
       SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank), stop);
   if (addresses.empty()) return;
@@ -186,7 +186,7 @@ void Portfolio::TryPeakSweeps(int from, int to) {
   next_rank_ += to - from;
   ParallelFor(search_.threads, to - from, [&](int64_t i, int w) {
     const int64_t rank = first_rank + i;
-    if (search_.Stop(rank) && !(needed && i == 0)) return false;
+    if (search_.Settled(rank) && !(needed && i == 0)) return false;
     Sweep(SweepOf(workers_[w]).Standard(from + static_cast<int>(i)), rank, workers_[w]);
     return true;
   });
