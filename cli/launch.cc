@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -144,29 +145,42 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   constexpr int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   constexpr int count = std::size(passed);
   struct sigaction before[count];
+  // What comes before the program's number is known waits for it: the program may have run for a
+  // while by then.
+  sigset_t waiting, mask;
+  sigemptyset(&waiting);
+  for (int signal : passed) sigaddset(&waiting, signal);
+  sigprocmask(SIG_BLOCK, &waiting, &mask);
   for (int i = 0; i < count; ++i) {
     sigaction(passed[i], nullptr, &before[i]);
     // What was ignored from the start (nohup) stays ignored, in the program too.
     if (before[i].sa_handler != SIG_IGN) sigaction(passed[i], &action, nullptr);
   }
   const pid_t child = fork();
-  if (child < 0) return SystemError(errno, "fork");
   if (child == 0) {
     for (int i = 0; i < count; ++i) sigaction(passed[i], &before[i], nullptr);
     sigaction(SIGXFSZ, &file_size_action, nullptr);
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
     RunProgram(request, library, session, pipe_ends[1]);
   }
-  child_process = child;
+  const int fork_error = errno;
+  child_process = std::max(child, 0);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  if (child < 0) return SystemError(fork_error, "fork");
   close(pipe_ends[1]);
   std::optional<SpoolDrainer> drainer;
   if (!request.output.empty()) drainer.emplace(registry, request.output);
   int error = 0;
   const bool failed = read(pipe_ends[0], &error, sizeof(error)) == sizeof(error);
   close(pipe_ends[0]);
+  // Its number is the program's until it is reaped, and may be another's at once afterwards.
+  siginfo_t ended;
+  while (waitid(P_PID, child, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  }
+  child_process = 0;
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  child_process = 0;
   for (int i = 0; i < count; ++i) sigaction(passed[i], &before[i], nullptr);
   if (failed) {
     const std::string message = absl::StrCat(request.path, ": ", std::strerror(error));

@@ -169,6 +169,21 @@ def passed_on(bench):
         expect_equal((process.returncode, output), (7, f"{order}\n".encode()), order)
 
 
+def ended_at_any_time(bench):
+    """An order to end that comes while the program is being started is not lost."""
+    words = [bench.reprise, "record", "-o", bench.scratch / "recording", "--", "/bin/sleep", "1000"]
+    for step in range(100):
+        process = start(bench, words)
+        time.sleep(step * 0.0002)
+        process.terminate()
+        process.communicate(timeout=TIMEOUT)
+        before_it_was_heeded = process.returncode == -signal.SIGTERM
+        expect(
+            before_it_was_heeded or process.returncode == 128 + signal.SIGTERM,
+            f"exit status {process.returncode}, {step * 0.2:.1f} ms after the start",
+        )
+
+
 def two_at_once(bench):
     """Two recordings do not share a directory: the second is refused and the first is whole."""
     directory = bench.scratch / "recording"
@@ -407,6 +422,7 @@ CASES = (
     kill_replay,
     kill_reprise_in_replay,
     passed_on,
+    ended_at_any_time,
     two_at_once,
     stranger_in_directory,
     full_disk,
