@@ -15,7 +15,7 @@
 #include "interpose/hooks.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
-#include "interpose/recorder.h"
+#include "interpose/spool_modules.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "interpose/threads.h"

@@ -11,6 +11,7 @@
 #include "interpose/recorder.h"
 #include "interpose/replayer.h"
 #include "interpose/side_heap.h"
+#include "interpose/spool_modules.h"
 #include "interpose/stacks.h"
 
 namespace reprise::interpose {

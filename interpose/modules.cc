@@ -136,6 +136,8 @@ int SearchObject(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
+uint32_t module_generation = 1;
+
 bool FindModule(uint64_t address, LoadedModule* module) {
   dl_find_object found;
   if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;

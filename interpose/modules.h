@@ -16,6 +16,10 @@ struct LoadedModule {
   size_t build_id_bytes;
 };
 
+// Another after each ForgetModules() (spool_modules.h), which makes all that is known of modules
+// obsolete.
+extern __attribute__((visibility("hidden"))) uint32_t module_generation;
+
 // The module that holds `address`; false when there is none. Takes no loader lock.
 bool FindModule(uint64_t address, LoadedModule* module);
 

@@ -94,17 +94,13 @@ void* WriteSmallElsewhere(void* pointer, size_t size, uint64_t site, Room before
 // Of an allocation of Pulse::note_from or more, whether or not it is small.
 template <trace::SpoolEventKind kind>
 void* WriteWatched(void* pointer, size_t size, uint64_t site);
-void LearnModule(uint64_t address);
 
-// After the reservation [at, at + bytes) did not fit: makes room. False: the event is lost.
+// After the reservation [at, at + bytes) did not fit: makes room. False: there is none.
 bool FindRoom(const Room& before, char* at, uint64_t bytes);
 
 // Takes a new turn for the thread, and says so in its chunk. Returns it, or a newer one that a
-// signal handler took meanwhile; 0 when there is no room, and the event behind it is lost.
+// signal handler took meanwhile; 0 when there is no room, and then none for an event behind it.
 uint64_t NewTurn();
-
-// ForgetModules() makes all that is known of modules obsolete.
-extern __attribute__((visibility("hidden"))) uint32_t module_generation;
 
 // Writes one event; with several words it is the allocation of a block of `size`.
 template <int Words>
@@ -168,18 +164,6 @@ inline void* WriteSized(void* pointer, size_t size, uint64_t site) {
   }
   StoreEvent<2>(at, SmallWord0(kind, pointer, size), site);
   return pointer;
-}
-
-// Where the page of an address stands when its module is known.
-inline uint64_t* KnownPage(uint64_t address) {
-  return &pulse.known_pages[(address >> 12) % kKnownPages];
-}
-
-// Makes sure that the module of a return address is in the spool before the event that names it.
-inline void NoteModule(uint64_t address) {
-  if (__builtin_expect(__atomic_load_n(KnownPage(address), __ATOMIC_ACQUIRE) != address >> 12, 0)) {
-    LearnModule(address);
-  }
 }
 
 }  // namespace reprise::interpose

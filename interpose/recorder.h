@@ -1,7 +1,6 @@
 // The recorder: writes every event into the thread's chunk of the spool (trace/spool_format.h).
-// What runs for every event is in record_event.h. Every few thousand events the chunk is full: the
-// slow path, with signals blocked, seals it and takes the next one, whose memory it makes sure of
-// first (a full disk must not become a SIGBUS in the host).
+// What runs for every event is in record_event.h, where chunks come from in spool_chunks.h, and how
+// return addresses get their modules in spool_modules.h.
 #ifndef REPRISE_INTERPOSE_RECORDER_H_
 #define REPRISE_INTERPOSE_RECORDER_H_
 
@@ -30,9 +29,6 @@ void ResumeRecording();
 // A child was started that cannot be preloaded.
 void CountUnpreloadable();
 
-// The thread ends: its chunk goes on to the next thread that needs one.
-void ReleaseChunk();
-
 // Writes the event of a call stack; its modules are known. Returns the turn in which it lies; 0
 // when there is no room.
 uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count);
@@ -48,9 +44,6 @@ void WriteUsable(const void* pointer, size_t answer);
 inline void RecordUsable(const void* pointer, size_t answer) {
   if (!IsAsked(reinterpret_cast<uint64_t>(pointer))) WriteUsable(pointer, answer);
 }
-
-// A module may have left its addresses: look afresh at the next one.
-void ForgetModules();
 
 }  // namespace reprise::interpose
 

@@ -6,7 +6,6 @@
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
 #include "interpose/process.h"
-#include "interpose/record_event.h"
 #include "interpose/system_call.h"
 #include "replay/arena/drop_behind.h"
 

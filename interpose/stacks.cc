@@ -1,9 +1,11 @@
 #include "interpose/stacks.h"
 
 #include "interpose/address_map.h"
+#include "interpose/modules.h"
 #include "interpose/process.h"
 #include "interpose/record_event.h"
 #include "interpose/recorder.h"
+#include "interpose/spool_modules.h"
 #include "interpose/system_call.h"
 #include "interpose/unwind.h"
 

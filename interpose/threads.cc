@@ -6,9 +6,9 @@
 
 #include "interpose/process.h"
 #include "interpose/real.h"
-#include "interpose/recorder.h"
 #include "interpose/replayer.h"
 #include "interpose/side_heap.h"
+#include "interpose/spool_chunks.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 

@@ -58,6 +58,21 @@ void ForgetTurns();
 extern __attribute__((visibility("hidden"))) uint64_t modules_turn;
 inline uint64_t ModulesTurn() { return __atomic_load_n(&modules_turn, __ATOMIC_RELAXED); }
 
+// Takes a new turn. Whoever does that under a signal handler ends the row of the hook below.
+inline uint64_t TakeTurn() {
+  const uint64_t turn = __atomic_add_fetch(&pulse.newest_turn, 1, __ATOMIC_RELAXED);
+  self.turns_in_a_row = turn == self.taken_turn + 1 ? self.turns_in_a_row + 1 : 1;
+  self.taken_turn = turn;
+  return turn;
+}
+
+// The thread's next events lie in a turn, which is written up to `end`.
+inline void BeginTurn(uint64_t turn, char* end) {
+  self.turn_end = end + kTurnBytes;
+  // Of a turn that a handler took in between the number is another, and this one never newest.
+  self.quiet_turn = self.turns_in_a_row >= kMostBehind ? turn : 0;
+}
+
 // Blocks that lie together have slots that lie together, and heaps with the same low bits of their
 // addresses have different ones.
 inline uint64_t* TurnSlot(uint64_t word0) {
