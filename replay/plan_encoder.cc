@@ -157,7 +157,8 @@ std::vector<uint32_t> PagesOf(const std::vector<PlanBlock>& placements, uint64_t
 //
 // In the course of a long run a kind visits far more places than it has blocks at any time, and
 // most of them are other kinds' for most of that time. The plan names those where the kind has
-// blocks for longest, a few times as many as it needs.
+// blocks for longest, as many as it has blocks at most: a short block in a place that is usually a
+// long one's makes that useless for as long as it lives.
 class SlotGatherer {
  public:
   explicit SlotGatherer(const std::vector<PlanKey>& keys)
@@ -204,7 +205,7 @@ class SlotGatherer {
     auto begin = by_kind.begin();
     for (const uint32_t kind : kinds_) {
       const auto end = begin + tally_[kind].visits;
-      const size_t most = std::max(kLeastSlots, kSlotsPerBlock * size_t{tally_[kind].peak});
+      const size_t most = std::max(kLeastSlots, size_t{tally_[kind].peak});
       rings_.push_back({kind, 0, first_slot + slots_.size()});
       AddLongest(begin, end, most);
       rings_.back().count =
@@ -219,7 +220,6 @@ class SlotGatherer {
   const std::vector<uint32_t>& slots() const { return slots_; }
 
  private:
-  static constexpr size_t kSlotsPerBlock = 2;
   static constexpr size_t kLeastSlots = 64;
 
   struct Tally {

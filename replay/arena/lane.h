@@ -294,10 +294,13 @@ class Lane {
   static constexpr uint32_t kLists = 512;      // of freed places, by length
   static constexpr uint32_t kRemembered = 15;  // places in each
   static constexpr int32_t kFewGaps = 16;      // looked at, one after the other
-  static constexpr uint32_t kListTries = 4;    // lists of longer places looked at
-  static constexpr uint64_t kGapLooks = 256;   // granules to each side of a freed block
-  static constexpr uint32_t kProbes = 32;      // planned places tried per request
-  static constexpr uint64_t kKeptShare = 8;    // of the box: kept places that are worth a release
+  // Gaps looked at before more of the annex is used, for each granule of the block.
+  static constexpr int32_t kLooks = 8;
+  static constexpr uint64_t kMostLooks = 4096;
+  static constexpr uint32_t kListTries = 4;   // lists of longer places looked at
+  static constexpr uint64_t kGapLooks = 256;  // granules to each side of a freed block
+  static constexpr uint32_t kProbes = 32;     // planned places tried per request
+  static constexpr uint64_t kKeptShare = 8;   // of the box: kept places that are worth a release
   // While places of the annex are kept, the box is looked into once in so many times that nothing
   // is kept there; where nothing is found, less and less often.
   static constexpr uint32_t kLeastLook = 32;
@@ -426,6 +429,7 @@ class Lane {
     return (16 + (list & 15)) << ((list - 32) / 16 + 1);
   }
   bool TakeGap(uint64_t shape, Slot* slot);
+  bool TakeAnyGap(uint64_t shape, Slot* slot);
   // The box is as aligned as what the plan has in it, which may be less than a request asks for.
   static bool HasAlignment(const char* address, uint64_t shape) {
     return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;

@@ -276,8 +276,34 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   return any;
 }
 
+// Any gap of the box or of what was used of the annex. That may cost as much as it costs to use
+// more memory: the system clears it.
+bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
+  const uint64_t granules = ShapeGranules(shape);
+  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
+  int32_t looks = static_cast<int32_t>(granules < kMostLooks ? granules : kMostLooks) * kLooks;
+  uint64_t found = gap_search_;
+  bool any = false;
+  if (HasAlignment(box_, shape)) {
+    any = late_cover_.FindGap(&found, open_granules_, granules, ShapeStep(shape), &looks);
+    if (!any && looks > 0) {
+      found = 0;
+      any = late_cover_.FindGap(&found, gap_search_, granules, ShapeStep(shape), &looks);
+    }
+    gap_search_ = any ? found + granules : found < open_granules_ ? found : 0;
+  }
+  if (!any) {
+    found = box;
+    any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &looks);
+  }
+  if (any) *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
+  return any;
+}
+
 // A gap of the annex that is long enough: one of the next few, or behind all that was ever used, or
-// any. Looking for the first one each time would mean to look past all that is live.
+// any. Looking for the first one each time would mean to look past all that is live. A lane that
+// runs free looks everywhere before it uses more of the annex.
 bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
@@ -291,6 +317,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   bool any = late_cover_.FindGap(&found, used_end, granules, step, &few);
   effort_ -= kFewGaps - few;
   annex_search_ = any ? found + granules : few > 0 ? box : found;
+  if (!any && running_free_ && TakeAnyGap(shape, slot)) return true;
   if (!any) {
     found = (used_end + step - 1) / step * step;
     any = found + granules <= end;

@@ -14,7 +14,7 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
   recording.process.place = seed | 1;
   recording.process.executable = "/made/up";
   recording.process.build_id = "0123456789abcdef";
-  recording.modules.push_back({"/made/up", "0123456789abcdef", 0x400000});
+  recording.modules.push_back({"/made/up", "0123456789abcdef", kModuleBase});
   for (uint32_t i = 0; i < shape.sites; ++i) {
     recording.sites.push_back({0, 16 * (i + uint64_t{1}), i % 7 + 1});
   }
@@ -83,6 +83,22 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
     recording.allocations.push_back(allocation);
   }
   recording.events = event;
+  return recording;
+}
+
+trace::Recording RecordingOf(const std::vector<Made>& blocks) {
+  trace::Recording recording;
+  recording.modules.push_back({"/made/up", "", kModuleBase});
+  recording.threads = {{1, trace::kNone, 0, 0}};
+  for (const Made& made : blocks) {
+    trace::Allocation allocation{.birth = made.birth, .death = made.death, .size = made.size};
+    allocation.log2_alignment = made.log2_alignment;
+    allocation.site = static_cast<uint32_t>(recording.sites.size());
+    allocation.free_thread = 0;
+    recording.sites.push_back({0, 16 * (allocation.site + uint64_t{1}), 1});
+    recording.allocations.push_back(allocation);
+    recording.events += 2;
+  }
   return recording;
 }
 

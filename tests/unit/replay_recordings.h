@@ -4,10 +4,14 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "trace/recording.h"
 
 namespace reprise::replay {
+
+// Where the one module of these recordings lies.
+inline constexpr uint64_t kModuleBase = 0x400000;
 
 struct RecordingShape {
   uint32_t allocations = 1000;
@@ -24,6 +28,17 @@ struct RecordingShape {
 
 // A random recording: mostly short lives, some long ones. Site i is module 0, offset 16 * (i + 1).
 trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed);
+
+struct Made {
+  uint64_t birth;
+  uint64_t death;
+  uint64_t size;
+  uint8_t log2_alignment = 4;
+};
+
+// One thread; each allocation comes from a call site of its own, which SiteWordOf
+// (replay_served_plan.h) tells.
+trace::Recording RecordingOf(const std::vector<Made>& blocks);
 
 }  // namespace reprise::replay
 

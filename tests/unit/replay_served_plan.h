@@ -12,11 +12,10 @@
 #include "replay/arena/arena.h"
 #include "replay/plan_builder.h"
 #include "replay/served.h"
+#include "tests/unit/replay_recordings.h"
 #include "trace/recording.h"
 
 namespace reprise::replay {
-
-inline constexpr uint64_t kModuleBase = 0x400000;
 
 // The arena of a plan of `recording`. Ends the process when the machine has no memory for it.
 class ServedPlan {

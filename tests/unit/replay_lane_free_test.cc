@@ -1,0 +1,149 @@
+// Where a lane puts what its stream does not tell.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "tests/unit/replay_recordings.h"
+#include "tests/unit/replay_served_plan.h"
+
+namespace reprise::replay {
+namespace {
+
+// A lane's box and annex need be no more aligned than to pages: one of these two boxes is not.
+TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
+  trace::Recording recording = RecordingOf({{0, 3, 17 << 12}, {1, 2, 17 << 12}});
+  recording.threads.push_back({2, trace::kNone, 0, 0});
+  recording.allocations[1].thread = recording.allocations[1].free_thread = 1;
+  ServedPlan plan(recording);
+  for (const uint64_t path : {1, 2}) {
+    Lane* lane = plan.arena().Take(path, 0, 0);
+    ASSERT_NE(lane, nullptr);
+    const auto allocate_some = [lane] {
+      for (const uint64_t size : {16, 4096, 8192}) {
+        for (unsigned log2 = 13; log2 < 17; ++log2) {
+          char* block = Allocate(lane, size, log2, 0x7000);
+          EXPECT_EQ(reinterpret_cast<uint64_t>(block) % (uint64_t{1} << log2), 0u) << log2;
+          EXPECT_TRUE(block == nullptr || lane->Free(block));
+        }
+      }
+    };
+    // Places that were freed in the annex, while the lane follows its stream.
+    std::vector<char*> blocks;
+    for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(lane, 8192, 4, 0x7000));
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
+    allocate_some();
+    for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x7000)));
+    ASSERT_TRUE(lane->running_free());
+    allocate_some();
+    EXPECT_TRUE(lane->Empty());
+  }
+}
+
+// The planned place of a long block is full of short ones that were freed. It is used all the same,
+// and what was no miss of the plan's is noted as none, what was one as one.
+TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
+  constexpr uint64_t kLong = 3 << 20;
+  constexpr uint64_t kOtherSite = 0x7000;
+  const trace::Recording recording = RecordingOf({{0, 1, kLong}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  const auto unexpected = [&] {
+    uint64_t sum = 0;
+    for (const NotePage& page : plan.notes()) {
+      for (const auto& set : page.misses) {
+        for (const MissNote& miss : set) {
+          sum += miss.site == kOtherSite && miss.shape == Shape(kLong, 4) ? miss.unexpected : 0;
+        }
+      }
+    }
+    return sum;
+  };
+  for (const uint64_t site : {SiteWordOf(recording, recording.allocations[0]), kOtherSite}) {
+    std::vector<char*> blocks;
+    for (uint64_t granules = 126; granules < 130; ++granules) {
+      for (int i = 0; i < 62; ++i) {
+        blocks.push_back(Allocate(lane, granules * kGranule, 4, 0x8000));
+      }
+    }
+    for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
+    const uint64_t improvised = plan.counters(0).improvised;
+    char* block = Allocate(lane, kLong, 4, site);
+    EXPECT_EQ(block, lane->room().box);
+    EXPECT_EQ(plan.counters(0).improvised - improvised, site == kOtherSite ? 1u : 0u);
+    EXPECT_EQ(unexpected(), site == kOtherSite ? 1u : 0u);
+    EXPECT_TRUE(lane->Free(block));
+  }
+  EXPECT_TRUE(lane->Empty());
+}
+
+// The one gap of the box that is long enough lies behind many that are not.
+TEST(LaneTest, LooksForAGapBeforeItUsesMoreOfTheAnnex) {
+  constexpr uint64_t kBlock = 4096;
+  const trace::Recording recording = RecordingOf({{0, 1, 1024 * kBlock}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  std::map<char*, size_t> in_box;
+  while (in_box.size() < 1000) {
+    char* block = Allocate(lane, kBlock, 4, 0x7000);
+    ASSERT_NE(block, nullptr);
+    if (lane->Contains(block)) in_box[block];
+  }
+  size_t number = 0;
+  for (const auto& [block, unused] : in_box) {
+    const bool in_long_gap = number >= 900 && number < 940;
+    if (in_long_gap || (number < 800 && number % 2 == 0)) {
+      EXPECT_TRUE(lane->Free(block));
+    }
+    ++number;
+  }
+  const uint64_t annex_bytes = plan.counters(0).annex_bytes;
+  EXPECT_TRUE(lane->Contains(Allocate(lane, 32 * kBlock, 4, 0x7000)));
+  EXPECT_EQ(plan.counters(0).annex_bytes, annex_bytes);
+}
+
+// Nothing is live in an annex in which a short block was freed.
+TEST(LaneTest, KeptPlacesOfTheAnnexGiveWay) {
+  const trace::Recording recording = RecordingOf({{0, 1, 64}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* shorter = Allocate(lane, 16, 4, 0x7000);
+  ASSERT_EQ(shorter, lane->room().annex);
+  EXPECT_TRUE(lane->Free(shorter));
+  char* longer = Allocate(lane, lane->room().annex_bytes, 4, 0x7000);
+  EXPECT_EQ(longer, lane->room().annex);
+  EXPECT_FALSE(lane->running_free());
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+// The places of a kind of request have the length that its first key has, which may be too long for
+// one at the end of the box. No block is in the way there.
+TEST(LaneTest, NothingIsInTheWayBehindTheBox) {
+  trace::Recording recording = RecordingOf({{0, 1, 4090}, {2, 3, 4090}, {4, 5, 4090}});
+  for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
+  recording.usable_answers = {{0, 4100}, {1, 4100}};
+  recording.threads.push_back({2, trace::kNone, 0, 0});
+  recording.allocations[2].thread = recording.allocations[2].free_thread = 1;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(2, 0, 0);
+  ASSERT_EQ(lane->plan()->box_bytes, 4096u);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 5000, 4, 0x7000)));
+  ASSERT_TRUE(lane->running_free());
+  EXPECT_TRUE(lane->Empty());
+  char* block = Allocate(lane, 4090, 4, SiteWordOf(recording, recording.allocations[0]));
+  EXPECT_NE(block, nullptr);
+  for (const NotePage& page : plan.notes()) {
+    for (const auto& set : page.misses) {
+      for (const MissNote& miss : set) EXPECT_EQ(miss.blocker, 0u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::replay
