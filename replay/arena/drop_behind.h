@@ -12,8 +12,9 @@ namespace reprise::replay {
 class DropBehind {
  public:
   DropBehind(const void* begin, uint64_t bytes)
-      : done_(Up(reinterpret_cast<uint64_t>(begin))),
-        end_(reinterpret_cast<uint64_t>(begin) + bytes) {}
+      : begin_(Up(reinterpret_cast<uint64_t>(begin))),
+        end_(reinterpret_cast<uint64_t>(begin) + bytes),
+        done_(begin_) {}
   ~DropBehind() { Drop(end_); }
   DropBehind(const DropBehind&) = delete;
   DropBehind& operator=(const DropBehind&) = delete;
@@ -29,15 +30,18 @@ class DropBehind {
   static constexpr uint64_t kStretch = 256 << 10;
   static uint64_t Up(uint64_t address) { return (address + kPage - 1) & ~(kPage - 1); }
 
+  // From the beginning each time: with a page that is read the system maps those around it, up to
+  // 2 MiB, also pages that were given back.
   void Drop(uint64_t here) const {
     here &= ~(kPage - 1);
     if (here <= done_) return;
-    madvise(reinterpret_cast<void*>(done_), here - done_, MADV_DONTNEED);
+    madvise(reinterpret_cast<void*>(begin_), here - begin_, MADV_DONTNEED);
     done_ = here;
   }
 
-  mutable uint64_t done_;
+  uint64_t begin_;
   uint64_t end_;
+  mutable uint64_t done_;
 };
 
 // Gives back all pages of a table.

@@ -135,9 +135,9 @@ void Lane::EndLateChange() {
 }
 
 // The block that the plan placed last at `granule`, alive or not.
-const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
+std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   const auto now = static_cast<uint32_t>(cursor_.Seen() - first_word_);
-  if (granule >= box_bytes_ / kGranule) return nullptr;
+  if (granule >= box_bytes_ / kGranule) return std::nullopt;
   constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
   const uint64_t first = pages_[granule / kPageGranules];
   uint64_t low = first;
@@ -152,14 +152,15 @@ const PlanBlock* Lane::PlannedAt(uint64_t granule) const {
       high = middle;
     }
   }
+  std::optional<PlanBlock> found;
+  if (low != first && placements_[low - 1].offset == granule) found = placements_[low - 1];
   // Looking here and there maps ever more of the table. A thread that seldom asks may never come to
   // the next drop.
   if (__atomic_add_fetch(&look_ups_, 1, __ATOMIC_RELAXED) % kLookUpsPerDrop == 0 ||
       __atomic_load_n(&noting_, __ATOMIC_RELAXED) == 0) {
     DropPages(placements_, lane_->placements * sizeof(PlanBlock));
   }
-  if (low == first || placements_[low - 1].offset != granule) return nullptr;
-  return &placements_[low - 1];
+  return found;
 }
 
 void Lane::PassTurn() {
@@ -202,7 +203,7 @@ void Lane::Pass(const Word& word) {
     case Word::kFree:
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
-        const PlanBlock& outlived = *PlannedAt(word.granule);
+        const PlanBlock outlived = *PlannedAt(word.granule);
         AddLate(word.granule, BlockGranules(plan_keys_[outlived.key]));
         notes_.BecameLate(word.granule, outlived.birth);
       }
@@ -442,8 +443,8 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
     cursor_ += 2;
     return true;
   }
-  const PlanBlock* placement = PlannedAt(granule);
-  if (placement == nullptr || placement->death < cursor_ - first_word_) return false;
+  const std::optional<PlanBlock> placement = PlannedAt(granule);
+  if (!placement || placement->death < cursor_ - first_word_) return false;
   AddEarly(granule);
   return true;
 }
@@ -476,8 +477,8 @@ void Lane::Drain() {
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
     } else {
-      const PlanBlock* placement = PlannedAt(granule);
-      if (placement == nullptr || placement->death < cursor_ - first_word_ || early_.Has(granule)) {
+      const std::optional<PlanBlock> placement = PlannedAt(granule);
+      if (!placement || placement->death < cursor_ - first_word_ || early_.Has(granule)) {
         CountInvalidFree();
       } else {
         AddEarly(granule);
@@ -507,8 +508,8 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
     const uint64_t noted = notes_of_blocks_.UsableAt(granule);
     if (noted != 0) return noted;
   }
-  const PlanBlock* placement = PlannedAt(granule);
-  if (placement == nullptr || placement->death < now) return 0;
+  const std::optional<PlanBlock> placement = PlannedAt(granule);
+  if (!placement || placement->death < now) return 0;
   return plan_keys_[placement->key].usable;
 }
 

@@ -41,6 +41,8 @@
 
 #include <stdint.h>
 
+#include <optional>
+
 #include "replay/arena/block_notes.h"
 #include "replay/arena/block_set.h"
 #include "replay/arena/counters.h"
@@ -459,7 +461,7 @@ class Lane {
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
-  const PlanBlock* PlannedAt(uint64_t granule) const;
+  std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
