@@ -10,6 +10,7 @@
 #include "planner/check.h"
 #include "planner/parallel.h"
 #include "planner/solve.h"
+#include "planner/sort.h"
 #include "planner_random.h"
 
 namespace reprise::planner {
@@ -486,7 +487,6 @@ TEST(MipTest, EndsInTime) {
   EXPECT_LT(plan->seconds, 1.5);
 }
 
-// Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
 // Weights so far apart that their sums are not exact: what is met must not be told from them.
 TEST(EjectionSearchTest, AlignmentsFarApart) {
   struct Row {
@@ -516,6 +516,7 @@ TEST(EjectionSearchTest, AlignmentsFarApart) {
   ASSERT_TRUE(plan.ok()) << plan.status();
 }
 
+// Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
 TEST(EjectionSearchTest, ALongChain) {
   std::mt19937_64 random(6);
   Instance instance;
@@ -529,6 +530,47 @@ TEST(EjectionSearchTest, ALongChain) {
   const auto plan = Solve(instance, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->makespan, plan->max_load);
+}
+
+// The same with more at a time, and a few small blocks that live to the end: first fit by size has
+// those on top, where they are in the way of all others.
+TEST(EjectionSearchTest, ALongChainAndWhatLivesThroughout) {
+  constexpr int64_t kLinks = 10'000;
+  std::mt19937_64 random(7);
+  Instance instance;
+  for (int64_t i = 0; i < kLinks; ++i) {
+    const int64_t upper = 2 * (i + 4 + static_cast<int64_t>(random() % 9)) + 1;
+    instance.buffers.push_back({2 * i, upper, 1024 * (1 + static_cast<int64_t>(random() % 4096))});
+  }
+  for (int i = 0; i < 30; ++i) {
+    const auto lower = static_cast<int64_t>(random() % (kLinks / 4));
+    instance.buffers.push_back(
+        {lower, 2 * kLinks, 16 * (1 + static_cast<int64_t>(random() % 100))});
+  }
+  Options options;
+  options.iterations = 32;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->makespan, plan->max_load);
+}
+
+TEST(SortTest, AsAStableSortDoes) {
+  std::mt19937_64 random(8);
+  for (const size_t size : {0, 1, 63, 64, 300, 2047, 2048, 5000}) {
+    for (const uint64_t mask : {uint64_t{0}, uint64_t{0x7f}, uint64_t{0xfff000}, ~uint64_t{0}}) {
+      std::vector<KeyedId> keyed;
+      for (uint32_t i = 0; i < size; ++i) keyed.push_back({random() & mask, i});
+      std::vector<KeyedId> expected = keyed;
+      std::stable_sort(expected.begin(), expected.end(),
+                       [](const KeyedId& a, const KeyedId& b) { return a.key < b.key; });
+      std::vector<KeyedId> scratch;
+      SortByKey(keyed, scratch);
+      EXPECT_TRUE(std::equal(
+          keyed.begin(), keyed.end(), expected.begin(), expected.end(),
+          [](const KeyedId& a, const KeyedId& b) { return a.key == b.key && a.id == b.id; }));
+    }
+  }
 }
 
 // A heap in balance: a block dies for every one that is born, so there is no slack to waste. Every
