@@ -454,6 +454,25 @@ TEST(BoundTest, HolesThatCannotBeFilled) {
   EXPECT_TRUE(plan->proven_optimal);
 }
 
+// Whatever the order, threes at multiples of four leave a byte between them, which only ones fill.
+TEST(BoundTest, WhatAlignmentWastes) {
+  for (const int ones : {0, 1, 5}) {
+    SCOPED_TRACE(ones);
+    Instance instance;
+    for (int i = 0; i < 5; ++i) instance.buffers.push_back({i, 10, 3});
+    instance.alignments.assign(5, 4);
+    for (int i = 0; i < ones; ++i) instance.buffers.push_back({9, 12, 1});
+    instance.alignments.resize(instance.buffers.size(), 1);
+    Options options;
+    options.strategy = "first_fit_by_size";
+    const auto plan = Solve(instance, options);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ(plan->max_load, 15 + ones);
+    EXPECT_EQ(plan->lower_bound, std::max(19, 15 + ones));
+    EXPECT_TRUE(plan->proven_optimal);
+  }
+}
+
 TEST(SolveTest, ImprovementsAreReportedInOrder) {
   Shape shape;
   shape.buffers = 200;
