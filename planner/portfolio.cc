@@ -271,6 +271,8 @@ void Portfolio::FindLongLived() {
   const Problem& problem = search_.problem;
   const auto span = [&](uint32_t j) { return problem.jobs[j].upper - problem.jobs[j].lower; };
   long_lived_.clear();
+  // Placement in an order takes longer than the searches of a heap.
+  if (!SuitsValleySearch(problem) && StaysFull(problem)) return;
   for (uint32_t j = 0; j < problem.size(); ++j) {
     if (span(j) >= problem.sections / 4) long_lived_.push_back(j);
   }
@@ -291,7 +293,7 @@ void Portfolio::Settle() {
   std::vector<uint32_t> order = long_lived_;
   for (const KeyedId& k : keyed) order.push_back(k.id);
   round_settled_ = PlaceInOrder(search_.problem, OccupancyOf(workers_[0]), order, Fit::kFirst,
-                                INT64_MAX, [&] { return search_.Cancelled(); });
+                                INT64_MAX, [&] { return search_.OutOfTime(); });
 }
 
 void Portfolio::Eject(int64_t attempt, int64_t rank, Worker& worker) {

@@ -594,7 +594,7 @@ TEST(SortTest, AsAStableSortDoes) {
 
 // A heap in balance: a block dies for every one that is born, so there is no slack to waste. Every
 // now and then a large one is born; 0: never.
-Instance FullHeap(size_t now_and_then) {
+Instance FullHeap(size_t now_and_then, size_t at_a_time = 6'000) {
   std::mt19937_64 random(1);
   Instance instance;
   std::vector<size_t> live;
@@ -604,13 +604,22 @@ Instance FullHeap(size_t now_and_then) {
     const bool large = now_and_then > 0 && i % now_and_then == 1;
     const auto units = large ? 1000 : 1 + static_cast<int64_t>(random() % 25);
     instance.buffers.push_back({now++, 0, 16 * units});
-    if (live.size() <= 6'000) continue;
+    if (live.size() <= at_a_time) continue;
     std::swap(live[random() % live.size()], live.back());
     instance.buffers[live.back()].upper = now++;
     live.pop_back();
   }
   for (const size_t i : live) instance.buffers[i].upper = now;
   return instance;
+}
+
+// Few enough live long to be settled, but first fit would take seconds for that.
+TEST(EjectionSearchTest, AHeapThatStaysFullIsInTime) {
+  Options options;
+  options.budget_seconds = 1;
+  const auto plan = Solve(FullHeap(0, 4'000), options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(plan->seconds, 1.5);
 }
 
 TEST(PeakSweepTest, AHeapThatStaysFull) {
