@@ -128,6 +128,22 @@ int64_t LargestSum(const std::vector<int64_t>& sizes, int64_t limit) {
   return limit;
 }
 
+// What is live at one instant is a stack in some order, with what alignment wastes between. The
+// least end of all orders, found set by set: the lower a set ends, the lower whatever lies above.
+int64_t LeastStack(const Problem& problem, const std::vector<uint32_t>& jobs) {
+  std::vector<int64_t> end(size_t{1} << jobs.size(), INT64_MAX);
+  end[0] = 0;
+  for (size_t set = 0; set + 1 < end.size(); ++set) {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      const size_t with = set | size_t{1} << i;
+      if (with == set) continue;
+      const int64_t top = problem.AlignUp(jobs[i], end[set]) + problem.jobs[jobs[i]].size;
+      end[with] = std::min(end[with], top);
+    }
+  }
+  return end.back();
+}
+
 // One section's given addresses and sizes to place, in the order of visits.
 struct SectionContent {
   std::vector<std::pair<int64_t, int64_t>> given;
@@ -162,6 +178,34 @@ int64_t CliqueBound(const Problem& problem, const std::function<bool()>& stop) {
     found = step;
   }
   return best;
+}
+
+int64_t AlignmentBound(const Problem& problem) {
+  constexpr size_t kMostJobs = 18;
+  constexpr int64_t kStep = 4;  // what it takes to put one on a stack
+  if (problem.solid || !problem.pieces.empty()) return 0;
+  std::vector<uint32_t> sections(problem.sections);
+  for (uint32_t s = 0; s < problem.sections; ++s) sections[s] = s;
+  std::stable_sort(sections.begin(), sections.end(),
+                   [&](uint32_t a, uint32_t b) { return problem.load[a] > problem.load[b]; });
+  int64_t bound = 0;
+  int64_t work = 0;
+  for (const uint32_t s : sections) {
+    work += problem.size();
+    if (work > kWork) break;
+    std::vector<uint32_t> jobs;
+    int64_t most = problem.load[s];
+    for (uint32_t j = 0; j < problem.size() && jobs.size() <= kMostJobs; ++j) {
+      if (s < problem.jobs[j].lower || problem.jobs[j].upper <= s) continue;
+      jobs.push_back(j);
+      most += problem.alignment(j) - 1;
+    }
+    const auto cost = kStep * static_cast<int64_t>(jobs.size() << jobs.size());
+    if (jobs.size() > kMostJobs || most <= bound || work + cost > kWork) continue;
+    work += cost;
+    bound = std::max(bound, LeastStack(problem, jobs));
+  }
+  return bound;
 }
 
 int64_t HoleBound(const Problem& problem) {

@@ -1,4 +1,4 @@
-// Lower bounds above the max load, for problems with gaps or given addresses.
+// Lower bounds above the max load, for problems with gaps, alignments or given addresses.
 #ifndef REPRISE_PLANNER_BOUNDS_H_
 #define REPRISE_PLANNER_BOUNDS_H_
 
@@ -17,6 +17,10 @@ int64_t CliqueBound(const Problem& problem, const std::function<bool()>& stop);
 // Jobs whose address is given leave holes. In each section the others fill those as far as their
 // sizes add up to that, and the rest lies above. The largest end, in units.
 int64_t HoleBound(const Problem& problem);
+
+// The least end of what is live in one section, by itself, with stricter alignments; the largest of
+// those sections in which most is live and few enough jobs are. In units; with gaps there is none.
+int64_t AlignmentBound(const Problem& problem);
 
 }  // namespace reprise::planner
 

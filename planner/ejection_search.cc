@@ -76,17 +76,13 @@ int64_t EjectionSearch::AlignDown(uint32_t job, int64_t address) const {
 }
 
 void EjectionSearch::AddEvents(uint32_t job, uint32_t other, int64_t last) {
-  const double weight = given_[other] ? 0 : weight_[other];
-  const int64_t met = given_[other] ? kGiven : 1;
   int64_t lower = 0;  // what ranges overlap is one
   int64_t upper = -1;
   const auto add = [&] {
-    if (lower >= upper || upper < 0 || last < lower) return;
-    events_.push_back({lower, weight, met});
-    events_.push_back({upper, -weight, -met});
-    if (problem_.plain || problem_.alignment(job) == 1) return;
-    AddLook(problem_.AlignUp(job, upper));
-    AddLook(AlignDown(job, lower));
+    if (lower >= upper || upper <= 0 || last <= lower) return;
+    const auto from = static_cast<uint64_t>(std::max<int64_t>(lower + 1, 0));
+    events_.push_back({2 * from + 1, other});
+    events_.push_back({2 * static_cast<uint64_t>(upper), other});
   };
   ForRanges(job, other, [&](int64_t from, int64_t to) {
     if (from < upper && lower < to) {
@@ -103,12 +99,8 @@ void EjectionSearch::AddEvents(uint32_t job, uint32_t other, int64_t last) {
 
 void EjectionSearch::CollectEvents(uint32_t job, int64_t last) {
   events_.clear();
-  AddLook(problem_.AlignUp(job, 0));
-  AddLook(AlignDown(job, last));
   ForConcurrent(job, [&](uint32_t other) { AddEvents(job, other, last); });
-  std::sort(events_.begin(), events_.end(), [](const Event& x, const Event& y) {
-    return x.address != y.address ? x.address < y.address : x.kind() < y.kind();
-  });
+  SortByKey(events_, scratch_);
 }
 
 void EjectionSearch::EjectWhatMeets(uint32_t job, int64_t address) {
@@ -129,26 +121,36 @@ bool EjectionSearch::Place(uint32_t job, int64_t capacity, Random& random) {
   CollectEvents(job, last);
   double weight = 0;
   int64_t met = 0;
+  int64_t met_given = 0;
   double least = std::numeric_limits<double>::infinity();
+  int64_t tightest = INT64_MAX;  // of the gaps in which nothing is met
   int64_t address = -1;
   uint32_t ties = 0;
-  for (size_t i = 0; i < events_.size();) {
-    const int64_t here = events_[i].address;
-    const auto apply = [&] {
-      weight += events_[i].weight;
-      met += events_[i++].met;
-    };
-    const auto is_here = [&] { return i < events_.size() && events_[i].address == here; };
-    while (is_here() && events_[i].kind() < 0) apply();
+  // Between two events the same is met everywhere: it lies at one end or the other.
+  auto event = events_.begin();
+  for (int64_t from = 0, next = 0; from <= last; from = next) {
+    for (; event != events_.end() && static_cast<int64_t>(event->key / 2) <= from; ++event) {
+      const int sign = event->key % 2 == 1 ? 1 : -1;
+      if (given_[event->id]) {
+        met_given += sign;
+      } else {
+        met += sign;
+        weight += sign * weight_[event->id];
+      }
+    }
+    next = last + 1;
+    if (event != events_.end()) next = std::min(next, static_cast<int64_t>(event->key / 2));
     // Rounding may have taken all from the sum, or left something; none weighs less than 1.
     const double cost = met == 0 ? 0 : std::max(weight, 1.0);
-    if (met < kGiven && cost <= least && 0 <= here && here <= last &&
-        problem_.AlignUp(job, here) == here) {
-      ties = cost < least ? 1 : ties + 1;
-      least = cost;
-      if (random.Below(ties) == 0) address = here;
-    }
-    while (is_here()) apply();
+    if (met_given > 0 || cost > least) continue;
+    const int64_t lowest = problem_.AlignUp(job, from);
+    const int64_t highest = problem_.solid ? next - 1 : AlignDown(job, next - 1);
+    const int64_t spare = cost == 0 ? next - from : INT64_MAX;
+    if (lowest > highest || (cost == least && spare > tightest)) continue;
+    ties = cost < least || spare < tightest ? 1 : ties + 1;
+    least = cost;
+    tightest = spare;
+    if (random.Below(ties) == 0) address = random.Below(2) == 0 ? lowest : highest;
   }
   if (address < 0) return false;
   if (least > 0) EjectWhatMeets(job, address);
@@ -173,8 +175,8 @@ bool EjectionSearch::Run(const Start& start, int64_t bound, Random& random, int6
     const int64_t capacity = std::max(bound, makespan - step);
     pool_.clear();
     EjectAbove(capacity);
-    while (!pool_.empty()) {
-      if (moves-- <= 0 || ((moves & 7) == 0 && stop())) return better;
+    for (int64_t done = 0; !pool_.empty(); ++done) {
+      if (done >= moves || (done % 8 == 0 && stop())) return better;
       if (!Place(TakeFromPool(), capacity, random)) return better;
     }
     best_ = addresses_;

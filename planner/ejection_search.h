@@ -10,15 +10,17 @@
 #include "planner/problem.h"
 #include "planner/random.h"
 #include "planner/search.h"
+#include "planner/sort.h"
 
 namespace reprise::planner {
 
 // Starts from a packing and a capacity below its makespan. Jobs that end above the capacity go into
-// a pool. A job of the pool is put where it meets the least, and what it meets goes into the pool.
-// What comes back often weighs more from then on, so that others have to give way (as in Nagata and
-// Braysy's search for fewer vehicle routes, 2009). When the pool is empty there is a better
-// packing, and the capacity falls. All that a move looks at is what lives at the same time: so it
-// mends what is wrong at a few instants of a long problem. Not complete.
+// a pool. A job of the pool is put where it meets the least, into the tightest gap where there are
+// some, and what it meets goes into the pool. What comes back often weighs more from then on, so
+// that others have to give way (as in Nagata and Braysy's search for fewer vehicle routes, 2009).
+// When the pool is empty there is a better packing, and the capacity falls. All that a move looks
+// at is what lives at the same time: so it mends what is wrong at a few instants of a long problem.
+// Not complete.
 class EjectionSearch {
  public:
   explicit EjectionSearch(const Problem& problem);
@@ -29,7 +31,8 @@ class EjectionSearch {
     const std::vector<uint32_t>& stay;  // jobs that keep their addresses
   };
 
-  // Brings `start` down, at most to `bound`, within so many moves. Whether that made it better.
+  // Brings `start` down, at most to `bound`, until so many moves made it no better. Whether any
+  // did.
   bool Run(const Start& start, int64_t bound, Random& random, int64_t moves,
            const std::function<bool()>& stop);
 
@@ -37,24 +40,12 @@ class EjectionSearch {
   const Addresses& addresses() const { return best_; }
 
  private:
-  // What a job meets changes as its address rises. At the address itself nothing is met any more,
-  // or nothing yet.
-  struct Event {
-    int64_t address;
-    double weight;  // more than before
-    int64_t met;    // more jobs than before; one that cannot give way counts as kGiven
-
-    int kind() const { return (met > 0) - (met < 0); }  // leaves something, looks, meets something
-  };
-  static constexpr int64_t kGiven = int64_t{1} << 32;
-
   void DrawWeights(Random& random);
   void EjectAbove(int64_t capacity);
   uint32_t TakeFromPool();
   bool Place(uint32_t job, int64_t capacity, Random& random);
   void CollectEvents(uint32_t job, int64_t last);
   void AddEvents(uint32_t job, uint32_t other, int64_t last);
-  void AddLook(int64_t address) { events_.push_back({address, 0, 0}); }
   int64_t AlignDown(uint32_t job, int64_t address) const;
   void EjectWhatMeets(uint32_t job, int64_t address);
   template <typename Visit>
@@ -71,7 +62,10 @@ class EjectionSearch {
   Addresses addresses_;  // -1: in the pool
   Addresses best_;
   std::vector<uint32_t> pool_;
-  std::vector<Event> events_;
+  // Where what a job meets changes as its address rises: twice the address, and one more where it
+  // begins to meet `id`.
+  std::vector<KeyedId> events_;
+  std::vector<KeyedId> scratch_;
 };
 
 }  // namespace reprise::planner

@@ -28,8 +28,12 @@ constexpr uint64_t kMostBeamCells = 1'000'000;
 constexpr double kTableSeconds = 1.6e-7;
 constexpr uint32_t kMostWhenLate = 3'000'000;
 
-// Moves of the shortest ejection search.
+// Moves without success that end the shortest ejection search.
 constexpr int64_t kMoves = 300;
+
+// Ejection searches that begin with the long-lived at the bottom, before every other one does.
+// Where the first packings have those in the middle, a search takes a hundred times as long.
+constexpr int64_t kSettledFirst = 32;
 
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
@@ -92,9 +96,11 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
     return {Kind::kPeakSweep, Kind::kPeakSweep, Kind::kPeakSweep, Kind::kEjection};
   }
   if (problem.plain) {
-    return {Kind::kSampleFirstFit, Kind::kEjection, Kind::kKernel,    Kind::kSampleBestFit,
-            Kind::kEjection,       Kind::kKernel,   Kind::kPeakSweep, Kind::kEjection,
-            Kind::kBoxing,         Kind::kKernel};
+    // Ejection searches are the shortest.
+    return {Kind::kEjection, Kind::kSampleFirstFit, Kind::kEjection, Kind::kKernel,
+            Kind::kEjection, Kind::kSampleBestFit,  Kind::kEjection, Kind::kKernel,
+            Kind::kEjection, Kind::kPeakSweep,      Kind::kEjection, Kind::kBoxing,
+            Kind::kEjection, Kind::kKernel};
   }
   return {Kind::kSampleFirstFit, Kind::kEjection, Kind::kPeakSweep,
           Kind::kSampleBestFit,  Kind::kEjection, Kind::kPeakSweep};
@@ -265,6 +271,8 @@ void Portfolio::FindLongLived() {
   const Problem& problem = search_.problem;
   const auto span = [&](uint32_t j) { return problem.jobs[j].upper - problem.jobs[j].lower; };
   long_lived_.clear();
+  // Placement in an order takes longer than the searches of a heap.
+  if (!SuitsValleySearch(problem) && StaysFull(problem)) return;
   for (uint32_t j = 0; j < problem.size(); ++j) {
     if (span(j) >= problem.sections / 4) long_lived_.push_back(j);
   }
@@ -285,7 +293,7 @@ void Portfolio::Settle() {
   std::vector<uint32_t> order = long_lived_;
   for (const KeyedId& k : keyed) order.push_back(k.id);
   round_settled_ = PlaceInOrder(search_.problem, OccupancyOf(workers_[0]), order, Fit::kFirst,
-                                INT64_MAX, [&] { return search_.Cancelled(); });
+                                INT64_MAX, [&] { return search_.OutOfTime(); });
 }
 
 void Portfolio::Eject(int64_t attempt, int64_t rank, Worker& worker) {
@@ -293,7 +301,7 @@ void Portfolio::Eject(int64_t attempt, int64_t rank, Worker& worker) {
   if (!worker.ejection) worker.ejection = std::make_unique<EjectionSearch>(search_.problem);
   Random random(search_.options.seed, rank);
   static const std::vector<uint32_t> kNone;
-  const bool settled = attempt % 2 == 1 && !round_settled_.empty();
+  const bool settled = (attempt % 2 == 1 || attempt < kSettledFirst) && !round_settled_.empty();
   const EjectionSearch::Start start{settled ? round_settled_ : round_start_, round_makespan_,
                                     settled && attempt % 4 == 1 ? long_lived_ : kNone};
   if (!worker.ejection->Run(start, search_.lower_bound, random, kMoves * Luby(attempt + 1),

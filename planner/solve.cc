@@ -87,6 +87,7 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (!problem.plain) {
     search.RaiseBound(HoleBound(problem));
+    search.RaiseBound(AlignmentBound(problem));
     search.RaiseBound(CliqueBound(problem, [&] { return search.OutOfTime(); }));
   }
   if (strategy->plain_only && !problem.plain) strategy = Find("best_fit_by_birth");

@@ -18,26 +18,28 @@ struct KeyedId {
 inline void SortByKey(std::vector<KeyedId>& keyed, std::vector<KeyedId>& scratch) {
   const auto less = [](const KeyedId& a, const KeyedId& b) { return a.key < b.key; };
   if (std::is_sorted(keyed.begin(), keyed.end(), less)) return;
-  if (keyed.size() < 2048) {
+  if (keyed.size() < 64) {
     std::stable_sort(keyed.begin(), keyed.end(), less);
     return;
   }
-  constexpr int kBits = 11;
+  constexpr int kMostBits = 11;
+  const int bits = keyed.size() < 2048 ? 8 : kMostBits;  // digits that are no more than the keys
+  const uint64_t mask = (uint64_t{1} << bits) - 1;
   uint64_t varying = 0;
   for (const KeyedId& k : keyed) varying |= k.key ^ keyed.front().key;
   scratch.resize(keyed.size());
-  for (int shift = 0; shift < 64; shift += kBits) {
-    constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;
-    if (((varying >> shift) & kMask) == 0) continue;
-    std::array<uint32_t, kMask + 1> count{};
-    for (const KeyedId& k : keyed) ++count[(k.key >> shift) & kMask];
+  std::array<uint32_t, 1 << kMostBits> count;
+  for (int shift = 0; shift < 64; shift += bits) {
+    if (((varying >> shift) & mask) == 0) continue;
+    std::fill_n(count.begin(), mask + 1, 0);
+    for (const KeyedId& k : keyed) ++count[(k.key >> shift) & mask];
     uint32_t total = 0;
-    for (uint32_t& c : count) {
-      const uint32_t here = c;
-      c = total;
+    for (uint64_t digit = 0; digit <= mask; ++digit) {
+      const uint32_t here = count[digit];
+      count[digit] = total;
       total += here;
     }
-    for (const KeyedId& k : keyed) scratch[count[(k.key >> shift) & kMask]++] = k;
+    for (const KeyedId& k : keyed) scratch[count[(k.key >> shift) & mask]++] = k;
     keyed.swap(scratch);
   }
 }

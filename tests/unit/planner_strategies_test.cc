@@ -10,6 +10,7 @@
 #include "planner/check.h"
 #include "planner/parallel.h"
 #include "planner/solve.h"
+#include "planner/sort.h"
 #include "planner_random.h"
 
 namespace reprise::planner {
@@ -453,6 +454,25 @@ TEST(BoundTest, HolesThatCannotBeFilled) {
   EXPECT_TRUE(plan->proven_optimal);
 }
 
+// Whatever the order, threes at multiples of four leave a byte between them, which only ones fill.
+TEST(BoundTest, WhatAlignmentWastes) {
+  for (const int ones : {0, 1, 5}) {
+    SCOPED_TRACE(ones);
+    Instance instance;
+    for (int i = 0; i < 5; ++i) instance.buffers.push_back({i, 10, 3});
+    instance.alignments.assign(5, 4);
+    for (int i = 0; i < ones; ++i) instance.buffers.push_back({9, 12, 1});
+    instance.alignments.resize(instance.buffers.size(), 1);
+    Options options;
+    options.strategy = "first_fit_by_size";
+    const auto plan = Solve(instance, options);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ(plan->max_load, 15 + ones);
+    EXPECT_EQ(plan->lower_bound, std::max(19, 15 + ones));
+    EXPECT_TRUE(plan->proven_optimal);
+  }
+}
+
 TEST(SolveTest, ImprovementsAreReportedInOrder) {
   Shape shape;
   shape.buffers = 200;
@@ -486,7 +506,6 @@ TEST(MipTest, EndsInTime) {
   EXPECT_LT(plan->seconds, 1.5);
 }
 
-// Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
 // Weights so far apart that their sums are not exact: what is met must not be told from them.
 TEST(EjectionSearchTest, AlignmentsFarApart) {
   struct Row {
@@ -516,6 +535,7 @@ TEST(EjectionSearchTest, AlignmentsFarApart) {
   ASSERT_TRUE(plan.ok()) << plan.status();
 }
 
+// Nearly as much is live everywhere, so placement in any one order goes wrong somewhere.
 TEST(EjectionSearchTest, ALongChain) {
   std::mt19937_64 random(6);
   Instance instance;
@@ -531,9 +551,50 @@ TEST(EjectionSearchTest, ALongChain) {
   EXPECT_EQ(plan->makespan, plan->max_load);
 }
 
+// The same with more at a time, and a few small blocks that live to the end: first fit by size has
+// those on top, where they are in the way of all others.
+TEST(EjectionSearchTest, ALongChainAndWhatLivesThroughout) {
+  constexpr int64_t kLinks = 10'000;
+  std::mt19937_64 random(7);
+  Instance instance;
+  for (int64_t i = 0; i < kLinks; ++i) {
+    const int64_t upper = 2 * (i + 4 + static_cast<int64_t>(random() % 9)) + 1;
+    instance.buffers.push_back({2 * i, upper, 1024 * (1 + static_cast<int64_t>(random() % 4096))});
+  }
+  for (int i = 0; i < 30; ++i) {
+    const auto lower = static_cast<int64_t>(random() % (kLinks / 4));
+    instance.buffers.push_back(
+        {lower, 2 * kLinks, 16 * (1 + static_cast<int64_t>(random() % 100))});
+  }
+  Options options;
+  options.iterations = 32;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->makespan, plan->max_load);
+}
+
+TEST(SortTest, AsAStableSortDoes) {
+  std::mt19937_64 random(8);
+  for (const size_t size : {0, 1, 63, 64, 300, 2047, 2048, 5000}) {
+    for (const uint64_t mask : {uint64_t{0}, uint64_t{0x7f}, uint64_t{0xfff000}, ~uint64_t{0}}) {
+      std::vector<KeyedId> keyed;
+      for (uint32_t i = 0; i < size; ++i) keyed.push_back({random() & mask, i});
+      std::vector<KeyedId> expected = keyed;
+      std::stable_sort(expected.begin(), expected.end(),
+                       [](const KeyedId& a, const KeyedId& b) { return a.key < b.key; });
+      std::vector<KeyedId> scratch;
+      SortByKey(keyed, scratch);
+      EXPECT_TRUE(std::equal(
+          keyed.begin(), keyed.end(), expected.begin(), expected.end(),
+          [](const KeyedId& a, const KeyedId& b) { return a.key == b.key && a.id == b.id; }));
+    }
+  }
+}
+
 // A heap in balance: a block dies for every one that is born, so there is no slack to waste. Every
 // now and then a large one is born; 0: never.
-Instance FullHeap(size_t now_and_then) {
+Instance FullHeap(size_t now_and_then, size_t at_a_time = 6'000) {
   std::mt19937_64 random(1);
   Instance instance;
   std::vector<size_t> live;
@@ -543,13 +604,22 @@ Instance FullHeap(size_t now_and_then) {
     const bool large = now_and_then > 0 && i % now_and_then == 1;
     const auto units = large ? 1000 : 1 + static_cast<int64_t>(random() % 25);
     instance.buffers.push_back({now++, 0, 16 * units});
-    if (live.size() <= 6'000) continue;
+    if (live.size() <= at_a_time) continue;
     std::swap(live[random() % live.size()], live.back());
     instance.buffers[live.back()].upper = now++;
     live.pop_back();
   }
   for (const size_t i : live) instance.buffers[i].upper = now;
   return instance;
+}
+
+// Few enough live long to be settled, but first fit would take seconds for that.
+TEST(EjectionSearchTest, AHeapThatStaysFullIsInTime) {
+  Options options;
+  options.budget_seconds = 1;
+  const auto plan = Solve(FullHeap(0, 4'000), options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(plan->seconds, 1.5);
 }
 
 TEST(PeakSweepTest, AHeapThatStaysFull) {
