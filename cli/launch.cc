@@ -236,6 +236,7 @@ absl::StatusOr<Registry*> MapRegistry(const std::string& session) {
 
 // What the images left in the session directory.
 void Collect(const std::string& session, const Registry& registry, LaunchResult& result) {
+  result.left_out = registry.left_out;
   const uint32_t count = std::min(registry.images, interpose::kMaxImages);
   for (uint32_t i = 0; i < count; ++i) {
     result.images.push_back(registry.image[i]);
@@ -297,6 +298,11 @@ void PrintMessages(const LaunchResult& result) {
     if (image.message[0] == 0) continue;
     const std::string line = absl::StrCat(image.executable, ": ", image.message);
     if (said.insert(line).second) std::fprintf(stderr, "reprise: %s\n", line.c_str());
+  }
+  if (result.left_out > 0) {
+    std::fprintf(
+        stderr, "reprise: %u process images were left out: there is room for %u, or /tmp is full\n",
+        result.left_out, interpose::kMaxImages);
   }
 }
 

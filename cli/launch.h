@@ -24,6 +24,7 @@ struct LaunchRequest {
 struct LaunchResult {
   int exit_code = 0;                          // the program's: its status, or 128 + signal
   std::vector<interpose::ImageEntry> images;  // in the order in which they started
+  uint32_t left_out = 0;                      // images of which nothing is known
   std::vector<std::string> counters;          // per image, the bytes of its counters file; empty
                                               // when it has none
 };

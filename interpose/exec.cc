@@ -49,10 +49,6 @@ void Count(int preloadable) {
   if (!Forked()) CountUnpreloadable();
 }
 
-bool IsOwnImage() {
-  return process.image != nullptr && static_cast<uint32_t>(ProcessId()) == process.image->pid;
-}
-
 }  // namespace
 
 void NoteStart(const char* path, bool search) {

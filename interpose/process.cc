@@ -13,6 +13,7 @@
 #include "interpose/recorder.h"
 #include "interpose/replay_setup.h"
 #include "interpose/replayer.h"
+#include "interpose/spool_file.h"
 #include "interpose/stacks.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
@@ -99,17 +100,27 @@ ImageEntry* LatestImage(uint32_t pid, uint64_t start_time, const ImageEntry* exc
   return nullptr;
 }
 
+// Null: the registry is full, or its disk is.
 ImageEntry* ClaimImage() {
-  const uint32_t number = __atomic_fetch_add(&process.registry->images, 1, __ATOMIC_ACQ_REL);
-  if (number >= kMaxImages) return nullptr;
-  ImageEntry* entry = &process.registry->image[number];
+  Registry* registry = process.registry;
+  ImageEntry* entry;
+  uint32_t number = __atomic_load_n(&registry->images, __ATOMIC_ACQUIRE);
+  do {
+    entry = &registry->image[number];
+    // What is counted is looked at, so there must be a page behind it first.
+    if (number >= kMaxImages || !Populate(reinterpret_cast<char*>(entry), sizeof(*entry))) {
+      __atomic_fetch_add(&registry->left_out, 1, __ATOMIC_RELAXED);
+      return nullptr;
+    }
+  } while (!__atomic_compare_exchange_n(&registry->images, &number, number + 1, /*weak=*/false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
   process.image_number = number;
   entry->pid = static_cast<uint32_t>(ProcessId());
   memcpy(entry->executable, process.executable, kPathBytes);
   return entry;
 }
 
-// Enters this image into the tree. False when the tree is full.
+// Enters this image into the tree. False when there is no room in it.
 bool Register() {
   const long length = SystemCall(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
                                  reinterpret_cast<long>(process.executable), kPathBytes - 1);
@@ -227,7 +238,7 @@ void AfterFork() {
     process.image = entry;
     __atomic_store_n(&entry->place, MixPath(parent->place, fork_number), __ATOMIC_RELEASE);
   }
-  // When there is no entry left the child is still a process of ours, only an unrecorded one.
+  // Without an entry the child is still a process of ours, only an unrecorded one.
   const bool was_recording = process.mode == Mode::kRecord || process.mode == Mode::kRecordStacks ||
                              process.mode == Mode::kReplayRecord;
   const bool was_replaying = process.mode == Mode::kReplay || process.mode == Mode::kReplayRecord ||
@@ -261,8 +272,12 @@ void SayNotDeepBound(const char* library) {
   Say(message);
 }
 
+bool IsOwnImage() {
+  return process.image != nullptr && static_cast<uint32_t>(ProcessId()) == process.image->pid;
+}
+
 void NoteEnd() {
-  if (process.image == nullptr) return;
+  if (!IsOwnImage()) return;
   if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
   char status[4096];
   const size_t bytes = ReadSmallFile("/proc/self/status", status, sizeof(status) - 1);
