@@ -12,6 +12,7 @@
 #include "interpose/threads.h"
 #include "interpose/turns.h"
 #include "interpose/unwind.h"
+#include "replay/arena/mutex.h"
 
 namespace reprise::interpose {
 
@@ -46,11 +47,11 @@ struct Remainder {
 
 struct Spool {
   SpoolHeader* header;
-  uint64_t bytes;    // of the mapping
-  uint64_t chunks;   // that fit
-  bool in_place;     // SpoolFile's
-  SpinLock lock;     // slow paths only, signals blocked
-  uint64_t serials;  // given out
+  uint64_t bytes;      // of the mapping
+  uint64_t chunks;     // that fit
+  bool in_place;       // SpoolFile's
+  replay::Mutex lock;  // slow paths only, signals blocked
+  uint64_t serials;    // given out
   // Chunks that were given back, the latest last: it is the one most likely to be in a cache still.
   uint32_t spare_count;
   uint32_t spare[kSpoolRing];
