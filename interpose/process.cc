@@ -66,6 +66,33 @@ uint64_t StartTime() {
   return value;
 }
 
+// VmHWM in bytes; 0 when it cannot be read. In small pieces, because it may be asked for by a
+// signal handler with a stack that is as small.
+uint64_t PeakRss() {
+  static constexpr char kName[] = "VmHWM:";
+  constexpr size_t kNameBytes = sizeof(kName) - 1;
+  const int fd = OpenFile("/proc/self/status", O_RDONLY);
+  if (fd < 0) return 0;
+  uint64_t kilobytes = 0;
+  size_t matched = 0;
+  bool ended = false;
+  char piece[256];
+  long bytes;
+  while (!ended && (bytes = ReadFile(fd, piece, sizeof(piece))) > 0) {
+    for (const char* at = piece; at < piece + bytes && !ended; ++at) {
+      if (matched < kNameBytes) {
+        matched = *at == kName[matched] ? matched + 1 : *at == kName[0] ? 1 : 0;
+      } else if (*at >= '0' && *at <= '9') {
+        kilobytes = kilobytes * 10 + (*at - '0');
+      } else {
+        ended = *at == '\n';
+      }
+    }
+  }
+  CloseFile(fd);
+  return kilobytes << 10;
+}
+
 bool MapShared(const char* directory, const char* name, Range range, uint64_t bytes, void** out) {
   char path[kPathBytes + 32];
   const size_t length = strnlen(directory, kPathBytes - 1);
@@ -279,16 +306,7 @@ bool IsOwnImage() {
 void NoteEnd() {
   if (!IsOwnImage()) return;
   if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
-  char status[4096];
-  const size_t bytes = ReadSmallFile("/proc/self/status", status, sizeof(status) - 1);
-  status[bytes] = 0;
-  const char* at = strstr(status, "VmHWM:");
-  if (at == nullptr) return;
-  uint64_t kilobytes = 0;
-  for (at += 6; *at == ' ' || *at == '\t'; ++at) {
-  }
-  for (; *at >= '0' && *at <= '9'; ++at) kilobytes = kilobytes * 10 + (*at - '0');
-  process.image->peak_rss = kilobytes << 10;
+  if (const uint64_t peak = PeakRss(); peak != 0) process.image->peak_rss = peak;
 }
 
 namespace {

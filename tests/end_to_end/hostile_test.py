@@ -492,6 +492,12 @@ def seccomp_in_replay(bench):
             expect_equal(stats["fallback"] > 0, name == "foreign", "whether the fallback was needed")
 
 
+def small_stacks(bench):
+    """A signal handler that ends the program may have little stack left, and so may execl."""
+    for how in ("handler", "execl"):
+        expect_unchanged(bench, [programs(bench) / "small_stacks", how], bench.scratch / how)
+
+
 def vanished_directory(bench):
     """The directory is gone, or can no longer be written to, when a second image starts."""
     directory = bench.scratch / "recording"
@@ -566,6 +572,7 @@ CASES = (
     no_memory,
     seccomp_in_replay,
     vanished_directory,
+    small_stacks,
     closed_output,
     many_images,
 )
