@@ -237,6 +237,8 @@ absl::StatusOr<Registry*> MapRegistry(const std::string& session) {
 // What the images left in the session directory.
 void Collect(const std::string& session, const Registry& registry, LaunchResult& result) {
   result.left_out = registry.left_out;
+  std::error_code ignored;
+  result.session_removed = !fs::exists(session + "/session", ignored);
   const uint32_t count = std::min(registry.images, interpose::kMaxImages);
   for (uint32_t i = 0; i < count; ++i) {
     result.images.push_back(registry.image[i]);
@@ -296,8 +298,14 @@ void PrintMessages(const LaunchResult& result) {
   std::set<std::string> said;
   for (const ImageEntry& image : result.images) {
     if (image.message[0] == 0) continue;
-    const std::string line = absl::StrCat(image.executable, ": ", image.message);
+    const std::string line = OneLine(absl::StrCat(image.executable, ": ", image.message));
     if (said.insert(line).second) std::fprintf(stderr, "reprise: %s\n", line.c_str());
+  }
+  if (result.session_removed) {
+    std::fputs(
+        "reprise: the session's folder in /tmp was removed while the program ran: what was started "
+        "from then on was left out\n",
+        stderr);
   }
   if (result.left_out > 0) {
     std::fprintf(

@@ -96,7 +96,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   for (const fs::path& spool : spools) {
     if (HasWriter(spool, result)) {
       absl::FPrintF(stderr, "reprise: %s: its process still runs; left as a spool\n",
-                    spool.string());
+                    OneLine(spool.string()));
       continue;
     }
     if (!trace::SpoolHasBegun(spool.string())) {
@@ -108,8 +108,8 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     const absl::StatusOr<trace::Recording> written =
         trace::Compact(spool.string(), compact.string());
     if (!written.ok()) {
-      absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", spool.string(),
-                    std::string(written.status().message()));
+      absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", OneLine(spool.string()),
+                    OneLine(std::string(written.status().message())));
       continue;
     }
     events += written->events;
@@ -117,7 +117,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     fs::remove(spool, error);
   }
   absl::FPrintF(stderr, "reprise: recorded %d events of %d process images into %s\n", events,
-                result.images.size(), directory);
+                result.images.size(), OneLine(directory));
   if (lost > 0) absl::FPrintF(stderr, "reprise: %d events were lost\n", lost);
 }
 

@@ -492,6 +492,21 @@ def seccomp_in_replay(bench):
             expect_equal(stats["fallback"] > 0, name == "foreign", "whether the fallback was needed")
 
 
+def vanished_session(bench):
+    """The session's folder is removed: what is started then is not recorded, and that is said."""
+    command = ["/bin/sh", "-c", 'rm -rf "$REPRISE_SESSION"; /bin/ls /; exit 4']
+    ours = expect_unchanged(bench, command, bench.scratch / "recording")
+    expect(any("was removed" in line for line in ours), f"said: {ours}")
+
+
+def names_of_two_lines(bench):
+    """A message is one line, whatever a program or a directory is called."""
+    strange = bench.work / "two\nlines"
+    shutil.copy("/bin/sh", strange)
+    ours = expect_unchanged(bench, [strange, "-c", "exit 4"], bench.scratch / "two\nlines")
+    expect(any("recorded" in line and "two?lines" in line for line in ours), f"said: {ours}")
+
+
 def small_stacks(bench):
     """A signal handler that ends the program may have little stack left, and so may execl."""
     for how in ("handler", "execl"):
@@ -572,6 +587,8 @@ CASES = (
     no_memory,
     seccomp_in_replay,
     vanished_directory,
+    vanished_session,
+    names_of_two_lines,
     small_stacks,
     closed_output,
     many_images,
