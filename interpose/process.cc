@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "interpose/address_map.h"
@@ -100,9 +100,14 @@ bool MapShared(const char* directory, const char* name, Range range, uint64_t by
   strcpy(path + length, name);
   const int fd = OpenFile(path, O_RDWR);
   if (fd < 0) return false;
-  if (bytes == 0) {
-    bytes = static_cast<uint64_t>(SystemCall(SYS_lseek, fd, 0, SEEK_END));
+  struct stat info;
+  // A process may outlive its session. Whoever makes a folder of that name then gives no orders.
+  if (SystemCall(SYS_fstat, fd, reinterpret_cast<long>(&info)) != 0 ||
+      info.st_uid != static_cast<uid_t>(SystemCall(SYS_geteuid))) {
+    CloseFile(fd);
+    return false;
   }
+  if (bytes == 0) bytes = static_cast<uint64_t>(info.st_size);
   const int flags = MAP_SHARED | (process.reserved ? MAP_FIXED : 0);
   const long result = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(range.begin) : 0,
                                  static_cast<long>(bytes), PROT_READ | PROT_WRITE, flags, fd, 0);

@@ -499,6 +499,18 @@ def vanished_session(bench):
     expect(any("was removed" in line for line in ours), f"said: {ours}")
 
 
+def session_of_another(bench):
+    """A session that belongs to somebody else is none: it could have anything written anywhere."""
+    if os.geteuid() != 0:
+        raise Skip("to give a file away needs root")
+    command = ["/bin/sh", "-c", 'chown 65534 "$REPRISE_SESSION/session"; /bin/ls /; exit 4']
+    plain = bench.run("/bin/ls", "/")
+    recorded = bench.record(command)
+    expect_equal((recorded.status, recorded.stdout), (4, plain.stdout), "recorded")
+    traces = sorted(path.name for path in (bench.scratch / "recording").iterdir())
+    expect_equal(traces, ["00000-dash.trace", "00001-chown.trace"], "traces")
+
+
 def names_of_two_lines(bench):
     """A message is one line, whatever a program or a directory is called."""
     strange = bench.work / "two\nlines"
@@ -588,6 +600,7 @@ CASES = (
     seccomp_in_replay,
     vanished_directory,
     vanished_session,
+    session_of_another,
     names_of_two_lines,
     small_stacks,
     closed_output,
