@@ -209,6 +209,24 @@ char** Environment() {
   return words + 1 + reinterpret_cast<intptr_t>(words[0]) + 1;
 }
 
+const char* Variable(const char* name) {
+  const size_t length = strlen(name);
+  const char* value = nullptr;
+  for (char** variable = Environment(); *variable != nullptr; ++variable) {
+    if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=') {
+      value = *variable + length + 1;
+    }
+  }
+  return value;
+}
+
+// Its tools keep a shadow of all that is mapped; of our spool that would be more memory than there
+// is.
+bool RunsUnderValgrind() {
+  const char* preloaded = Variable("LD_PRELOAD");
+  return preloaded != nullptr && strstr(preloaded, "vgpreload_") != nullptr;
+}
+
 // Of a process that is not replayed.
 Mode RecordMode() {
   const uint32_t frames = process.session->stack_frames;
@@ -219,13 +237,7 @@ Mode RecordMode() {
 }
 
 Mode ChooseMode() {
-  const char* path = nullptr;
-  for (char** variable = Environment(); *variable != nullptr; ++variable) {
-    constexpr size_t kLength = sizeof(kSessionVariable) - 1;
-    if (strncmp(*variable, kSessionVariable, kLength) == 0 && (*variable)[kLength] == '=') {
-      path = *variable + kLength + 1;
-    }
-  }
+  const char* path = Variable(kSessionVariable);
   if (path == nullptr || path[0] != '/' || strlen(path) >= kPathBytes) return Mode::kPlain;
   process.reserved = Reserve();
   void* mapped = nullptr;
@@ -236,6 +248,10 @@ Mode ChooseMode() {
   process.registry = static_cast<Registry*>(mapped);
   if (process.registry->magic != kSessionMagic || !Register() ||
       Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
+    return Mode::kPlain;
+  }
+  if (RunsUnderValgrind()) {
+    Say("neither recorded nor replayed: it runs under valgrind");
     return Mode::kPlain;
   }
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();

@@ -511,6 +511,15 @@ def session_of_another(bench):
     expect_equal(traces, ["00000-dash.trace", "00001-chown.trace"], "traces")
 
 
+def valgrind(bench):
+    """What valgrind runs has none of our mappings, of which valgrind would keep a shadow."""
+    if shutil.which("valgrind") is None:
+        raise Skip("no valgrind")
+    command = ["valgrind", "-q", "--error-exitcode=9", "/bin/echo", "done"]
+    ours = expect_unchanged(bench, command, bench.scratch / "recording")
+    expect(any("valgrind" in line for line in ours), f"said: {ours}")
+
+
 def names_of_two_lines(bench):
     """A message is one line, whatever a program or a directory is called."""
     strange = bench.work / "two\nlines"
@@ -601,6 +610,7 @@ CASES = (
     vanished_directory,
     vanished_session,
     session_of_another,
+    valgrind,
     names_of_two_lines,
     small_stacks,
     closed_output,
