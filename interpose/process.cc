@@ -220,8 +220,8 @@ const char* Variable(const char* name) {
   return value;
 }
 
-// Its tools keep a shadow of all that is mapped; of our spool that would be more memory than there
-// is.
+// Its tools keep a shadow of all that is mapped; of our addresses that would be more memory than
+// there is.
 bool RunsUnderValgrind() {
   const char* preloaded = Variable("LD_PRELOAD");
   return preloaded != nullptr && strstr(preloaded, "vgpreload_") != nullptr;
@@ -239,7 +239,8 @@ Mode RecordMode() {
 Mode ChooseMode() {
   const char* path = Variable(kSessionVariable);
   if (path == nullptr || path[0] != '/' || strlen(path) >= kPathBytes) return Mode::kPlain;
-  process.reserved = Reserve();
+  const bool under_valgrind = RunsUnderValgrind();
+  process.reserved = !under_valgrind && Reserve();
   void* mapped = nullptr;
   if (!MapShared(path, "/session", kSessionMap, 0, &mapped)) return Mode::kPlain;
   process.session = static_cast<SessionFile*>(mapped);
@@ -250,7 +251,7 @@ Mode ChooseMode() {
       Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
     return Mode::kPlain;
   }
-  if (RunsUnderValgrind()) {
+  if (under_valgrind) {
     Say("neither recorded nor replayed: it runs under valgrind");
     return Mode::kPlain;
   }
