@@ -37,6 +37,10 @@ void ReleaseChunk();
 // when there is no room.
 uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count);
 
+// Takes a new turn for the calling thread, if there is room, so that its next event comes after all
+// that is written.
+void CatchUp();
+
 // Events of the calling thread. `site` is thread_state.h, SiteWord, or stacks.h, StackSiteWord; its
 // module is known.
 void WriteAllocation(trace::SpoolEventKind kind, void* pointer, size_t size, uint64_t site,

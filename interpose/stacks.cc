@@ -222,7 +222,7 @@ uint64_t StackSiteWord(const Caller& caller) {
     }
   }
   // The event that names it comes after the one that tells of it.
-  if (__builtin_expect(self.turn < stack->turn, 0)) NewTurn();
+  if (__builtin_expect(self.turn < stack->turn, 0)) CatchUp();
   constexpr uint64_t kDepth = ~uint64_t{0} << trace::kSpoolSiteBits;
   return (site & kDepth) | (kStackMap.begin + stack->number);
 }

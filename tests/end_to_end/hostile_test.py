@@ -346,8 +346,8 @@ def expect_unchanged(bench, command, output, limits=None, options=()):
     return recorded.ours()
 
 
-def full_disk(bench, options=()):
-    """On a disk that fills up, events are lost and counted, and that is all."""
+@contextlib.contextmanager
+def small_disk(bench):
     if os.geteuid() != 0:
         raise Skip("a small file system needs root")
     disk = bench.scratch / "disk"
@@ -356,6 +356,14 @@ def full_disk(bench, options=()):
     if mounted.status != 0:
         raise Skip(f"mount: {mounted.stderr.decode().strip()}")
     try:
+        yield disk
+    finally:
+        bench.run("umount", disk, expected=0)
+
+
+def full_disk(bench, options=()):
+    """On a disk that fills up, events are lost and counted, and that is all."""
+    with small_disk(bench) as disk:
         command = [programs(bench) / "closes_all_fds"]
         bench.record(command, expected=0)
         ours = expect_unchanged(bench, command, disk / "recording", options=options)
@@ -372,12 +380,22 @@ def full_disk(bench, options=()):
                 pass
         ours = expect_unchanged(bench, command, disk / "second", options=options)
         expect(any("not recorded" in line for line in ours), f"said: {ours}")
-    finally:
-        bench.run("umount", disk, expected=0)
 
 
 def full_disk_with_stacks(bench):
     full_disk(bench, ("--stacks", "8"))
+
+
+def full_disk_with_threads(bench):
+    """Where each event needs a turn of its own, one that is lost is counted once as well."""
+    command = [bench.build / "bin" / "micro_malloc", "cross_thread", "--events", 200000]
+    bench.record(command, expected=0)
+    with small_disk(bench) as disk:
+        words = [bench.reprise, "record", "--stacks", 8, "-o", disk / "recording", "--", *command]
+        bench.run(*words, expected=0)
+        info = expect_some_lost(bench, disk / "recording")
+    events = bench.info()["events"]
+    expect_equal(info["events"] + info["lost_events"], events, "events that are accounted for")
 
 
 def expect_some_lost(bench, directory):
@@ -602,6 +620,7 @@ CASES = (
     stranger_in_directory,
     full_disk,
     full_disk_with_stacks,
+    full_disk_with_threads,
     file_size_limit,
     address_space_limit,
     no_threads,
