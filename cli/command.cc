@@ -21,11 +21,13 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
   words = program;
 }
 
+std::string OneLine(std::string text) {
+  std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, '?');
+  return text;
+}
+
 int Fail(const absl::Status& status) {
-  std::string message(status.message());
-  // File names and what was found in files may hold anything; a message is one line.
-  std::replace_if(message.begin(), message.end(), absl::ascii_iscntrl, '?');
-  std::fprintf(stderr, "reprise: %s\n", message.c_str());
+  std::fprintf(stderr, "reprise: %s\n", OneLine(std::string(status.message())).c_str());
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
       return kUsage;
@@ -78,7 +80,7 @@ void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
   std::fprintf(stderr,
                "reprise: %s: damaged, %llu bytes skipped: this is about what can be read "
                "(`reprise info` says more)\n",
-               path.c_str(), static_cast<unsigned long long>(bytes));
+               OneLine(path).c_str(), static_cast<unsigned long long>(bytes));
 }
 
 absl::Status SystemError(int error, const std::string& what) {

@@ -47,10 +47,10 @@ absl::Status WriteFile(const std::string& path, const void* bytes, size_t count,
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError(errno, path);
   const absl::Cleanup close_file = [fd] { close(fd); };
-  if (ftruncate(fd, static_cast<off_t>(size)) != 0 ||
-      pwrite(fd, bytes, count, 0) != static_cast<ssize_t>(count)) {
-    return SystemError(errno, path);
-  }
+  if (ftruncate(fd, static_cast<off_t>(size)) != 0) return SystemError(errno, path);
+  const ssize_t put = pwrite(fd, bytes, count, 0);
+  if (put < 0) return SystemError(errno, path);
+  if (static_cast<size_t>(put) < count) return SystemError(ENOSPC, path);
   return absl::OkStatus();
 }
 
@@ -93,7 +93,9 @@ absl::StatusOr<std::string> NameForPreload(const std::string& library, const std
 }
 
 volatile sig_atomic_t child_process = 0;
-struct sigaction file_size_action {};  // before IgnoreFileSizeSignal
+// Before SettleSignals.
+struct sigaction file_size_action {};
+struct sigaction child_action {};
 
 // A key press reaches the whole terminal group, the program included; only what was sent to us
 // alone is passed on.
@@ -102,6 +104,56 @@ void PassOn(int signal, siginfo_t* info, void*) {
   if (info->si_code != SI_KERNEL && child_process > 0) kill(child_process, signal);
   errno = before;
 }
+
+// As long as the program runs, signals for us are passed on to it. What comes before and afterwards
+// waits until nothing of the session is left, and then does to us what it always does.
+class SignalsForProgram {
+ public:
+  SignalsForProgram() {
+    sigemptyset(&passed_);
+    for (size_t i = 0; i < std::size(kPassed); ++i) {
+      sigaction(kPassed[i], nullptr, &before_[i]);
+      // What was ignored from the start (nohup) stays ignored, in the program too.
+      if (before_[i].sa_handler != SIG_IGN) sigaddset(&passed_, kPassed[i]);
+    }
+    sigprocmask(SIG_BLOCK, &passed_, &mask_);
+    struct sigaction action {};
+    action.sa_sigaction = PassOn;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    for (int signal : kPassed) {
+      if (sigismember(&passed_, signal) == 1) sigaction(signal, &action, nullptr);
+    }
+  }
+  ~SignalsForProgram() { Restore(); }
+  SignalsForProgram(const SignalsForProgram&) = delete;
+  SignalsForProgram& operator=(const SignalsForProgram&) = delete;
+
+  // Whether one waits: then there is no need to start the program.
+  bool Waiting() const {
+    sigset_t pending;
+    sigpending(&pending);
+    sigandset(&pending, &pending, &passed_);
+    return sigisemptyset(&pending) == 0;
+  }
+  void Begin(pid_t program) {
+    child_process = program;
+    sigprocmask(SIG_SETMASK, &mask_, nullptr);
+  }
+  void End() {
+    sigprocmask(SIG_BLOCK, &passed_, nullptr);
+    child_process = 0;
+  }
+  // In the program's process, too.
+  void Restore() const {
+    for (size_t i = 0; i < std::size(kPassed); ++i) sigaction(kPassed[i], &before_[i], nullptr);
+    sigprocmask(SIG_SETMASK, &mask_, nullptr);
+  }
+
+ private:
+  static constexpr int kPassed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+  struct sigaction before_[std::size(kPassed)];
+  sigset_t passed_, mask_;
+};
 
 [[noreturn]] void RunProgram(const LaunchRequest& request, const std::string& library,
                              const std::string& session, int error_pipe) {
@@ -135,38 +187,20 @@ void PassOn(int signal, siginfo_t* info, void*) {
 }
 
 absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& library,
-                               const std::string& session, Registry* registry) {
+                               const std::string& session, Registry* registry,
+                               SignalsForProgram& signals) {
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
-  child_process = 0;
-  struct sigaction action {};
-  action.sa_sigaction = PassOn;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;
-  constexpr int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-  constexpr int count = std::size(passed);
-  struct sigaction before[count];
-  // What comes before the program's number is known waits for it: the program may have run for a
-  // while by then.
-  sigset_t waiting, mask;
-  sigemptyset(&waiting);
-  for (int signal : passed) sigaddset(&waiting, signal);
-  sigprocmask(SIG_BLOCK, &waiting, &mask);
-  for (int i = 0; i < count; ++i) {
-    sigaction(passed[i], nullptr, &before[i]);
-    // What was ignored from the start (nohup) stays ignored, in the program too.
-    if (before[i].sa_handler != SIG_IGN) sigaction(passed[i], &action, nullptr);
-  }
+  if (signals.Waiting()) return absl::CancelledError("ended before the program was started");
   const pid_t child = fork();
   if (child == 0) {
-    for (int i = 0; i < count; ++i) sigaction(passed[i], &before[i], nullptr);
     sigaction(SIGXFSZ, &file_size_action, nullptr);
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    sigaction(SIGCHLD, &child_action, nullptr);
+    signals.Restore();
     RunProgram(request, library, session, pipe_ends[1]);
   }
-  const int fork_error = errno;
-  child_process = std::max(child, 0);
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
-  if (child < 0) return SystemError(fork_error, "fork");
+  if (child < 0) return SystemError(errno, "fork");
+  signals.Begin(child);
   close(pipe_ends[1]);
   std::optional<SpoolDrainer> drainer;
   if (!request.output.empty()) drainer.emplace(registry, request.output);
@@ -177,11 +211,10 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   siginfo_t ended;
   while (waitid(P_PID, child, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
-  child_process = 0;
+  signals.End();
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  for (int i = 0; i < count; ++i) sigaction(passed[i], &before[i], nullptr);
   if (failed) {
     const std::string message = absl::StrCat(request.path, ": ", std::strerror(error));
     if (error == ENOENT) return absl::NotFoundError(message);
@@ -203,6 +236,9 @@ absl::StatusOr<Registry*> MapRegistry(const std::string& session) {
 
 // What the images left in the session directory.
 void Collect(const std::string& session, const Registry& registry, LaunchResult& result) {
+  result.left_out = registry.left_out;
+  std::error_code ignored;
+  result.session_removed = !fs::exists(session + "/session", ignored);
   const uint32_t count = std::min(registry.images, interpose::kMaxImages);
   for (uint32_t i = 0; i < count; ++i) {
     result.images.push_back(registry.image[i]);
@@ -217,6 +253,7 @@ void Collect(const std::string& session, const Registry& registry, LaunchResult&
 absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   const absl::StatusOr<std::string> library = FindLibrary();
   if (!library.ok()) return library.status();
+  SignalsForProgram signals;  // outlives the session
   const absl::StatusOr<std::string> session = MakeSession(request);
   if (!session.ok()) return session.status();
   const absl::Cleanup remove_session = [&session] {
@@ -229,17 +266,19 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   if (!registry.ok()) return registry.status();
   const absl::Cleanup unmap = [&] { munmap(*registry, interpose::kRegistryBytes); };
   LaunchResult result;
-  const absl::StatusOr<int> code = RunAndWait(request, *preloaded, *session, *registry);
+  const absl::StatusOr<int> code = RunAndWait(request, *preloaded, *session, *registry, signals);
   if (!code.ok()) return code.status();
   result.exit_code = *code;
   Collect(*session, **registry, result);
   return result;
 }
 
-void IgnoreFileSizeSignal() {
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGXFSZ, &ignore, &file_size_action);
+void SettleSignals() {
+  struct sigaction action {};
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, &file_size_action);
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &action, &child_action);
 }
 
 int FailLaunch(const absl::Status& status) {
@@ -259,8 +298,19 @@ void PrintMessages(const LaunchResult& result) {
   std::set<std::string> said;
   for (const ImageEntry& image : result.images) {
     if (image.message[0] == 0) continue;
-    const std::string line = absl::StrCat(image.executable, ": ", image.message);
+    const std::string line = OneLine(absl::StrCat(image.executable, ": ", image.message));
     if (said.insert(line).second) std::fprintf(stderr, "reprise: %s\n", line.c_str());
+  }
+  if (result.session_removed) {
+    std::fputs(
+        "reprise: the session's folder in /tmp was removed while the program ran: what was started "
+        "from then on was left out\n",
+        stderr);
+  }
+  if (result.left_out > 0) {
+    std::fprintf(
+        stderr, "reprise: %u process images were left out: there is room for %u, or /tmp is full\n",
+        result.left_out, interpose::kMaxImages);
   }
 }
 

@@ -24,18 +24,21 @@ struct LaunchRequest {
 struct LaunchResult {
   int exit_code = 0;                          // the program's: its status, or 128 + signal
   std::vector<interpose::ImageEntry> images;  // in the order in which they started
+  uint32_t left_out = 0;                      // images of which nothing is known
+  bool session_removed = false;               // while the program ran
   std::vector<std::string> counters;          // per image, the bytes of its counters file; empty
                                               // when it has none
 };
 
 // Starts the program and waits for it. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are
-// passed on to it.
+// passed on to it; what comes when it has ended waits until the session is removed.
 // Errors: NotFound (exit 127), PermissionDenied and FailedPrecondition (126), others (125).
 absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request);
 
-// From now on a write beyond RLIMIT_FSIZE is an error here and no signal. What Launch starts gets
-// the signal as it was.
-void IgnoreFileSizeSignal();
+// From now on a write beyond RLIMIT_FSIZE is an error here and no signal, and children can be
+// waited for even where whoever started us ignores theirs. What Launch starts gets both as they
+// were.
+void SettleSignals();
 
 // Prints the error of FindPreloadable or of a launch and returns the exit code that goes with it.
 int FailLaunch(const absl::Status& status);

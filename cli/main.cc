@@ -1,6 +1,8 @@
 // The `reprise` command: a file per subcommand.
+#include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,13 +18,28 @@
 #define REPRISE_VERSION "unknown"
 #endif
 
+namespace {
+
+// A file of ours that is opened under the number of a closed stream would get our messages. What
+// stands in here can be neither read nor written, and is closed in programs that we start.
+void OccupyClosedStreams() {
+  int fd;
+  do {
+    fd = open("/", O_PATH | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace reprise::cli;  // NOLINT(google-build-using-namespace)
   // Results go to stdout, so the log goes to stderr.
   spdlog::set_default_logger(spdlog::stderr_color_st("reprise"));
   spdlog::set_pattern("reprise: %v");
 
-  IgnoreFileSizeSignal();
+  OccupyClosedStreams();
+  SettleSignals();
 
   CLI::App app{"Record what a program allocates, plan where it should have gone, replay it there."};
   app.name("reprise");

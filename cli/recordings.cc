@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
@@ -36,6 +36,18 @@ std::vector<fs::path> TracesIn(const fs::path& directory, std::error_code& error
     if (entry.path().extension() == ".trace") traces.push_back(entry.path());
   }
   return traces;
+}
+
+// Whether the spool's process may still run. One that has not got as far as saying who it is stands
+// in the registry, if it is not younger than our copy of that.
+bool HasWriter(const fs::path& spool, const LaunchResult& result) {
+  if (trace::SpoolHasBegun(spool.string())) return trace::SpoolHasWriter(spool.string());
+  uint32_t number = 0;
+  if (!absl::SimpleAtoi(spool.filename().string().substr(0, 5), &number) ||
+      number >= result.images.size()) {
+    return true;
+  }
+  return trace::StillRuns(result.images[number].pid, result.images[number].start_time);
 }
 
 // Until this process ends, nobody else records into the directory: they would take each other's
@@ -82,9 +94,13 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   uint64_t events = 0;
   uint64_t lost = 0;
   for (const fs::path& spool : spools) {
-    if (trace::SpoolHasWriter(spool.string())) {
+    if (HasWriter(spool, result)) {
       absl::FPrintF(stderr, "reprise: %s: its process still runs; left as a spool\n",
-                    spool.string());
+                    OneLine(spool.string()));
+      continue;
+    }
+    if (!trace::SpoolHasBegun(spool.string())) {
+      fs::remove(spool, error);  // its process was killed before its first event
       continue;
     }
     fs::path compact = spool;
@@ -92,8 +108,8 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     const absl::StatusOr<trace::Recording> written =
         trace::Compact(spool.string(), compact.string());
     if (!written.ok()) {
-      absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", spool.string(),
-                    std::string(written.status().message()));
+      absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", OneLine(spool.string()),
+                    OneLine(std::string(written.status().message())));
       continue;
     }
     events += written->events;
@@ -101,7 +117,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     fs::remove(spool, error);
   }
   absl::FPrintF(stderr, "reprise: recorded %d events of %d process images into %s\n", events,
-                result.images.size(), directory);
+                result.images.size(), OneLine(directory));
   if (lost > 0) absl::FPrintF(stderr, "reprise: %d events were lost\n", lost);
 }
 

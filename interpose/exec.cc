@@ -13,6 +13,29 @@
 namespace reprise::interpose {
 namespace {
 
+bool ReadAt(int fd, uint64_t offset, void* out, size_t bytes) {
+  return SystemCall(SYS_pread64, fd, reinterpret_cast<long>(out), static_cast<long>(bytes),
+                    static_cast<long>(offset)) == static_cast<long>(bytes);
+}
+
+// Of a program; 1 for what is none. Piece by piece, because stacks may be small here.
+int HasInterpreter(int fd) {
+  Elf64_Ehdr header;
+  if (!ReadAt(fd, 0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    return 1;  // a script: its interpreter is started in this image's place
+  }
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return 0;
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    if (!ReadAt(fd, header.e_phoff + static_cast<uint64_t>(i) * sizeof(segment), &segment,
+                sizeof(segment)) ||
+        segment.p_type == PT_INTERP) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
 // 1: can be preloaded; 0: cannot; -1: there is no such program here.
 int Preloadable(const char* path) {
   struct stat info;
@@ -24,33 +47,15 @@ int Preloadable(const char* path) {
   if ((info.st_mode & (S_ISUID | S_ISGID)) != 0) return 0;
   const int fd = OpenFile(path, O_RDONLY);
   if (fd < 0) return 1;  // may be run but not read: nobody knows
-  char start[4096];
-  const long bytes = ReadFile(fd, start, sizeof(start));
+  const int preloadable = HasInterpreter(fd);
   CloseFile(fd);
-  Elf64_Ehdr header;
-  if (bytes < static_cast<long>(sizeof(header)) || memcmp(start, ELFMAG, SELFMAG) != 0) {
-    return 1;  // a script: its interpreter is started in this image's place
-  }
-  memcpy(&header, start, sizeof(header));
-  if (header.e_ident[EI_CLASS] != ELFCLASS64) return 0;
-  for (int i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    const uint64_t at = header.e_phoff + static_cast<uint64_t>(i) * sizeof(segment);
-    if (at + sizeof(segment) > static_cast<uint64_t>(bytes)) return 1;
-    memcpy(&segment, start + at, sizeof(segment));
-    if (segment.p_type == PT_INTERP) return 1;
-  }
-  return 0;
+  return preloadable;
 }
 
 void Count(int preloadable) {
   if (preloadable != 0) return;
   __atomic_fetch_add(&process.image->unpreloadable, 1, __ATOMIC_RELAXED);
   if (!Forked()) CountUnpreloadable();
-}
-
-bool IsOwnImage() {
-  return process.image != nullptr && static_cast<uint32_t>(ProcessId()) == process.image->pid;
 }
 
 }  // namespace

@@ -79,16 +79,17 @@ int Exec(const char* path, bool search, Call call) {
   return result;
 }
 
-// The arguments of execl and its kin, up to the null that ends them.
-constexpr int kMostArguments = 4096;
-int CollectArguments(const char* first, va_list rest, char** out) {
-  int count = 0;
-  for (const char* next = first; next != nullptr && count < kMostArguments - 1;
-       next = va_arg(rest, const char*)) {
-    out[count++] = const_cast<char*>(next);
+// Of the arguments of execl and its kin, up to the null that ends them.
+size_t BytesOfArguments(const char* first, va_list rest) {
+  size_t count = 1;
+  for (const char* next = first; next != nullptr; next = va_arg(rest, const char*)) ++count;
+  return count * sizeof(char*);
+}
+void CollectArguments(const char* first, va_list rest, char** out) {
+  for (const char* next = first; next != nullptr; next = va_arg(rest, const char*)) {
+    *out++ = const_cast<char*>(next);
   }
-  out[count] = nullptr;
-  return count;
+  *out = nullptr;
 }
 
 }  // namespace
@@ -138,24 +139,30 @@ REPRISE_EXPORT int execvp(const char* file, char* const arguments[]) {
   return execvpe(file, arguments, environ);
 }
 REPRISE_EXPORT int execl(const char* path, const char* argument, ...) {
-  char* arguments[kMostArguments];
   va_list rest;
+  va_start(rest, argument);
+  auto** arguments = static_cast<char**>(__builtin_alloca(BytesOfArguments(argument, rest)));
+  va_end(rest);
   va_start(rest, argument);
   CollectArguments(argument, rest, arguments);
   va_end(rest);
   return execve(path, arguments, environ);
 }
 REPRISE_EXPORT int execlp(const char* file, const char* argument, ...) {
-  char* arguments[kMostArguments];
   va_list rest;
+  va_start(rest, argument);
+  auto** arguments = static_cast<char**>(__builtin_alloca(BytesOfArguments(argument, rest)));
+  va_end(rest);
   va_start(rest, argument);
   CollectArguments(argument, rest, arguments);
   va_end(rest);
   return execvpe(file, arguments, environ);
 }
 REPRISE_EXPORT int execle(const char* path, const char* argument, ...) {
-  char* arguments[kMostArguments];
   va_list rest;
+  va_start(rest, argument);
+  auto** arguments = static_cast<char**>(__builtin_alloca(BytesOfArguments(argument, rest)));
+  va_end(rest);
   va_start(rest, argument);
   CollectArguments(argument, rest, arguments);
   char* const* environment = va_arg(rest, char* const*);

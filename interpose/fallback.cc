@@ -9,13 +9,14 @@
 #include "interpose/address_map.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
+#include "replay/arena/mutex.h"
 
 namespace reprise::interpose {
 namespace {
 
 enum ArenaState : int { kNotMade = 0, kMade, kRefused };
 
-constinit SpinLock arena_lock;
+constinit replay::Mutex arena_lock;
 int arena_state;
 mi_arena_id_t arena_id;
 void* freed_later;  // atomic: list of blocks, linked through their first words

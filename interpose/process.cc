@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "interpose/address_map.h"
@@ -13,6 +13,7 @@
 #include "interpose/recorder.h"
 #include "interpose/replay_setup.h"
 #include "interpose/replayer.h"
+#include "interpose/spool_file.h"
 #include "interpose/stacks.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
@@ -65,6 +66,33 @@ uint64_t StartTime() {
   return value;
 }
 
+// VmHWM in bytes; 0 when it cannot be read. In small pieces, because it may be asked for by a
+// signal handler with a stack that is as small.
+uint64_t PeakRss() {
+  static constexpr char kName[] = "VmHWM:";
+  constexpr size_t kNameBytes = sizeof(kName) - 1;
+  const int fd = OpenFile("/proc/self/status", O_RDONLY);
+  if (fd < 0) return 0;
+  uint64_t kilobytes = 0;
+  size_t matched = 0;
+  bool ended = false;
+  char piece[256];
+  long bytes;
+  while (!ended && (bytes = ReadFile(fd, piece, sizeof(piece))) > 0) {
+    for (const char* at = piece; at < piece + bytes && !ended; ++at) {
+      if (matched < kNameBytes) {
+        matched = *at == kName[matched] ? matched + 1 : *at == kName[0] ? 1 : 0;
+      } else if (*at >= '0' && *at <= '9') {
+        kilobytes = kilobytes * 10 + (*at - '0');
+      } else {
+        ended = *at == '\n';
+      }
+    }
+  }
+  CloseFile(fd);
+  return kilobytes << 10;
+}
+
 bool MapShared(const char* directory, const char* name, Range range, uint64_t bytes, void** out) {
   char path[kPathBytes + 32];
   const size_t length = strnlen(directory, kPathBytes - 1);
@@ -72,9 +100,14 @@ bool MapShared(const char* directory, const char* name, Range range, uint64_t by
   strcpy(path + length, name);
   const int fd = OpenFile(path, O_RDWR);
   if (fd < 0) return false;
-  if (bytes == 0) {
-    bytes = static_cast<uint64_t>(SystemCall(SYS_lseek, fd, 0, SEEK_END));
+  struct stat info;
+  // A process may outlive its session. Whoever makes a folder of that name then gives no orders.
+  if (SystemCall(SYS_fstat, fd, reinterpret_cast<long>(&info)) != 0 ||
+      info.st_uid != static_cast<uid_t>(SystemCall(SYS_geteuid))) {
+    CloseFile(fd);
+    return false;
   }
+  if (bytes == 0) bytes = static_cast<uint64_t>(info.st_size);
   const int flags = MAP_SHARED | (process.reserved ? MAP_FIXED : 0);
   const long result = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(range.begin) : 0,
                                  static_cast<long>(bytes), PROT_READ | PROT_WRITE, flags, fd, 0);
@@ -99,17 +132,27 @@ ImageEntry* LatestImage(uint32_t pid, uint64_t start_time, const ImageEntry* exc
   return nullptr;
 }
 
+// Null: the registry is full, or its disk is.
 ImageEntry* ClaimImage() {
-  const uint32_t number = __atomic_fetch_add(&process.registry->images, 1, __ATOMIC_ACQ_REL);
-  if (number >= kMaxImages) return nullptr;
-  ImageEntry* entry = &process.registry->image[number];
+  Registry* registry = process.registry;
+  ImageEntry* entry;
+  uint32_t number = __atomic_load_n(&registry->images, __ATOMIC_ACQUIRE);
+  do {
+    entry = &registry->image[number];
+    // What is counted is looked at, so there must be a page behind it first.
+    if (number >= kMaxImages || !Populate(reinterpret_cast<char*>(entry), sizeof(*entry))) {
+      __atomic_fetch_add(&registry->left_out, 1, __ATOMIC_RELAXED);
+      return nullptr;
+    }
+  } while (!__atomic_compare_exchange_n(&registry->images, &number, number + 1, /*weak=*/false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
   process.image_number = number;
   entry->pid = static_cast<uint32_t>(ProcessId());
   memcpy(entry->executable, process.executable, kPathBytes);
   return entry;
 }
 
-// Enters this image into the tree. False when the tree is full.
+// Enters this image into the tree. False when there is no room in it.
 bool Register() {
   const long length = SystemCall(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
                                  reinterpret_cast<long>(process.executable), kPathBytes - 1);
@@ -166,6 +209,24 @@ char** Environment() {
   return words + 1 + reinterpret_cast<intptr_t>(words[0]) + 1;
 }
 
+const char* Variable(const char* name) {
+  const size_t length = strlen(name);
+  const char* value = nullptr;
+  for (char** variable = Environment(); *variable != nullptr; ++variable) {
+    if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=') {
+      value = *variable + length + 1;
+    }
+  }
+  return value;
+}
+
+// Its tools keep a shadow of all that is mapped; of our addresses that would be more memory than
+// there is.
+bool RunsUnderValgrind() {
+  const char* preloaded = Variable("LD_PRELOAD");
+  return preloaded != nullptr && strstr(preloaded, "vgpreload_") != nullptr;
+}
+
 // Of a process that is not replayed.
 Mode RecordMode() {
   const uint32_t frames = process.session->stack_frames;
@@ -176,15 +237,10 @@ Mode RecordMode() {
 }
 
 Mode ChooseMode() {
-  const char* path = nullptr;
-  for (char** variable = Environment(); *variable != nullptr; ++variable) {
-    constexpr size_t kLength = sizeof(kSessionVariable) - 1;
-    if (strncmp(*variable, kSessionVariable, kLength) == 0 && (*variable)[kLength] == '=') {
-      path = *variable + kLength + 1;
-    }
-  }
+  const char* path = Variable(kSessionVariable);
   if (path == nullptr || path[0] != '/' || strlen(path) >= kPathBytes) return Mode::kPlain;
-  process.reserved = Reserve();
+  const bool under_valgrind = RunsUnderValgrind();
+  process.reserved = !under_valgrind && Reserve();
   void* mapped = nullptr;
   if (!MapShared(path, "/session", kSessionMap, 0, &mapped)) return Mode::kPlain;
   process.session = static_cast<SessionFile*>(mapped);
@@ -193,6 +249,10 @@ Mode ChooseMode() {
   process.registry = static_cast<Registry*>(mapped);
   if (process.registry->magic != kSessionMagic || !Register() ||
       Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
+    return Mode::kPlain;
+  }
+  if (under_valgrind) {
+    Say("neither recorded nor replayed: it runs under valgrind");
     return Mode::kPlain;
   }
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
@@ -227,7 +287,7 @@ void AfterFork() {
     process.image = entry;
     __atomic_store_n(&entry->place, MixPath(parent->place, fork_number), __ATOMIC_RELEASE);
   }
-  // When there is no entry left the child is still a process of ours, only an unrecorded one.
+  // Without an entry the child is still a process of ours, only an unrecorded one.
   const bool was_recording = process.mode == Mode::kRecord || process.mode == Mode::kRecordStacks ||
                              process.mode == Mode::kReplayRecord;
   const bool was_replaying = process.mode == Mode::kReplay || process.mode == Mode::kReplayRecord ||
@@ -261,19 +321,14 @@ void SayNotDeepBound(const char* library) {
   Say(message);
 }
 
+bool IsOwnImage() {
+  return process.image != nullptr && static_cast<uint32_t>(ProcessId()) == process.image->pid;
+}
+
 void NoteEnd() {
-  if (process.image == nullptr) return;
+  if (!IsOwnImage()) return;
   if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
-  char status[4096];
-  const size_t bytes = ReadSmallFile("/proc/self/status", status, sizeof(status) - 1);
-  status[bytes] = 0;
-  const char* at = strstr(status, "VmHWM:");
-  if (at == nullptr) return;
-  uint64_t kilobytes = 0;
-  for (at += 6; *at == ' ' || *at == '\t'; ++at) {
-  }
-  for (; *at >= '0' && *at <= '9'; ++at) kilobytes = kilobytes * 10 + (*at - '0');
-  process.image->peak_rss = kilobytes << 10;
+  if (const uint64_t peak = PeakRss(); peak != 0) process.image->peak_rss = peak;
 }
 
 namespace {

@@ -46,7 +46,7 @@ struct Process {
   bool reserved;         // kReserved is ours
   SessionFile* session;  // null in kPlain without a session
   Registry* registry;
-  ImageEntry* image;      // our entry
+  ImageEntry* image;      // our entry, or our parent's: see IsOwnImage
   uint32_t image_number;  // its index: 0 is the program that was started
   char executable[kPathBytes];
 };
@@ -66,6 +66,10 @@ inline bool Forked() {
 
 // Renews the state in a forked child: recording goes on in a file of its own, replay ends.
 void AfterFork();
+
+// Whether Process::image is the calling process's: not in a child of vfork, nor in one of fork that
+// has not been noticed or has no entry.
+bool IsOwnImage();
 
 // Leaves one line for the launcher to print, unless there is one already.
 void Say(const char* message);

@@ -8,6 +8,7 @@
 #include "interpose/process.h"
 #include "interpose/system_call.h"
 #include "replay/arena/drop_behind.h"
+#include "replay/arena/mutex.h"
 
 namespace reprise::interpose {
 
@@ -32,7 +33,7 @@ struct Replay {
   LiveKey* keys;
   LaneCounters* counters;
   replay::ModuleRange* modules;  // in the counters' file
-  SpinLock learn_lock;
+  replay::Mutex learn_lock;
   uint8_t* module_known;  // per module of the plan: its keys have their addresses
   uint32_t modules_known;
 };

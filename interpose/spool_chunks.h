@@ -10,14 +10,14 @@
 #include "interpose/process.h"
 #include "interpose/record_event.h"
 #include "interpose/spool_file.h"
-#include "interpose/system_call.h"
+#include "replay/arena/mutex.h"
 #include "trace/spool_format.h"
 
 namespace reprise::interpose {
 
 struct Spool {
   trace::SpoolHeader* header;  // null: nothing is recorded
-  SpinLock lock;               // of slow ways only, signals blocked
+  replay::Mutex lock;          // of slow ways only, signals blocked
 };
 
 extern __attribute__((visibility("hidden"))) Spool spool;

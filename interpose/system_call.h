@@ -81,8 +81,6 @@ inline void CloseFile(int fd) { SystemCall(SYS_close, fd); }
 
 inline long ProcessId() { return SystemCall(SYS_getpid); }
 
-inline void Yield() { SystemCall(SYS_sched_yield); }
-
 // Blocks every signal for the life of the object, so that no handler can run in between.
 class SignalBlock {
  public:
@@ -100,20 +98,6 @@ class SignalBlock {
 
  private:
   uint64_t before_ = 0;
-};
-
-// A lock for rare paths. Taken only with signals blocked, so that a handler cannot wait for its own
-// thread.
-class SpinLock {
- public:
-  void Lock() {
-    while (__atomic_exchange_n(&taken_, 1, __ATOMIC_ACQUIRE) != 0) Yield();
-  }
-  void Unlock() { __atomic_store_n(&taken_, 0, __ATOMIC_RELEASE); }
-  void Reset() { taken_ = 0; }
-
- private:
-  int taken_ = 0;
 };
 
 }  // namespace reprise::interpose

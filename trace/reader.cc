@@ -120,7 +120,8 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     const fs::path& file = it->path();
     if (file.extension() == ".trace") found.push_back(file.string());
-    if (file.extension() == ".spool" && !fs::exists(fs::path(file).replace_extension(".trace"))) {
+    if (file.extension() == ".spool" && SpoolHasBegun(file) &&
+        !fs::exists(fs::path(file).replace_extension(".trace"))) {
       found.push_back(file.string());
     }
   }

@@ -39,7 +39,7 @@ void AppendEvent(Recording& recording, const Event& event);
 absl::StatusOr<Process> ReadProcess(const std::string& path);
 
 // The traces that `path` stands for: itself when it is a file; of a directory its *.trace and
-// *.spool files by name, a spool only when it has not been compacted to a trace yet.
+// *.spool files by name, a spool only when it has begun and not been compacted to a trace yet.
 // InvalidArgument when there is none, and for a pipe.
 absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path);
 

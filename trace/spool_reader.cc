@@ -259,23 +259,39 @@ absl::StatusOr<Process> ReadSpoolProcess(const MappedFile& file, const std::stri
   return DescribeProcess(*header, ReadModules(file, *header, ignored));
 }
 
-bool SpoolHasWriter(const std::string& path) {
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (!file.ok()) return false;
-  absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);
-  if (!header.ok()) return false;
+bool SpoolHasBegun(const std::string& path) {
+  uint64_t magic = 0;
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(&magic), sizeof(magic));
+  return magic != 0 || !file.is_open();
+}
+
+bool StillRuns(uint32_t pid, uint64_t start_time) {
   // The 22nd field is the start time; the second, in parentheses, may hold anything.
-  std::ifstream stat(absl::StrCat("/proc/", header->pid, "/stat"));
+  std::ifstream stat(absl::StrCat("/proc/", pid, "/stat"));
   const std::string line((std::istreambuf_iterator<char>(stat)), std::istreambuf_iterator<char>());
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return false;
   const std::vector<std::string> fields =
       absl::StrSplit(line.substr(name_end + 1), ' ', absl::SkipEmpty());
   constexpr size_t kState = 0;
+  constexpr size_t kThreads = 17;
   constexpr size_t kStartTime = 19;
-  uint64_t start_time = 0;
-  return fields.size() > kStartTime && fields[kState] != "Z" && fields[kState] != "X" &&
-         absl::SimpleAtoi(fields[kStartTime], &start_time) && start_time == header->start_time;
+  uint64_t found = 0;
+  if (fields.size() <= kStartTime || !absl::SimpleAtoi(fields[kStartTime], &found) ||
+      found != start_time) {
+    return false;
+  }
+  // The main thread may have ended, and not the others.
+  const bool main_ended = fields[kState] == "Z" || fields[kState] == "X";
+  return !main_ended || (fields[kThreads] != "0" && fields[kThreads] != "1");
+}
+
+bool SpoolHasWriter(const std::string& path) {
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return false;
+  absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);
+  return header.ok() && StillRuns(header->pid, header->start_time);
 }
 
 }  // namespace reprise::trace

@@ -25,6 +25,13 @@ absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recordin
 // Only what the header and the module records say of the process; same errors.
 absl::StatusOr<Process> ReadSpoolProcess(const MappedFile& file, const std::string& path);
 
+// False for a file whose process has not got as far as the first word of a spool: it may have been
+// killed before it.
+bool SpoolHasBegun(const std::string& path);
+
+// Whether the process with this number and time of start (SpoolHeader::start_time) may still run.
+bool StillRuns(uint32_t pid, uint64_t start_time);
+
 // Whether the process that writes the spool at `path` may still run. False for anything else.
 bool SpoolHasWriter(const std::string& path);
 

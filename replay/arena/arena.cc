@@ -1,7 +1,5 @@
 #include "replay/arena/arena.h"
 
-#include <sched.h>
-
 namespace reprise::replay {
 namespace {
 
@@ -40,12 +38,6 @@ void Arena::Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemor
   lane_state_ = reinterpret_cast<char*>(owner_) +
                 Pages(memory.block_bytes / kBoxAlignment * sizeof(uint32_t));
 }
-
-void Arena::Lock() {
-  while (__atomic_exchange_n(&lock_, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
-}
-
-void Arena::Unlock() { __atomic_store_n(&lock_, 0, __ATOMIC_RELEASE); }
 
 void Arena::SetOwner(char* box, uint64_t bytes, uint32_t owner) {
   if (bytes == 0) return;
@@ -123,10 +115,10 @@ uint64_t Arena::FindLane(uint64_t path, uint64_t first_shape, uint64_t first_sit
 }
 
 Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
-  Lock();
+  lock_.Lock();
   const uint64_t index = FindLane(path, first_shape, first_site);
   if (index == plan_->lanes.count) {
-    Unlock();
+    lock_.Unlock();
     return nullptr;
   }
   const PlanLane& plan_lane = plan_lanes_[index];
@@ -154,15 +146,15 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
       taken = lane;
     }
   }
-  Unlock();
+  lock_.Unlock();
   return taken;
 }
 
 void Arena::Leave(Lane* lane) {
   lane->Publish();
-  Lock();
+  lock_.Lock();
   lane->state = kLeft;
-  Unlock();
+  lock_.Unlock();
 }
 
 void Arena::Publish() const {

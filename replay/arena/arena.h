@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "replay/arena/lane.h"
+#include "replay/arena/mutex.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
@@ -75,8 +76,6 @@ class Arena {
   char* Spare(uint64_t bytes, uint64_t alignment);
   bool Clear(char* box, uint64_t bytes);
   void SetOwner(char* box, uint64_t bytes, uint32_t owner);
-  void Lock();
-  void Unlock();
 
   const PlanHeader* plan_ = nullptr;
   const PlanLane* plan_lanes_ = nullptr;
@@ -86,7 +85,7 @@ class Arena {
   uint32_t* owner_ = nullptr;   // per page of the blocks: 1 + index of its lane; 0: nobody's
   char* lane_state_ = nullptr;  // the next unused state memory
   uint64_t spare_used_ = 0;     // bytes behind the boxes
-  int lock_ = 0;
+  Mutex lock_;
 };
 
 }  // namespace reprise::replay

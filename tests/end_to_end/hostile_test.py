@@ -3,6 +3,7 @@
 The program must go on as if nobody watched, and what was recorded until then must be readable.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -49,7 +50,23 @@ def wait_for_events(directory):
 
 def child_of(process):
     path = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return int(path.read_text().split()[0])
+    deadline = time.monotonic() + TIMEOUT
+    while not (children := path.read_text().split()):
+        expect(time.monotonic() < deadline, "no program was started")
+        time.sleep(0.01)
+    return int(children[0])
+
+
+def wait_for_work(pid, name, seconds):
+    """Until the program has been started, and has worked for so long, however slow the machine is."""
+    deadline = time.monotonic() + TIMEOUT
+    ticks = os.sysconf("SC_CLK_TCK") * seconds
+    while True:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        if f"({name})" in stat and sum(map(int, stat.rpartition(")")[2].split()[11:13])) >= ticks:
+            return
+        expect(time.monotonic() < deadline, f"{name} does nothing")
+        time.sleep(0.01)
 
 
 def expect_readable(bench, directory):
@@ -124,8 +141,9 @@ def kill_replay(bench):
     stats = bench.scratch / "stats.json"
     words = [bench.reprise, "replay", bench.scratch / "plan", "--stats", stats, "--"]
     process = start(bench, [*words, *endless(bench)])
-    time.sleep(0.5)
-    os.kill(child_of(process), signal.SIGKILL)
+    child = child_of(process)
+    wait_for_work(child, "leveldb_bench", 0.4)
+    os.kill(child, signal.SIGKILL)
     process.communicate(timeout=TIMEOUT)
     expect_equal(process.returncode, 128 + signal.SIGKILL, "exit status of replay")
     expect(json.loads(stats.read_text())["allocations"] > 0, "no allocation was counted")
@@ -141,8 +159,8 @@ def kill_reprise_in_replay(bench):
     before = stats.read_text()
     words = [bench.reprise, "replay", bench.scratch / "plan", "--stats", stats, "--"]
     process = start(bench, [*words, "/usr/bin/sleep", "100"])
-    time.sleep(0.5)
     child = child_of(process)
+    wait_for_work(child, "sleep", 0)
     process.kill()
     os.kill(child, signal.SIGKILL)
     process.communicate(timeout=TIMEOUT)
@@ -163,14 +181,16 @@ def passed_on(bench):
             [*words, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=bench.work,
             env=bench.environment, preexec_fn=heed_signals,
         )
-        process.stderr.readline()
+        while process.stderr.readline() != b"ready\n":
+            expect(process.poll() is None, "the program has ended")
         process.send_signal(getattr(signal, f"SIG{order}"))
         output, _ = process.communicate(timeout=TIMEOUT)
         expect_equal((process.returncode, output), (7, f"{order}\n".encode()), order)
 
 
 def ended_at_any_time(bench):
-    """An order to end that comes while the program is being started is not lost."""
+    """An order to end that comes while the program is being started is not lost, and leaves nothing
+    of the session behind."""
     words = [bench.reprise, "record", "-o", bench.scratch / "recording", "--", "/bin/sleep", "1000"]
     for step in range(100):
         process = start(bench, words)
@@ -182,6 +202,108 @@ def ended_at_any_time(bench):
             before_it_was_heeded or process.returncode == 128 + signal.SIGTERM,
             f"exit status {process.returncode}, {step * 0.2:.1f} ms after the start",
         )
+    ours = os.fsencode(bench.scratch)
+    for session in pathlib.Path("/tmp").glob("reprise-??????/session"):
+        with contextlib.suppress(FileNotFoundError):  # somebody else's
+            expect(ours not in session.read_bytes(), f"{session.parent} was left behind")
+
+
+def children_ignored(bench):
+    """Whoever started reprise ignores its children: the program's status is known all the same, and
+    the program ignores its own."""
+
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    command = ["/bin/sh", "-c", "grep SigIgn /proc/self/status; exit 5"]
+    plain = bench.run(*command, limits=ignore)
+    recorded = bench.record(command, limits=ignore)
+    expect_equal((recorded.status, recorded.stdout), (5, plain.stdout), "recorded")
+
+
+def main_thread_gone(bench):
+    """A process in the background whose main thread has ended still writes its spool."""
+    script = bench.work / "daemon.py"
+    script.write_text(
+        "import ctypes, os, threading, time\n"
+        "if os.fork() > 0: os._exit(3)\n"
+        "def work():\n"
+        "    while 'Z' not in open(f'/proc/{os.getpid()}/stat').read(): time.sleep(0.01)\n"
+        "    os.write(ready, b'.')\n"
+        "    os.read(go, 1)\n"
+        "    os._exit(0)\n"
+        "go, ready = os.open('go', os.O_RDWR), os.open('ready', os.O_RDWR)\n"
+        "threading.Thread(target=work).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    for name in ("go", "ready"):
+        os.mkfifo(bench.work / name)
+    words = f"/usr/bin/python3 {script} < /dev/null > /dev/null 2>&1; head -c 1 ready > /dev/null"
+    try:
+        recorded = bench.record(["/bin/sh", "-c", f"{words}; exit 3"])
+    finally:
+        with open(bench.work / "go", "r+b", buffering=0) as go:
+            go.write(b".")
+    expect_equal(recorded.status, 3, "exit status")
+    expect(any("still runs" in line for line in recorded.ours()), f"said: {recorded.ours()}")
+
+
+def killed_before_it_began(bench):
+    """An image that was killed while it made its spool has left a file that says nothing. Nobody is
+    hindered by it."""
+    directory = bench.scratch / "recording"
+    empty = f"truncate -s 2M '{directory}/00000-gone.spool'"
+    recorded = bench.record(["/bin/sh", "-c", f"{empty}; exit 3"])
+    expect_equal(recorded.status, 3, "exit status")
+    expect(not any("left as" in line for line in recorded.ours()), f"said: {recorded.ours()}")
+    expect(not list(directory.glob("*.spool")), "a spool is left")
+    # Nor afterwards, when `record` was killed as well.
+    bench.run("/bin/sh", "-c", empty, expected=0)
+    bench.info()
+    bench.plan()
+
+
+def full_registry(bench):
+    """The images that come after the last that there is room for run as usual, and are counted."""
+    poke = (
+        "import os, struct; file = os.open(os.environ['REPRISE_SESSION'] + '/registry', os.O_RDWR);"
+        "os.pwrite(file, struct.pack('<I', 65535), 8)"
+    )
+    script = f'/usr/bin/python3 -c "{poke}"; /bin/ls /; /bin/ls /usr; (echo *); exit 6'
+    recorded = bench.record(["/bin/sh", "-c", script])
+    plain = bench.run("/bin/sh", "-c", "/bin/ls /; /bin/ls /usr; (echo *); exit 6")
+    expect_equal((recorded.status, recorded.stdout), (6, plain.stdout), "recorded")
+    expect(any("left out" in line for line in recorded.ours()), f"said: {recorded.ours()}")
+    expect_equal(len(list((bench.scratch / "recording").iterdir())), 3, "traces")
+
+
+def full_tmp(bench):
+    """/tmp fills up: what is started from then on runs as usual, and is counted."""
+    if os.geteuid() != 0:
+        raise Skip("a small file system needs root")
+    script = "head -c 9999999 /dev/zero > /tmp/filler; for i in 1 2 3 4; do /bin/ls /; done; exit 6"
+    command = f"/bin/sh -c '{script}'"
+
+    def in_small_tmp(words):
+        mounts = f"mount --bind '{bench.scratch}' /mnt && mount -t tmpfs -o size=128k tmpfs /tmp"
+        return bench.run("unshare", "-m", "/bin/sh", "-c", f"{mounts} || exit 77; cd /; {words}")
+
+    plain = in_small_tmp(command)
+    if plain.status == 77:
+        raise Skip(f"mount: {plain.stderr.decode().strip()}")
+    recorded = in_small_tmp(f"{bench.reprise} record -o /mnt/recording -- {command}")
+    expect_equal(
+        (recorded.status, recorded.stdout, recorded.theirs()),
+        (plain.status, plain.stdout, plain.theirs()),
+        "recorded",
+    )
+    expect(any("left out" in line for line in recorded.ours()), f"said: {recorded.ours()}")
+    # Not even room for the session.
+    recorded = in_small_tmp(
+        f"head -c 9999999 /dev/zero > /tmp/filler; {bench.reprise} record -o /mnt/none -- /bin/ls"
+    )
+    expect_equal(recorded.status, LAUNCHER, "exit status without room")
+    expect(any("No space left" in line for line in recorded.ours()), f"said: {recorded.ours()}")
 
 
 def two_at_once(bench):
@@ -224,8 +346,8 @@ def expect_unchanged(bench, command, output, limits=None, options=()):
     return recorded.ours()
 
 
-def full_disk(bench, options=()):
-    """On a disk that fills up, events are lost and counted, and that is all."""
+@contextlib.contextmanager
+def small_disk(bench):
     if os.geteuid() != 0:
         raise Skip("a small file system needs root")
     disk = bench.scratch / "disk"
@@ -234,6 +356,14 @@ def full_disk(bench, options=()):
     if mounted.status != 0:
         raise Skip(f"mount: {mounted.stderr.decode().strip()}")
     try:
+        yield disk
+    finally:
+        bench.run("umount", disk, expected=0)
+
+
+def full_disk(bench, options=()):
+    """On a disk that fills up, events are lost and counted, and that is all."""
+    with small_disk(bench) as disk:
         for name in ("thread_churn", "closes_all_fds"):
             command = [programs(bench) / name]
             bench.record(command, expected=0)
@@ -254,8 +384,6 @@ def full_disk(bench, options=()):
                 pass
         ours = expect_unchanged(bench, command, disk / "second", options=options)
         expect(any("not recorded" in line for line in ours), f"said: {ours}")
-    finally:
-        bench.run("umount", disk, expected=0)
 
 
 def full_disk_with_stacks(bench):
@@ -375,6 +503,48 @@ def seccomp_in_replay(bench):
             expect_equal(stats["fallback"] > 0, name == "foreign", "whether the fallback was needed")
 
 
+def vanished_session(bench):
+    """The session's folder is removed: what is started then is not recorded, and that is said."""
+    command = ["/bin/sh", "-c", 'rm -rf "$REPRISE_SESSION"; /bin/ls /; exit 4']
+    ours = expect_unchanged(bench, command, bench.scratch / "recording")
+    expect(any("was removed" in line for line in ours), f"said: {ours}")
+
+
+def session_of_another(bench):
+    """A session that belongs to somebody else is none: it could have anything written anywhere."""
+    if os.geteuid() != 0:
+        raise Skip("to give a file away needs root")
+    command = ["/bin/sh", "-c", 'chown 65534 "$REPRISE_SESSION/session"; /bin/ls /; exit 4']
+    plain = bench.run("/bin/ls", "/")
+    recorded = bench.record(command)
+    expect_equal((recorded.status, recorded.stdout), (4, plain.stdout), "recorded")
+    traces = sorted(path.name for path in (bench.scratch / "recording").iterdir())
+    expect_equal(traces, ["00000-dash.trace", "00001-chown.trace"], "traces")
+
+
+def valgrind(bench):
+    """What valgrind runs has none of our mappings, of which valgrind would keep a shadow."""
+    if shutil.which("valgrind") is None:
+        raise Skip("no valgrind")
+    command = ["valgrind", "-q", "--error-exitcode=9", "/bin/echo", "done"]
+    ours = expect_unchanged(bench, command, bench.scratch / "recording")
+    expect(any("valgrind" in line for line in ours), f"said: {ours}")
+
+
+def names_of_two_lines(bench):
+    """A message is one line, whatever a program or a directory is called."""
+    strange = bench.work / "two\nlines"
+    shutil.copy("/bin/sh", strange)
+    ours = expect_unchanged(bench, [strange, "-c", "exit 4"], bench.scratch / "two\nlines")
+    expect(any("recorded" in line and "two?lines" in line for line in ours), f"said: {ours}")
+
+
+def small_stacks(bench):
+    """A signal handler that ends the program may have little stack left, and so may execl."""
+    for how in ("handler", "execl"):
+        expect_unchanged(bench, [programs(bench) / "small_stacks", how], bench.scratch / how)
+
+
 def vanished_directory(bench):
     """The directory is gone, or can no longer be written to, when a second image starts."""
     directory = bench.scratch / "recording"
@@ -404,6 +574,12 @@ def closed_output(bench):
     pipe = f"'{bench.reprise}' record -o '{bench.scratch}/pipe' -- /usr/bin/yes | head -n 1"
     expect_equal(bench.run("/bin/sh", "-c", pipe).stdout, b"y\n", "a pipe that is closed early")
     expect(bench.info("pipe")["events"] > 0, "events")
+    # What reprise says goes nowhere, above all not into a file of its own that has got the number.
+    bench.record(["/bin/ls", "/"], expected=0)
+    bench.plan()
+    replay = f"'{bench.reprise}' replay '{bench.scratch}/plan' --stats /proc/self/fd/5 -- /bin/true"
+    replayed = bench.run("/bin/sh", "-c", f"{replay} 5>&1 >/dev/null 2>&- | cat", expected=0)
+    expect(json.loads(replayed.stdout)["allocations"] >= 0, "allocations")
 
 
 def many_images(bench):
@@ -428,6 +604,11 @@ CASES = (
     kill_reprise_in_replay,
     passed_on,
     ended_at_any_time,
+    children_ignored,
+    main_thread_gone,
+    killed_before_it_began,
+    full_registry,
+    full_tmp,
     two_at_once,
     stranger_in_directory,
     full_disk,
@@ -438,6 +619,11 @@ CASES = (
     no_memory,
     seccomp_in_replay,
     vanished_directory,
+    vanished_session,
+    session_of_another,
+    valgrind,
+    names_of_two_lines,
+    small_stacks,
     closed_output,
     many_images,
 )

@@ -83,6 +83,14 @@ def signals(bench):
     expect_equal(besides[1], besides[0], "events besides those that the program counts")
 
 
+def real_time(bench):
+    """A thread that nothing of lower priority may interrupt does not wait for such a thread in vain."""
+    command = [program(bench, "real_time")]
+    if bench.run(*command).status == 77:
+        raise Skip("no real-time threads")
+    record_quietly(bench, command)
+
+
 def forks(bench):
     """Of processes that fork without exec each records what it did itself: no event twice, none
     missing."""
@@ -324,6 +332,7 @@ CASES = (
     order_after_fork,
     pass_through,
     signals,
+    real_time,
     forks,
     threads_leave_nothing,
     blocks_of_strangers,

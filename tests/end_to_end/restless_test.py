@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 
-from harness import TIMEOUT, expect, expect_equal, main
+from harness import TIMEOUT, Failure, expect, expect_equal, main
 
 SECONDS = max(4, int(os.environ.get("REPRISE_LONG_TESTS", 0)))
 WARM_UP = min(10, SECONDS / 3)  # by then everything is as large as it should get
@@ -23,8 +23,8 @@ def resident(pid):
     return int(found.group(1)) * 1024 if found else 0  # it is about to end
 
 
-def child_of(pid):
-    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+def children_of(pid):
+    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def session_of(pid):
@@ -32,6 +32,16 @@ def session_of(pid):
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
     found = re.search(r"(/\S+)/(?:counters\.\d+|registry)\n", maps)
     return pathlib.Path(found.group(1)) if found else None
+
+
+def wait_for_session(launcher):
+    """The program, once it has got as far as mapping its session, and the session's folder."""
+    while launcher.poll() is None:
+        for child in map(int, children_of(launcher.pid)):
+            if (session := session_of(child)) is not None:
+                return child, session
+        time.sleep(0.01)
+    raise Failure("the program has nothing of the session mapped")
 
 
 def bytes_in(folder):
@@ -68,10 +78,7 @@ def replay(bench):
         cwd=bench.work,
         env=bench.environment,
     ) as launcher:
-        time.sleep(WARM_UP / 2)
-        child = child_of(launcher.pid)
-        session = session_of(child)
-        expect(session is not None, "the program has nothing of the session mapped")
+        child, session = wait_for_session(launcher)
         watch = Watch(launcher.pid, child, session)
         early = watch.most(start + WARM_UP)
         late = watch.most(start + SECONDS - 0.5)

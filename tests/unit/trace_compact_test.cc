@@ -202,7 +202,12 @@ TEST(TraceCompact, NonsenseInsideAnIntactChunkIsDamage) {
 }
 
 TEST(FindTraces, AFolderGivesItsTracesByName) {
-  for (const char* name : {"b.trace", "a.spool", "b.spool", "c.txt"}) WriteFile(TestPath(name), "");
+  for (const char* name : {"b.trace", "a.spool", "b.spool", "c.txt"}) {
+    WriteFile(TestPath(name), "something");
+  }
+  for (const size_t bytes : {0, 4096}) {  // of processes that were killed before they began
+    WriteFile(TestPath("begun" + std::to_string(bytes) + ".spool"), std::string(bytes, '\0'));
+  }
   const std::string folder = std::filesystem::path(TestPath("x")).parent_path().string();
   EXPECT_THAT(*FindTraces(folder), testing::ElementsAre(TestPath("a.spool"), TestPath("b.trace")));
   EXPECT_THAT(*FindTraces(TestPath("c.txt")), testing::ElementsAre(TestPath("c.txt")));
