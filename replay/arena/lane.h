@@ -17,8 +17,10 @@
 // Passing a planned allocation: it becomes early. free(b): when the stream expects just that, pass
 // it; else when b is late it stops being late; else it becomes early.
 //
-// When a request is not the one that the stream expects, it gets another place. If the next one is
-// what the stream expects after it, the two differ in their lengths only: the lane goes on there.
+// A request from the call site that the stream expects, but of another length, takes the turn of the
+// expected one: its place, too, if that is long enough. One guess is to be confirmed before the next.
+// Any other request that is not the expected one gets another place. If the next one is what the
+// stream expects after it, the two differ in their lengths only: the lane goes on there.
 // After four such requests it looks ahead for four allocations in a row that match them: two or
 // three match by chance too often, and a wrong jump costs more than it gains.
 //
@@ -351,7 +353,8 @@ class Lane {
                                           reinterpret_cast<uint64_t>(box_ + granule * kGranule));
   }
   void* AllocateFreely(uint64_t shape, uint64_t site);
-  bool MissesTooMuch();
+  void* PlaceInstead(const Word& expected, const Request& request);
+  bool MissesTooMuch(uint64_t parts);
   void StartSlots();
   void Judge();
   void RunFree();
@@ -511,7 +514,8 @@ class Lane {
   uint64_t unmatched_;          // in a row
   uint32_t skipped_[kSkipped];  // the keys of the last planned allocations that were passed by
   bool reordered_;              // one of the unmatched requests is of such a key
-  const uint32_t* stretch_;     // where it begins
+  const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
+  const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
   uint32_t turns_;             // passed
