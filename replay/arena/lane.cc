@@ -86,7 +86,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   noting_ = asked_ = 0;
   FoundAgain();
   behind_replaced_ = nullptr;
-  for (uint32_t& key : skipped_) key = 1;  // names no request (plan_encoder.cc, IsReserved)
+  for (Request& request : skipped_) request = {};
+  skips_ = 0;
   remote_ = nullptr;
 }
 
@@ -198,7 +199,7 @@ void Lane::Pass(const Word& word) {
       if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
       AddEarly(word.granule);
       CountSkipped(cursor_, word.granule);
-      skipped_[counters_->skipped % kSkipped] = word.key;
+      RememberSkipped(word.key);
       break;
     case Word::kFree:
     case Word::kDrained:
@@ -287,8 +288,8 @@ void Lane::Replaced(const uint32_t* behind) {
 }
 
 bool Lane::WasSkipped(const Request& request) const {
-  for (const uint32_t key : skipped_) {
-    if (keys_[key].shape == request.shape && keys_[key].site == request.site) return true;
+  for (const Request& skipped : skipped_) {
+    if (skipped.shape == request.shape && skipped.site == request.site) return true;
   }
   return false;
 }
@@ -351,7 +352,8 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
   const Word expected = Decode(cursor_);
   if (expected.kind == Word::kAllocation) {
     if (Matches(expected, request)) return Place(expected);
-    if (keys_[expected.key].site == site && unmatched_ == 0 && cursor_ != behind_replaced_) {
+    if (keys_[expected.key].site == site && unmatched_ == 0 && cursor_ != behind_replaced_ &&
+        !WasSkipped(request)) {
       return PlaceInstead(expected, request);
     }
   }
@@ -406,6 +408,7 @@ void* Lane::PlaceInstead(const Word& expected, const Request& request) {
   behind_replaced_ = cursor_ + expected.length;
   const uint64_t planned = keys_[expected.key].shape;
   if (request.shape <= planned && ShapeStep(request.shape) == ShapeStep(planned)) {
+    RememberSkipped(expected.key);
     return Place(expected);
   }
   notes_.Unexpected(request.shape, request.site);

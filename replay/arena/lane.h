@@ -466,6 +466,9 @@ class Lane {
     next_look_ = kConfirm;
     reordered_ = false;
   }
+  void RememberSkipped(uint32_t key) {
+    skipped_[skips_++ % kSkipped] = {keys_[key].shape, keys_[key].site};
+  }
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
@@ -519,12 +522,13 @@ class Lane {
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
-  GranuleSet early_;            // where early blocks begin
-  GranuleSet late_cover_;       // every granule of late ones
-  Request history_[kConfirm];   // the latest unmatched requests, newest at unmatched_ % kConfirm
-  uint64_t unmatched_;          // in a row
-  uint32_t skipped_[kSkipped];  // the keys of the last planned allocations that were passed by
-  bool reordered_;              // one of the unmatched requests is of such a key
+  GranuleSet early_;           // where early blocks begin
+  GranuleSet late_cover_;      // every granule of late ones
+  Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
+  uint64_t unmatched_;         // in a row
+  Request skipped_[kSkipped];  // the last planned allocations that were passed by
+  uint32_t skips_;             // so far
+  bool reordered_;             // one of the unmatched requests is of such a key
   const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
   const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;

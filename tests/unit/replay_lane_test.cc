@@ -500,6 +500,23 @@ TEST(LaneTest, ARequestOfAnotherLengthTakesTheTurnOfTheExpectedOne) {
   EXPECT_EQ(plan.counters(0).skipped, 1u);
 }
 
+// The same kinds of request in another order are no requests of other lengths, although each of
+// them could take the turn of the expected one.
+TEST(LaneTest, AnotherOrderOfTheSameKindsIsGivenUp) {
+  std::vector<Made> blocks;
+  for (uint64_t i = 0; i < 2000; ++i) blocks.push_back({2 * i, 2 * i + 1, 16 * (1 + i % 8)});
+  trace::Recording recording = RecordingOf(blocks);
+  for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(lane->Free(Allocate(lane, 16 * (1 + i * i % 8 * 3 % 8), 4, site)));
+  }
+  EXPECT_TRUE(lane->running_free());
+  EXPECT_TRUE(lane->Empty());
+}
+
 // Between two blocks of 24 bytes is room for 32, but nobody would be told that all of them are
 // there.
 TEST(LaneTest, ABlockIsAsLongAsItsUsableSizeWhereverItLies) {
