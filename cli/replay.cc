@@ -137,6 +137,10 @@ std::vector<LaneCounters> CountersOf(const std::string& bytes, const replay::Pla
       std::min<size_t>(plan.lanes.count + 1, bytes.size() / sizeof(LaneCounters)));
   std::memcpy(static_cast<void*>(counters.data()), bytes.data(),
               counters.size() * sizeof(LaneCounters));
+  for (LaneCounters& lane : counters) {
+    lane.fallback += lane.granted - lane.unused;
+    lane.unmatched += lane.granted - lane.unused;
+  }
   return counters;
 }
 
@@ -172,7 +176,8 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
     totals.reallocs += lane.reallocs;
     totals.reallocs_in_place += lane.reallocs_in_place;
     totals.address_hash = totals.address_hash * 31 + served[i].address_hash;
-    totals.fallback_hash = totals.fallback_hash * 31 + lane.fallback_hash;
+    totals.fallback_hash =
+        totals.fallback_hash * 31 + replay::MixAddress(0, lane.fallback_addresses);
   }
   totals.peak_rss = image.peak_rss;
   totals.arena_bytes += plan.arena_bytes;

@@ -80,9 +80,8 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
   return pointer;
 }
 
-void FallbackFree(void* pointer) { mi_free(pointer); }
-
 void FallbackFreeLater(void* pointer) {
+  self.resting = nullptr;
   void* head = __atomic_load_n(&freed_later, __ATOMIC_RELAXED);
   do {
     *static_cast<void**>(pointer) = head;

@@ -3,6 +3,7 @@
 #ifndef REPRISE_INTERPOSE_FALLBACK_H_
 #define REPRISE_INTERPOSE_FALLBACK_H_
 
+#include <mimalloc.h>
 #include <stddef.h>
 
 #include "interpose/address_map.h"
@@ -13,10 +14,15 @@ namespace reprise::interpose {
 // ENOMEM when there is none. Not from a signal handler that interrupted another of these calls.
 void* FallbackAllocate(size_t size, size_t alignment, bool zero);
 
+// The same from the thread's heap, which it has. This may change errno.
+inline void* FallbackAllocateQuickly(mi_heap_t* heap, size_t size) {
+  return mi_heap_malloc(heap, size < 16 ? 16 : size);
+}
+
 // Whether the block came from here.
 inline bool IsFallback(const void* pointer) { return kFallback.Contains(pointer); }
 
-void FallbackFree(void* pointer);
+inline void FallbackFree(void* pointer) { mi_free(pointer); }
 
 // The same from a signal handler that may have interrupted one of these calls: the block is freed
 // by a later call of any thread.

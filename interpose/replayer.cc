@@ -16,7 +16,6 @@ namespace reprise::interpose {
 
 using replay::Lane;
 using replay::LaneCounters;
-using replay::MixAddress;
 using replay::Shape;
 
 namespace {
@@ -32,8 +31,8 @@ LaneCounters* CountersOf(Lane* lane) {
 // A block for a thread that has a lane, by itself.
 inline void CountInLane(void* pointer) {
   LaneCounters* counters = self.lane->counters();
-  const uint64_t ordinal = counters->fallback++;
-  counters->fallback_hash += MixAddress(ordinal, reinterpret_cast<uint64_t>(pointer));
+  ++counters->fallback;
+  counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
 }
 
 void CountFallback(void* pointer) {
@@ -41,7 +40,7 @@ void CountFallback(void* pointer) {
   LaneCounters* counters = CountersOf(self.lane);
   // Several threads share these.
   __atomic_fetch_add(&counters->fallback, 1, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&counters->fallback_hash, MixAddress(0, reinterpret_cast<uint64_t>(pointer)),
+  __atomic_fetch_add(&counters->fallback_addresses, reinterpret_cast<uint64_t>(pointer),
                      __ATOMIC_RELAXED);
 }
 
@@ -213,10 +212,7 @@ __attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller calle
 }
 
 __attribute__((noinline)) void ReplayFreeUnexpected(void* pointer) {
-  if (IsFallback(pointer) && !IsBusy()) {
-    const Busy busy;
-    FallbackFree(pointer);
-  } else if (self.lane != nullptr && !IsBusy() && self.lane->Contains(pointer)) {
+  if (self.lane != nullptr && !IsBusy() && self.lane->Owns(pointer)) {
     const Busy busy;
     self.lane->Free(pointer);
   } else if (pointer != nullptr) {
@@ -230,17 +226,55 @@ __attribute__((noinline)) void* ReplayMallocNotKept(Lane* lane, size_t size, Cal
     const Busy busy;
     void* pointer = AllocateAside(size, 16, /*zero=*/false);
     if (pointer != nullptr) CountInLane(pointer);
+    if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
+      lane->GrantRest();
+      self.resting = lane->counters();
+    }
     if (pointer != nullptr) return pointer;
   }
   return ReplayMallocUnexpected(size, caller);
 }
 
+// The thread's heap has nothing; busy.
+__attribute__((noinline, cold)) void* RestingMallocFailed(size_t size) {
+  ++self.lane->counters()->unused;
+  void* pointer = AllocateAside(size, 16, /*zero=*/false);
+  if (pointer != nullptr) CountInLane(pointer);
+  EndBusy();
+  return pointer;
+}
+
+// What was granted is used up; busy.
+__attribute__((noinline)) void* ReplayMallocRested(size_t size, Caller caller) {
+  ++self.lane->counters()->unused;
+  self.resting = nullptr;
+  EndBusy();
+  return ReplayMallocNotKept(self.lane, size, caller);
+}
+
 }  // namespace
+
+void* ReplayMallocResting(size_t size, Caller caller, LaneCounters* counters) {
+  BeginBusy();
+  if (__builtin_expect(counters->unused-- == 0, 0)) return ReplayMallocRested(size, caller);
+  void* pointer = FallbackAllocateQuickly(self.heap, size);
+  if (__builtin_expect(pointer == nullptr, 0)) return RestingMallocFailed(size);
+  counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
+  EndBusy();
+  return pointer;
+}
+
+void ReplayFreeAside(void* pointer) {
+  BeginBusy();
+  FallbackFree(pointer);
+  EndBusy();
+}
 
 void PublishReplay() { replay_arena.Publish(); }
 
 void StopReplayAfterFork() {
   self.lane = self.following = nullptr;
+  self.resting = nullptr;
   self.busy = 0;
   FallbackForget();
 }
@@ -256,13 +290,14 @@ void EndReplayThread() {
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
     self.lane = self.following = nullptr;
+    self.resting = nullptr;
     replay_arena.Leave(lane);
   }
   self.lane_tried = 1;
   FallbackLeave();
 }
 
-void* ReplayMallocSlowly(size_t size, Caller caller) {
+void* ReplayMallocApart(size_t size, Caller caller) {
   Lane* lane = self.lane;
   if (lane == self.following || IsBusy()) return ReplayMallocUnexpected(size, caller);
   BeginBusy();
@@ -311,7 +346,7 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
   return pointer != nullptr ? pointer : AllocateElsewhere(size, alignment, /*zero=*/false);
 }
 
-void ReplayFreeSlowly(void* pointer) {
+void ReplayFreeApart(void* pointer) {
   Lane* lane = self.lane;
   if (lane == self.following || IsBusy()) return ReplayFreeUnexpected(pointer);
   BeginBusy();

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/fallback.h"
 #include "interpose/thread_state.h"
 #include "replay/arena/lane.h"
 
@@ -53,8 +54,24 @@ class Busy {
 };
 
 void* ReplayMallocWithCare(replay::Lane* lane, uint32_t word);
-void* ReplayMallocSlowly(size_t size, Caller caller);
-void ReplayFreeSlowly(void* pointer);
+void* ReplayMallocResting(size_t size, Caller caller, replay::LaneCounters* counters);
+void* ReplayMallocApart(size_t size, Caller caller);
+void ReplayFreeAside(void* pointer);
+void ReplayFreeApart(void* pointer);
+
+// What the stream does not tell.
+inline void* ReplayMallocSlowly(size_t size, Caller caller) {
+  // One comparison for both: the lane does not rest, or a hook is active.
+  replay::LaneCounters* resting = self.resting;
+  if (reinterpret_cast<uint64_t>(resting) > self.busy) {
+    return ReplayMallocResting(size, caller, resting);
+  }
+  return ReplayMallocApart(size, caller);
+}
+inline void ReplayFreeSlowly(void* pointer) {
+  if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
+  ReplayFreeApart(pointer);
+}
 
 // A run that follows its plan goes no further than these. They call nothing, so that nothing need
 // be saved on the stack. What one call writes and the next one reads is the cursor alone: loads

@@ -12,7 +12,8 @@ struct SpoolChunk;
 }
 namespace reprise::replay {
 class Lane;
-}
+struct LaneCounters;
+}  // namespace reprise::replay
 
 namespace reprise::interpose {
 
@@ -29,7 +30,8 @@ struct alignas(64) ThreadState {
   uint64_t stack_base;      // stack depths count from here
   uint64_t stack_bytes;     // a frame further away is on another stack and has no depth
 
-  uint64_t site_base;  // QuickSiteWord's: of replay, in the line beside
+  uint64_t site_base;             // QuickSiteWord's: of replay, in the line beside
+  replay::LaneCounters* resting;  // the lane's, while it rests and `heap` may be used, else null
 
   // Recorder.
   uint64_t turn;   // its latest; 0: it needs another before its next event

@@ -46,6 +46,7 @@ struct StartRecord {
 // Other libraries' destructors may still allocate. glibc runs them in rounds: stand back as often
 // as it allows, and take leave in the last.
 void OnThreadExit(void*) {
+  self.resting = nullptr;
   if (++self.exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
     pthread_setspecific(exit_key, &self);
     return;
@@ -79,6 +80,7 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
 void OnThreadLocalsGone(void*) {
   if (Forked()) AfterFork();
   self.leaving = self.id != 0;
+  self.resting = nullptr;
 }
 
 void* ThreadMain(void* pointer) {

@@ -22,7 +22,11 @@ struct alignas(64) LaneCounters {
   uint64_t improvised;  // of those, the ones that lie where the plan had not foreseen it; not
                         // again when a place of the box is taken again right after its free
   uint64_t fallback;    // allocations that the arena did not take
-  uint64_t fallback_hash;
+  uint64_t fallback_addresses;  // the sum of theirs, and of the following ones'
+  // A lane that rests grants its thread many allocations at a time, which are not looked at. Those
+  // of them that were made are to be added to `fallback` and to `unmatched`.
+  uint64_t granted;
+  uint64_t unused;
   uint64_t blocked;            // requests whose planned place was still taken, served or not
   uint64_t unmatched;          // requests that the plan did not expect, served or not
   uint64_t invalid_frees;      // double frees and pointers that are no block's start: ignored
@@ -36,7 +40,6 @@ struct alignas(64) LaneCounters {
   uint64_t expected_site;
   uint64_t seen_shape;
   uint64_t seen_site;
-  uint64_t padding[2];
 };
 static_assert(sizeof(LaneCounters) == 192);
 

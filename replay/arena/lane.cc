@@ -85,7 +85,9 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
                           plan->keys.count);
   noting_ = asked_ = 0;
   FoundAgain();
-  for (uint32_t& key : skipped_) key = 1;  // names no request (plan_encoder.cc, IsReserved)
+  behind_replaced_ = nullptr;
+  for (Request& request : skipped_) request = {};
+  skips_ = 0;
   remote_ = nullptr;
 }
 
@@ -198,7 +200,7 @@ void Lane::Pass(const Word& word) {
       if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
       AddEarly(word.granule);
       CountSkipped(cursor_, word.granule);
-      skipped_[counters_->skipped % kSkipped] = word.key;
+      RememberSkipped(word.key);
       break;
     case Word::kFree:
     case Word::kDrained:
@@ -287,8 +289,8 @@ void Lane::Replaced(const uint32_t* behind) {
 }
 
 bool Lane::WasSkipped(const Request& request) const {
-  for (const uint32_t key : skipped_) {
-    if (keys_[key].shape == request.shape && keys_[key].site == request.site) return true;
+  for (const Request& skipped : skipped_) {
+    if (skipped.shape == request.shape && skipped.site == request.site) return true;
   }
   return false;
 }
@@ -347,9 +349,15 @@ void* Lane::Place(const Word& word) {
 void* Lane::Allocate(uint64_t shape, uint64_t site) {
   if (running_free_) return AllocateFreely(shape, site);
   const Request request = {shape, site};
-  const Word expected = Decode(cursor_);
-  if (expected.kind == Word::kAllocation && Matches(expected, request)) return Place(expected);
   Settle();
+  const Word expected = Decode(cursor_);
+  if (expected.kind == Word::kAllocation) {
+    if (Matches(expected, request)) return Place(expected);
+    if (keys_[expected.key].site == site && unmatched_ == 0 && cursor_ != behind_replaced_ &&
+        !WasSkipped(request)) {
+      return PlaceInstead(expected, request);
+    }
+  }
   const uint64_t left = end_word_ - cursor_;
   // Behind a block that is kept, frees that came early stand in the way of the next allocation.
   const uint64_t ahead = kLookAhead + early_count_;
@@ -373,7 +381,7 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
     }
   }
   reordered_ = reordered_ || WasSkipped(request);
-  if (MissesTooMuch()) {
+  if (MissesTooMuch(kMiss)) {
     RunFree();
     return AllocateFreely(shape, site);
   }
@@ -389,19 +397,44 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
   return Place(Decode(found));
 }
 
-bool Lane::MissesTooMuch() {
+// Places a request that differs in its length from the expected one, whose turn it takes: where
+// that one was to lie, if it is long enough.
+void* Lane::PlaceInstead(const Word& expected, const Request& request) {
+  NoteDivergence(request.shape, request.site);
+  if (MissesTooMuch(1)) {
+    RunFree();
+    return AllocateFreely(request.shape, request.site);
+  }
+  ++counters_->unmatched;
+  behind_replaced_ = cursor_ + expected.length;
+  const uint64_t planned = keys_[expected.key].shape;
+  if (request.shape <= planned && ShapeStep(request.shape) == ShapeStep(planned)) {
+    RememberSkipped(expected.key);
+    return Place(expected);
+  }
+  notes_.Unexpected(request.shape, request.site);
+  Pass(expected);
+  Publish();
+  return Improvise(request.shape);
+}
+
+bool Lane::MissesTooMuch(uint64_t parts) {
   if (cursor_ - stretch_ > static_cast<int64_t>(kStretchWords)) {
     stretch_ = cursor_;
     stretch_misses_ = 0;
   }
-  stretch_misses_ += kMiss;
+  stretch_misses_ += parts;
   return stretch_misses_ > kMissesPerStretch * kMiss;
 }
 
 bool Lane::FreeInAnnex(void* pointer) {
-  if (IsAGranule(pointer) && FreeLate(GranuleOf(pointer))) return true;
-  CountInvalidFree();
-  return false;
+  if (!IsAGranule(pointer) || !FreeLate(GranuleOf(pointer))) {
+    CountInvalidFree();
+    return false;
+  }
+  // The block was here instead of one whose free the stream expects about now.
+  while (*cursor_ - kFreeBit < kSpecial - kFreeBit && RemoveEarly(*cursor_ & ~kFreeBit)) ++cursor_;
+  return true;
 }
 
 bool Lane::FreeSlowly(uint64_t granule) {

@@ -17,10 +17,12 @@
 // Passing a planned allocation: it becomes early. free(b): when the stream expects just that, pass
 // it; else when b is late it stops being late; else it becomes early.
 //
-// When a request is not the one that the stream expects, it gets another place. If the next one is
-// what the stream expects after it, the two differ in their lengths only: the lane goes on there.
-// After four such requests it looks ahead for four allocations in a row that match them: two or
-// three match by chance too often, and a wrong jump costs more than it gains.
+// A request from the call site that the stream expects, but of another length, takes the turn of
+// the expected one: its place, too, if that is long enough. One guess is to be confirmed before the
+// next. Any other request that is not the expected one gets another place. If the next one is what
+// the stream expects after it, the two differ in their lengths only: the lane goes on there. After
+// four such requests it looks ahead for four allocations in a row that match them: two or three
+// match by chance too often, and a wrong jump costs more than it gains.
 //
 // A lane that keeps missing runs free: its thread does the same kind of work in another order
 // (LevelDB's compactions). From then on every live block counts as late, so the same guard holds,
@@ -31,8 +33,8 @@
 // they stay late, as far as the guard is concerned. Looking for places has a budget per request,
 // part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
 // whose budget keeps being spent, or that finds no place for most requests, rests: for a while
-// everything new goes there, twice as long each time. A plan that fits the run badly then costs
-// what the fallback costs, and little more.
+// everything new goes there, unlooked at, twice as long each time. A plan that fits the run badly
+// then costs what the fallback costs, and little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -203,10 +205,21 @@ class Lane {
     return true;
   }
 
+  // The same for many of the next ones, which then need not ask (LaneCounters::unused).
+  void GrantRest() {
+    const uint64_t many = rest_ < kRestsAtOnce ? rest_ : kRestsAtOnce;
+    rest_ += counters_->unused - many;
+    counters_->granted += many - counters_->unused;
+    counters_->unused = many;
+  }
+
   // Whether an address lies in the lane's box; blocks in the annex are the lane's, too.
   bool Contains(const void* pointer) const {
     return static_cast<uint64_t>(static_cast<const char*>(pointer) - box_) < box_bytes_;
   }
+
+  // The same of the box and the annex.
+  bool Owns(const void* pointer) const { return GranuleOf(pointer) < Granules(); }
 
   // Frees a block, by its owner. A pointer that is no live block's start is counted and ignored:
   // false.
@@ -313,9 +326,9 @@ class Lane {
   static constexpr int32_t kMostEffort = 1 << 16;
   // A lane rests when so many requests of a window found their budget spent, or no place.
   static constexpr uint32_t kWindow = 1 << 13;
-  static constexpr uint32_t kMostSpent = kWindow / 8;
-  static constexpr uint32_t kMostFailed = kWindow / 2;
+  static constexpr uint32_t kLessAgain = 32;  // of a window after the first rest
   static constexpr uint32_t kMostRests = 20;
+  static constexpr uint64_t kRestsAtOnce = 1024;  // what others have freed must wait for as long
 
   // A free's word taken for a number is less than zero by as much as its offset is below this.
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
@@ -356,7 +369,8 @@ class Lane {
                                           reinterpret_cast<uint64_t>(box_ + granule * kGranule));
   }
   void* AllocateFreely(uint64_t shape, uint64_t site);
-  bool MissesTooMuch();
+  void* PlaceInstead(const Word& expected, const Request& request);
+  bool MissesTooMuch(uint64_t parts);
   void StartSlots();
   void Judge();
   void RunFree();
@@ -458,6 +472,9 @@ class Lane {
     next_look_ = kConfirm;
     reordered_ = false;
   }
+  void RememberSkipped(uint32_t key) {
+    skipped_[skips_++ % kSkipped] = {keys_[key].shape, keys_[key].site};
+  }
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
@@ -511,13 +528,15 @@ class Lane {
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
-  GranuleSet early_;            // where early blocks begin
-  GranuleSet late_cover_;       // every granule of late ones
-  Request history_[kConfirm];   // the latest unmatched requests, newest at unmatched_ % kConfirm
-  uint64_t unmatched_;          // in a row
-  uint32_t skipped_[kSkipped];  // the keys of the last planned allocations that were passed by
-  bool reordered_;              // one of the unmatched requests is of such a key
-  const uint32_t* stretch_;     // where it begins
+  GranuleSet early_;           // where early blocks begin
+  GranuleSet late_cover_;      // every granule of late ones
+  Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
+  uint64_t unmatched_;         // in a row
+  Request skipped_[kSkipped];  // the last planned allocations that were passed by
+  uint32_t skips_;             // so far
+  bool reordered_;             // one of the unmatched requests is of such a key
+  const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
+  const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;
   mutable uint32_t look_ups_;  // in the table of blocks
   uint32_t turns_;             // passed

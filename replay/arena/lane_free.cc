@@ -86,10 +86,13 @@ void Lane::StartSlots() {
   slots_.Start(rings_, lane_->rings, all_slots_, keys_, plan_keys_, slot_memory_);
 }
 
-// A window of requests has passed. A plan that fits the run badly is left alone for a while, twice
-// as long each time.
+// A window of requests has passed, or enough of them have failed. A plan that fits the run badly is
+// left alone for a while, twice as long each time, and then gets a shorter window.
 void Lane::Judge() {
-  if (spent_ > kMostSpent || failed_ > kMostFailed) {
+  const uint32_t window = rests_ == 0 ? kWindow : kWindow / kLessAgain;
+  const bool bad = spent_ > window / 8 || failed_ > window / 2;
+  if (!bad && ++window_ < window) return;
+  if (bad) {
     rest_ = uint64_t{kWindow} << rests_;
     rests_ += rests_ < kMostRests ? 1 : 0;
   }
@@ -98,7 +101,7 @@ void Lane::Judge() {
 
 // Adds a request's share to the budget; false when there is none left.
 bool Lane::Earn() {
-  if (++window_ == kWindow) Judge();
+  Judge();
   effort_ += effort_ < kMostEffort ? kEffort : 0;
   if (effort_ <= 0) ++spent_;
   return effort_ > 0;

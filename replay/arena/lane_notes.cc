@@ -43,6 +43,7 @@ void LaneNotes::Keep(SquatterNote* set, const SquatterNote& kept) {
 }
 
 void LaneNotes::BecameLate(uint64_t granule, uint32_t birth) {
+  any_late_ = true;
   Keep(SquatterSet(granule), {1 + birth, static_cast<uint32_t>(granule), 0, 0});
 }
 
@@ -95,6 +96,7 @@ void Lane::NoteDivergence(uint64_t shape, uint64_t site) {
 
 // A late block is freed. One that lies elsewhere and is still planned to live taught nothing.
 void Lane::NoteFreed(uint64_t granule) {
+  if (!notes_.AnyLate()) return;
   SquatterNote* note = notes_.LiveSquatter(granule);
   if (note == nullptr) return;
   const uint64_t planned = Decode(first_word_ + note->birth - 1).granule;

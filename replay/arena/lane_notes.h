@@ -94,6 +94,7 @@ class LaneNotes {
 
   // The note of the late block at `granule`, or null.
   SquatterNote* LiveSquatter(uint64_t granule) const;
+  bool AnyLate() const { return any_late_; }
 
   // Such a block was freed at word `now`.
   void Freed(SquatterNote* note, uint64_t now);
@@ -114,6 +115,7 @@ class LaneNotes {
 
   NotePage* pages_ = nullptr;
   uint32_t count_ = 0;
+  bool any_late_ = false;  // squatters were noted
 };
 
 }  // namespace reprise::replay

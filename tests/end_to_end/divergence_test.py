@@ -34,6 +34,30 @@ def run_case(bench, name, run):
         expect(stats["allocations"] > 0, "nothing was counted")
 
 
+def another_plan(bench):
+    """The plan of another loop knows nothing of what is asked for: the lane rests most of the time.
+    Not an allocation is counted twice or left out, and the fallback's addresses are the same again."""
+    program = bench.build / "bin" / "micro_malloc"
+    loop = [program, "live_set", "--events", "400000"]
+    plain = bench.run(*loop, expected=0)
+    bench.record(loop)
+    bench.plan()
+    own = bench.replay(loop)[1]
+    bench.record([program, "lifo", "--events", "20000"], name="another")
+    bench.plan("another", plan="another plan")
+    hashes = set()
+    for _ in range(2):
+        outcome, stats = bench.replay(loop, plan="another plan")
+        expect_equal((outcome.status, outcome.stdout), (0, plain.stdout), "replayed")
+        expect_equal(stats["allocations"], own["allocations"], "allocations")
+        expect(stats["fallback"] > stats["allocations"] * 0.8, "the lane did not rest")
+        expect(stats["unmatched"] >= stats["fallback"], "unmatched")
+        expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+        hashes.add(stats["fallback_hash"])
+    expect_equal(len(hashes), 1, "different hashes of the fallback's addresses")
+
+
 if __name__ == "__main__":
-    main({name: lambda bench, name=name, run=run: run_case(bench, name, run)
-          for name, run in RUNS.items()})
+    cases = {name: lambda bench, name=name, run=run: run_case(bench, name, run)
+             for name, run in RUNS.items()}
+    main({**cases, "another_plan": another_plan})

@@ -441,6 +441,70 @@ TEST(LaneTest, ABlockThatOutlivedItsFreeIsTheOneThatIsFreed) {
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
 
+// Requests that differ from the expected ones in nothing but their lengths: a shorter one lies
+// where that one was to lie, a longer one elsewhere, and the lane follows its stream before and
+// behind.
+TEST(LaneTest, ARequestOfAnotherLengthTakesTheTurnOfTheExpectedOne) {
+  const trace::Recording recording =
+      RecordingOf({{0, 4, 64}, {1, 5, 64}, {2, 6, 320}, {3, 7, 64}, {8, 9, 64}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const auto site = [&](uint32_t number) {
+    return SiteWordOf(recording, recording.allocations[number]);
+  };
+  const auto planned = [&](uint32_t number) {
+    return plan.blocks() + plan.built().offsets[number];
+  };
+  char* shorter = Allocate(lane, 30, 4, site(0));
+  EXPECT_EQ(shorter, planned(0));
+  EXPECT_EQ(lane->Usable(shorter), 64u);
+  EXPECT_EQ(AllocateExpected(lane, 64, site(1)), planned(1));
+  char* longer = Allocate(lane, 500, 4, site(2));
+  EXPECT_FALSE(lane->Contains(longer));
+  EXPECT_GE(lane->Usable(longer), 500u);
+  EXPECT_EQ(AllocateExpected(lane, 64, site(3)), planned(3));
+  EXPECT_FALSE(lane->TakesCare());
+  EXPECT_TRUE(lane->FreeExpected(shorter));
+  EXPECT_TRUE(lane->FreeExpected(planned(1)));
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->FreeExpected(planned(3)));
+  EXPECT_EQ(AllocateExpected(lane, 64, site(4)), planned(4));
+  EXPECT_TRUE(lane->FreeExpected(planned(4)));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).unmatched, 2u);
+  EXPECT_EQ(plan.counters(0).improvised, 1u);
+  EXPECT_EQ(plan.counters(0).skipped, 1u);
+}
+
+// The same kinds of request in another order are no requests of other lengths, although each of
+// them could take the turn of the expected one.
+TEST(LaneTest, AnotherOrderOfTheSameKindsIsGivenUp) {
+  std::vector<Made> blocks;
+  for (uint64_t i = 0; i < 2000; ++i) blocks.push_back({2 * i, 2 * i + 1, 16 * (1 + i % 8)});
+  trace::Recording recording = RecordingOf(blocks);
+  for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(lane->Free(Allocate(lane, 16 * (1 + i * i % 8 * 3 % 8), 4, site)));
+  }
+  EXPECT_TRUE(lane->running_free());
+  EXPECT_TRUE(lane->Empty());
+}
+
+// Between two blocks of 24 bytes is room for 32, but nobody would be told that all of them are
+// there.
+TEST(LaneTest, ABlockIsAsLongAsItsUsableSizeWhereverItLies) {
+  const trace::Recording recording = RecordingOf({{0, 2, 24}, {1, 3, 24}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (const uint32_t number : {0, 1}) {
+    char* block = Allocate(lane, 32, 4, SiteWordOf(recording, recording.allocations[number]));
+    EXPECT_GE(lane->Usable(block), 32u);
+  }
+}
+
 // A realloc that fails because its planned place, which begins where the old block does, is taken.
 TEST(LaneTest, ReviveKeepsTheLengthOfItsBlock) {
   // An alignment of 8192 is too much for an annex.
