@@ -266,11 +266,13 @@ void Lane::NoteAnnexUse(uint64_t end) {
   if (used > counters_->annex_bytes) counters_->annex_bytes = used;
 }
 
-// One of the next few gaps of the box, if it is long enough.
+// One of the next few gaps of the box, if it is long enough. In a small lane the first few: what is
+// free stays together, and there is not much of it to look at.
 bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   if (!HasAlignment(box_, shape)) return false;  // then no multiple of the step has it
   const uint64_t granules = ShapeGranules(shape);
   int32_t few = kFewGaps;
+  if (HasSmallAnnex()) gap_search_ = 0;
   const bool any =
       late_cover_.FindGap(&gap_search_, open_granules_, granules, ShapeStep(shape), &few);
   effort_ -= kFewGaps - few;
@@ -315,7 +317,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t box = box_bytes_ / kGranule;
   const uint64_t end = box + annex_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
-  uint64_t found = annex_search_ >= box ? annex_search_ : box;
+  uint64_t found = annex_search_ >= box && !HasSmallAnnex() ? annex_search_ : box;
   int32_t few = kFewGaps;
   bool any = late_cover_.FindGap(&found, used_end, granules, step, &few);
   effort_ -= kFewGaps - few;
