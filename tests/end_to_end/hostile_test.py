@@ -283,6 +283,11 @@ def full_tmp(bench):
         raise Skip("a small file system needs root")
     script = "head -c 9999999 /dev/zero > /tmp/filler; for i in 1 2 3 4; do /bin/ls /; done; exit 6"
     command = f"/bin/sh -c '{script}'"
+    # The build may lie in /tmp.
+    for part in ("bin/reprise", "lib/libreprise.so"):
+        (bench.scratch / part).parent.mkdir()
+        shutil.copy(bench.build / part, bench.scratch / part)
+    reprise = "/mnt/bin/reprise"
 
     def in_small_tmp(words):
         mounts = f"mount --bind '{bench.scratch}' /mnt && mount -t tmpfs -o size=128k tmpfs /tmp"
@@ -291,7 +296,7 @@ def full_tmp(bench):
     plain = in_small_tmp(command)
     if plain.status == 77:
         raise Skip(f"mount: {plain.stderr.decode().strip()}")
-    recorded = in_small_tmp(f"{bench.reprise} record -o /mnt/recording -- {command}")
+    recorded = in_small_tmp(f"{reprise} record -o /mnt/recording -- {command}")
     expect_equal(
         (recorded.status, recorded.stdout, recorded.theirs()),
         (plain.status, plain.stdout, plain.theirs()),
@@ -300,7 +305,7 @@ def full_tmp(bench):
     expect(any("left out" in line for line in recorded.ours()), f"said: {recorded.ours()}")
     # Not even room for the session.
     recorded = in_small_tmp(
-        f"head -c 9999999 /dev/zero > /tmp/filler; {bench.reprise} record -o /mnt/none -- /bin/ls"
+        f"head -c 9999999 /dev/zero > /tmp/filler; {reprise} record -o /mnt/none -- /bin/ls"
     )
     expect_equal(recorded.status, LAUNCHER, "exit status without room")
     expect(any("No space left" in line for line in recorded.ours()), f"said: {recorded.ours()}")
