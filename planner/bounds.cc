@@ -131,17 +131,26 @@ int64_t LargestSum(const std::vector<int64_t>& sizes, int64_t limit) {
 // What is live at one instant is a stack in some order, with what alignment wastes between. The
 // least end of all orders, found set by set: the lower a set ends, the lower whatever lies above.
 int64_t LeastStack(const Problem& problem, const std::vector<uint32_t>& jobs) {
-  std::vector<int64_t> end(size_t{1} << jobs.size(), INT64_MAX);
+  struct Item {
+    int64_t alignment, size;
+  };
+  std::vector<Item> items;
+  for (uint32_t job : jobs) items.push_back({problem.alignment(job), problem.jobs[job].size});
+  const size_t all = (size_t{1} << jobs.size()) - 1;
+  const int64_t origin = problem.origin();
+  std::vector<int64_t> ends(all + 1, INT64_MAX);
+  int64_t* const end = ends.data();
   end[0] = 0;
-  for (size_t set = 0; set + 1 < end.size(); ++set) {
-    for (size_t i = 0; i < jobs.size(); ++i) {
-      const size_t with = set | size_t{1} << i;
-      if (with == set) continue;
-      const int64_t top = problem.AlignUp(jobs[i], end[set]) + problem.jobs[jobs[i]].size;
-      end[with] = std::min(end[with], top);
+  for (size_t set = 0; set < all; ++set) {
+    for (size_t left = all & ~set; left != 0; left &= left - 1) {
+      const Item& item = items[static_cast<size_t>(__builtin_ctzll(left))];
+      const int64_t at = origin + end[set] + item.alignment - 1;
+      const int64_t top = at - at % item.alignment - origin + item.size;
+      int64_t& with = end[set | (left & (0 - left))];
+      if (top < with) with = top;
     }
   }
-  return end.back();
+  return end[all];
 }
 
 // One section's given addresses and sizes to place, in the order of visits.
@@ -188,7 +197,8 @@ int64_t AlignmentBound(const Problem& problem) {
   for (uint32_t s = 0; s < problem.sections; ++s) sections[s] = s;
   std::stable_sort(sections.begin(), sections.end(),
                    [&](uint32_t a, uint32_t b) { return problem.load[a] > problem.load[b]; });
-  int64_t bound = 0;
+  // One below the max load is no news.
+  int64_t bound = sections.empty() ? 0 : problem.load[sections.front()];
   int64_t work = 0;
   for (const uint32_t s : sections) {
     work += problem.size();
