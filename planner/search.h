@@ -75,8 +75,8 @@ struct Search {
   bool OutOfTime() const;
   // For the only plan so far: out of time, and a sweep would be quicker.
   bool TooLate() const { return problem.fixed.empty() ? OutOfTime() : Cancelled(); }
-  // For attempts that are short: out of time, or what has reached the target comes before them. Those
-  // that come before it end, so that the same one wins always.
+  // For attempts that are short: out of time, or what has reached the target comes before them.
+  // Those that come before it end, so that the same one wins always.
   bool Settled(int64_t rank) const { return OutOfTime() || record.Settled(rank); }
   // For attempts: out of time, or of no use any more.
   bool Stop(int64_t rank) const;
