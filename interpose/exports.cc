@@ -22,6 +22,9 @@
 
 #define REPRISE_EXPORT extern "C" __attribute__((visibility("default"), noinline))
 #define REPRISE_EXPORT_HOT extern "C" __attribute__((visibility("default"), noinline, hot))
+// Where a run follows its plan, malloc ends within two such lines of code, and free within one
+// (gcc 12): a line more costs a twentieth of both.
+#define REPRISE_EXPORT_HOTTEST REPRISE_EXPORT_HOT __attribute__((aligned(64)))
 #define REPRISE_EXPORT_CXX __attribute__((visibility("default"), noinline, hot))
 #define CALLER                                               \
   ::reprise::interpose::Caller {                             \
@@ -31,7 +34,7 @@
 
 using namespace reprise::interpose;  // NOLINT(google-build-using-namespace): forwards only
 
-REPRISE_EXPORT_HOT void* malloc(size_t size) { return HookMalloc(size, CALLER); }
+REPRISE_EXPORT_HOTTEST void* malloc(size_t size) { return HookMalloc(size, CALLER); }
 REPRISE_EXPORT_HOT void* calloc(size_t count, size_t size) {
   return HookCalloc(count, size, CALLER);
 }
@@ -52,7 +55,7 @@ REPRISE_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) {
 }
 REPRISE_EXPORT void* valloc(size_t size) { return HookValloc(size, CALLER); }
 REPRISE_EXPORT void* pvalloc(size_t size) { return HookPvalloc(size, CALLER); }
-REPRISE_EXPORT_HOT void free(void* pointer) { HookFree(pointer); }
+REPRISE_EXPORT_HOTTEST void free(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT_HOT size_t malloc_usable_size(void* pointer) { return HookUsableSize(pointer); }
 

@@ -42,13 +42,11 @@ inline void* MallocByMode(size_t size, Caller caller) {
   return MallocInOtherModes(size, caller);
 }
 inline void* HookMalloc(size_t size, Caller caller) {
-  const uint64_t mask = __atomic_load_n(&pulse.replay_mask, __ATOMIC_RELAXED);
-  return ReplayMallocOr<MallocByMode>(size, caller, mask);
+  return ReplayMallocOr<MallocByMode>(size, caller, self.plain);
 }
 
 inline void HookFree(void* pointer) {
-  const uint64_t mask = __atomic_load_n(&pulse.replay_mask, __ATOMIC_RELAXED);
-  if (__builtin_expect(ReplayExpectedFree(pointer, mask), 1)) return;
+  if (__builtin_expect(ReplayExpectedFree(pointer, self.plain), 1)) return;
   const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
   if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedFree(pointer);
   if (now == static_cast<uint64_t>(Mode::kReplay)) return ReplayFreeSlowly(pointer);

@@ -198,7 +198,6 @@ void SetMode(Mode mode) {
   pulse.realloc = real.realloc;
   __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
   __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELEASE);
-  __atomic_store_n(&pulse.replay_mask, mode == Mode::kReplay ? ~uint64_t{0} : 0, __ATOMIC_RELAXED);
 }
 
 // Before libc's own initialiser has run (preinit_array) the environment is known only by where the

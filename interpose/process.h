@@ -28,8 +28,7 @@ inline constexpr uint64_t kKnownPages = 256;
 struct alignas(4096) Pulse {
   // Pages of code whose modules the spool knows, each at its number modulo this. Atomic.
   uint64_t known_pages[kKnownPages];
-  uint64_t mode;         // atomic; the mode as a number once it is decided, 0 before
-  uint64_t replay_mask;  // atomic; all ones in kReplay, else 0
+  uint64_t mode;  // atomic; the mode as a number once it is decided, 0 before
   // Recording: the newest turn (turns.h), and from which size on allocations are looked at.
   uint64_t newest_turn;  // atomic; the first is 1
   uint64_t note_from;    // atomic
@@ -38,7 +37,7 @@ struct alignas(4096) Pulse {
   void (*free)(void*);
   void* (*calloc)(size_t, size_t);
   void* (*realloc)(void*, size_t);
-  char rest_of_the_page[4096 - (8 + kKnownPages) * sizeof(uint64_t)];
+  char rest_of_the_page[4096 - (7 + kKnownPages) * sizeof(uint64_t)];
 };
 
 struct Process {

@@ -49,7 +49,7 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
-  self.following = self.lane;
+  SetFollowing(self.lane);
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -273,7 +273,8 @@ void ReplayFreeAside(void* pointer) {
 void PublishReplay() { replay_arena.Publish(); }
 
 void StopReplayAfterFork() {
-  self.lane = self.following = nullptr;
+  self.lane = nullptr;
+  SetFollowing(nullptr);
   self.resting = nullptr;
   self.busy = 0;
   FallbackForget();
@@ -289,7 +290,8 @@ void EndReplayThread() {
   const SignalBlock block;
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
-    self.lane = self.following = nullptr;
+    self.lane = nullptr;
+    SetFollowing(nullptr);
     self.resting = nullptr;
     replay_arena.Leave(lane);
   }
@@ -308,9 +310,8 @@ void* ReplayMallocApart(size_t size, Caller caller) {
 }
 
 // The place is taken: the request goes elsewhere.
-__attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, uint32_t word) {
+__attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, size_t size) {
   const Busy busy;
-  const size_t size = lane->BytesOf(word);
   void* pointer = lane->PlaceAsExpected();
   if (pointer != nullptr) return pointer;
   pointer = AllocateAside(size, 16, /*zero=*/false);
@@ -318,16 +319,16 @@ __attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, uint32_t word) {
   return pointer;
 }
 
-void* ReplayMallocWithCare(Lane* lane, uint32_t word) {
+void* ReplayMallocWithCare(size_t size, uint32_t word, Lane* lane) {
   void* pointer = lane->PlaceWithCare(word);
-  if (__builtin_expect(pointer == nullptr, 0)) return ReplayMallocBlocked(lane, word);
+  if (__builtin_expect(pointer == nullptr, 0)) return ReplayMallocBlocked(lane, size);
   EndBusy();
   return pointer;
 }
 
 void* ReplayCalloc(size_t bytes, Caller caller) {
   void* pointer = nullptr;
-  if (Lane* lane = FollowingLane(~uint64_t{0}); lane != nullptr) {
+  if (Lane* lane = UnlessBusy(self.following); lane != nullptr) {
     BeginBusy();
     uint32_t word;
     if (Expects(lane, bytes, caller, &word)) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "interpose/fallback.h"
+#include "interpose/process.h"
 #include "interpose/thread_state.h"
 #include "replay/arena/lane.h"
 
@@ -27,18 +28,28 @@ size_t InheritedUsable(const void* pointer);
 // The calling thread ends: it leaves its lane, which it took with its first allocation.
 void EndReplayThread();
 
+inline void SetFollowing(replay::Lane* lane) {
+  self.following = lane;
+  self.plain = process.mode == Mode::kReplay ? lane : nullptr;
+}
+
 // Whether a hook is changing this thread's state: then this is a signal handler, which must keep
 // out of the thread's lane and heap.
 inline bool IsBusy() { return self.busy != 0; }
 
-// Keeps signal handlers out.
-inline void BeginBusy() {
-  self.busy = ~uint64_t{0};
+// Keeps signal handlers out. `mark` is the thread's lane, or above.
+inline void BeginBusy(uint64_t mark = ~uint64_t{0}) {
+  self.busy = mark;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 inline void EndBusy() {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
+#if defined(__x86_64__)
+  const uint64_t zero = 0;  // in a register: less code than to write it out
+  asm volatile("movq %1, %0" : "=m"(self.busy) : "r"(zero) : "memory");
+#else
   self.busy = 0;
+#endif
 }
 
 // The same, for changes after which the lane may follow its stream no longer.
@@ -46,14 +57,14 @@ class Busy {
  public:
   Busy() { BeginBusy(); }
   ~Busy() {
-    self.following = self.lane != nullptr && !self.lane->running_free() ? self.lane : nullptr;
+    SetFollowing(self.lane != nullptr && !self.lane->running_free() ? self.lane : nullptr);
     EndBusy();
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
 };
 
-void* ReplayMallocWithCare(replay::Lane* lane, uint32_t word);
+void* ReplayMallocWithCare(size_t size, uint32_t word, replay::Lane* lane);
 void* ReplayMallocResting(size_t size, Caller caller, replay::LaneCounters* counters);
 void* ReplayMallocApart(size_t size, Caller caller);
 void ReplayFreeAside(void* pointer);
@@ -75,11 +86,15 @@ inline void ReplayFreeSlowly(void* pointer) {
 
 // A run that follows its plan goes no further than these. They call nothing, so that nothing need
 // be saved on the stack. What one call writes and the next one reads is the cursor alone: loads
-// that wait for stores are what they cost. `mask` is 0 where the lane may be another process's.
-inline replay::Lane* FollowingLane(uint64_t mask) {
-  const uint64_t lane = reinterpret_cast<uint64_t>(self.following) & mask;
-  // One comparison for both: there is no such lane, or a hook is active.
-  return reinterpret_cast<replay::Lane*>(__builtin_expect(lane <= self.busy, 0) ? 0 : lane);
+// that wait for stores are what they cost; and the bytes of their code, which is fetched in pieces
+// of 64 (exports.cc): so the mark of a busy thread is what a register holds already.
+//
+// A forked child that does not know yet that it is one goes on with its copy of the lane, until
+// something is not as planned.
+//
+// Null: `lane` is, or a hook is active; one comparison for both.
+inline replay::Lane* UnlessBusy(replay::Lane* lane) {
+  return __builtin_expect(reinterpret_cast<uint64_t>(lane) <= self.busy, 0) ? nullptr : lane;
 }
 inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32_t* word) {
   return lane->Expects(
@@ -87,13 +102,13 @@ inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32
 }
 // What the stream does not expect is `otherwise`'s.
 template <void* (*otherwise)(size_t size, Caller caller)>
-inline void* ReplayMallocOr(size_t size, Caller caller, uint64_t mask) {
-  if (replay::Lane* lane = FollowingLane(mask); __builtin_expect(lane != nullptr, 1)) {
-    BeginBusy();
+inline void* ReplayMallocOr(size_t size, Caller caller, replay::Lane* lane) {
+  if (__builtin_expect(UnlessBusy(lane) != nullptr, 1)) {
+    BeginBusy(reinterpret_cast<uint64_t>(lane));
     uint32_t word;
     if (__builtin_expect(Expects(lane, size, caller, &word), 1)) {
       if (__builtin_expect(lane->TakesCare(), 0)) {
-        return ReplayMallocWithCare(lane, word);
+        return ReplayMallocWithCare(size, word, lane);
       }
       void* pointer = lane->PlacePlainly(word);
       EndBusy();
@@ -104,20 +119,19 @@ inline void* ReplayMallocOr(size_t size, Caller caller, uint64_t mask) {
   return otherwise(size, caller);
 }
 // False: nothing has happened.
-inline bool ReplayExpectedFree(const void* pointer, uint64_t mask) {
-  replay::Lane* lane = FollowingLane(mask);
-  if (__builtin_expect(lane == nullptr, 0)) return false;
-  BeginBusy();
+inline bool ReplayExpectedFree(const void* pointer, replay::Lane* lane) {
+  if (__builtin_expect(UnlessBusy(lane) == nullptr, 0)) return false;
+  BeginBusy(reinterpret_cast<uint64_t>(lane));
   const bool freed = lane->FreeExpected(pointer);
   EndBusy();
   return freed;
 }
 
 inline void* ReplayMalloc(size_t size, Caller caller) {
-  return ReplayMallocOr<ReplayMallocSlowly>(size, caller, ~uint64_t{0});
+  return ReplayMallocOr<ReplayMallocSlowly>(size, caller, self.following);
 }
 inline void ReplayFree(void* pointer) {
-  if (__builtin_expect(!ReplayExpectedFree(pointer, ~uint64_t{0}), 0)) ReplayFreeSlowly(pointer);
+  if (__builtin_expect(!ReplayExpectedFree(pointer, self.following), 0)) ReplayFreeSlowly(pointer);
 }
 
 void* ReplayCalloc(size_t bytes, Caller caller);

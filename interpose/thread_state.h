@@ -20,15 +20,15 @@ namespace reprise::interpose {
 struct alignas(64) ThreadState {
   // What an event of a quiet thread (turns.h) needs, recorded or replayed, is this line. Cursor and
   // limit both null: no chunk yet.
-  char* cursor;             // where the next event goes; may run past `limit`
-  char* limit;              // end of the part of the chunk that is backed by memory
-  uint64_t life;            // SpoolChunk::serial of the chunk; 0: no chunk
-  uint64_t quiet_turn;      // events need not be noted as long as this is the newest turn; 0: never
-  replay::Lane* following;  // `lane`, when it follows its stream, else null
-  uint64_t busy;            // all ones while a hook is changing the lane or the heap, else 0: a
-                            // signal handler must keep out of them
-  uint64_t stack_base;      // stack depths count from here
-  uint64_t stack_bytes;     // a frame further away is on another stack and has no depth
+  char* cursor;          // where the next event goes; may run past `limit`
+  char* limit;           // end of the part of the chunk that is backed by memory
+  uint64_t life;         // SpoolChunk::serial of the chunk; 0: no chunk
+  uint64_t quiet_turn;   // events need not be noted as long as this is the newest turn; 0: never
+  replay::Lane* plain;   // `following`, when nothing is recorded as well, else null
+  uint64_t busy;         // not less than `lane` while a hook is changing that or the heap, else 0:
+                         // a signal handler must keep out of them
+  uint64_t stack_base;   // stack depths count from here
+  uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
 
   uint64_t site_base;             // QuickSiteWord's: of replay, in the line beside
   replay::LaneCounters* resting;  // the lane's, while it rests and `heap` may be used, else null
@@ -43,9 +43,10 @@ struct alignas(64) ThreadState {
   uint32_t starved;         // no room was found: events to lose before it is looked for again
 
   // Replay.
-  uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
-  replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
-  mi_heap_s* heap;      // the thread's fallback heap; null until needed
+  uint32_t lane_tried;      // the thread has asked for its lane, whether or not it got one
+  replay::Lane* lane;       // null: this thread has none, everything comes from the fallback
+  replay::Lane* following;  // `lane`, when it follows its stream, else null
+  mi_heap_s* heap;          // the thread's fallback heap; null until needed
 
   // Identity.
   uint64_t path;        // 0: not known yet

@@ -124,7 +124,7 @@ class Lane {
   // nothing has happened: PlaceAsExpected finds another place, if there is one.
   bool TakesCare() const { return care_ != 0; }
   void* PlacePlainly(uint32_t word) {
-    ++cursor_;
+    cursor_.Step();
     return box_ + (word & offset_mask_) * kGranule;
   }
   void* PlaceWithCare(uint32_t word) {
@@ -138,8 +138,6 @@ class Lane {
     return PlacePlainly(word);
   }
   void* PlaceAsExpected() { return Place(Decode(cursor_)); }
-  // What was asked for, but for the last 7 bytes.
-  uint64_t BytesOf(uint32_t word) const { return keys_[word >> offset_bits_].shape * 8; }
 
   // A realloc, if it is just what the stream expects: where the plan has the new block, to which
   // the caller copies the old one unless that is where it is; only then, if it may not move. Else
@@ -232,10 +230,13 @@ class Lane {
 
   // The same if the stream expects just that; else false, and nothing has happened. Of any lane.
   bool FreeExpected(const void* pointer) {
-    const uint32_t word = *cursor_;
+    const uint32_t word = *cursor_.Seen();
     if (__builtin_expect(FreedBy(word) != reinterpret_cast<uint64_t>(pointer), 0)) return false;
-    if (__builtin_expect(early_count_ != 0, 0) && early_.Has(word & ~kFreeBit)) return false;
-    ++cursor_;
+    // Loaded again, as in Expects.
+    if (__builtin_expect(early_count_ != 0, 0) && early_.Has(*cursor_.Seen() & ~kFreeBit)) {
+      return false;
+    }
+    cursor_.Step();
     return true;
   }
 

@@ -23,6 +23,15 @@ class Owned {
     return *this = value_ + distance;
   }
 
+  // operator++ of a pointer as one instruction that needs no register.
+  void Step() {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    asm volatile("addq %1, %0" : "+m"(value_) : "i"(sizeof(*value_)) : "memory", "cc");
+#else
+    ++*this;
+#endif
+  }
+
   // By any thread, which then sees what the owner wrote before, too.
   T Seen() const { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
 
