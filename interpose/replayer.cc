@@ -319,7 +319,7 @@ __attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, size_t size) {
   return pointer;
 }
 
-void* ReplayMallocWithCare(size_t size, uint32_t word, Lane* lane) {
+__attribute__((aligned(64))) void* ReplayMallocWithCare(size_t size, uint32_t word, Lane* lane) {
   void* pointer = lane->PlaceWithCare(word);
   if (__builtin_expect(pointer == nullptr, 0)) return ReplayMallocBlocked(lane, size);
   EndBusy();

@@ -73,9 +73,9 @@ class BlockNotes {
   static constexpr uint32_t kCodes = 256;
   static constexpr uint32_t kHashes = 1024;
 
-  uint32_t* usable_ = nullptr;      // per code
   uint8_t* code_of_key_ = nullptr;  // per key
   uint8_t* code_at_ = nullptr;      // per granule
+  uint32_t* usable_ = nullptr;      // per code
 };
 
 }  // namespace reprise::replay

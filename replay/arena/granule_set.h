@@ -5,6 +5,7 @@
 #define REPRISE_REPLAY_ARENA_GRANULE_SET_H_
 
 #include <stdint.h>
+#include <string.h>
 
 #include "replay/arena/owned.h"
 
@@ -37,11 +38,12 @@ class GranuleSet {
     return (words_[last] & last_mask) != 0;
   }
 
-  // The same for the few of [begin, begin + count), count < 64, in a few instructions.
+  // The same for the few of [begin, begin + count), 0 < count <= kFew, in a few instructions.
+  static constexpr uint64_t kFew = 57;
   bool HasAnyOfFew(uint64_t begin, uint64_t count) const {
-    const Owned<uint64_t>* word = &words_[begin >> 6];
-    const uint64_t found = word[0] >> (begin & 63) | word[1] << 1 << (~begin & 63);
-    return (found & ~(~uint64_t{0} << count)) != 0;
+    uint64_t found;
+    memcpy(&found, reinterpret_cast<const char*>(words_) + (begin >> 3), sizeof(found));
+    return found >> (begin & 7) << ((64 - count) & 63) != 0;
   }
 
   // Moves `at` on to the first run of `length` granules in [at, end) that are not in the set and

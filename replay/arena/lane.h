@@ -76,7 +76,7 @@ struct LiveKeys {
   // How many granules a block of each key has, at most kLong: what is looked at for every
   // allocation that takes care lies close together.
   const uint8_t* granules;
-  static constexpr uint8_t kLong = 64;
+  static constexpr uint8_t kLong = GranuleSet::kFew + 1;
 };
 
 class Lane {
@@ -129,12 +129,15 @@ class Lane {
   }
   void* PlaceWithCare(uint32_t word) {
     const uint32_t granule = word & offset_mask_;
-    if (care_ != noting_) {
-      const uint64_t granules = key_granules_[word >> offset_bits_];
-      if (granules >= LiveKeys::kLong || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
+    const uint32_t key = word >> offset_bits_;
+    const uint64_t granules = key_granules_[key];
+    if (granules >= LiveKeys::kLong) {
+      if (care_ != noting_) return nullptr;
+    } else if (late_cover_.HasAnyOfFew(granule, granules)) {
+      return nullptr;
     }
-    if (noting_ != 0) notes_of_blocks_.Note(granule, word >> offset_bits_);
-    if (unmatched_ != 0) FoundAgain();
+    if (__builtin_expect(noting_ != 0, 1)) notes_of_blocks_.Note(granule, key);
+    if (__builtin_expect(unmatched_ != 0, 0)) FoundAgain();
     return PlacePlainly(word);
   }
   void* PlaceAsExpected() { return Place(Decode(cursor_)); }
@@ -501,13 +504,20 @@ class Lane {
   char* box_;
   uint64_t freed_base_;
   uint64_t box_bytes_;
-  LaneCounters* counters_;
   uint32_t offset_bits_;
   uint32_t offset_mask_;
   uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + noting_
   uint32_t early_count_;
 
+  // Hot where care is taken.
+  uint32_t noting_;        // 1: the lengths of planned blocks are noted
+  uint64_t unmatched_;     // requests, in a row
+  GranuleSet late_cover_;  // every granule of late blocks
+  GranuleSet early_;       // where early blocks begin
+  BlockNotes notes_of_blocks_;
+
   // Hot in a lane that runs free.
+  LaneCounters* counters_;
   Owned<bool> running_free_;
   uint32_t until_look_;  // requests until the box is looked into
   uint64_t rest_;        // requests for which nothing is looked for
@@ -529,10 +539,7 @@ class Lane {
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
-  GranuleSet early_;           // where early blocks begin
-  GranuleSet late_cover_;      // every granule of late ones
   Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
-  uint64_t unmatched_;         // in a row
   Request skipped_[kSkipped];  // the last planned allocations that were passed by
   uint32_t skips_;             // so far
   bool reordered_;             // one of the unmatched requests is of such a key
@@ -542,8 +549,6 @@ class Lane {
   mutable uint32_t look_ups_;  // in the table of blocks
   uint32_t turns_;             // passed
   uint32_t asked_;             // for usable sizes, by the owner
-  uint32_t noting_;            // 1: the lengths of planned blocks are noted
-  BlockNotes notes_of_blocks_;
   bool releases_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began

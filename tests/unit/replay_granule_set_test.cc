@@ -30,7 +30,7 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
     const bool any =
         std::find(model.begin() + begin, model.begin() + end, true) != model.begin() + end;
     ASSERT_EQ(set.HasAny(begin, end), any);
-    if (end - begin < 64) {
+    if (end - begin <= GranuleSet::kFew) {
       ASSERT_EQ(set.HasAnyOfFew(begin, end - begin), any);
     }
     uint64_t gap_begin = end;
