@@ -22,9 +22,6 @@
 
 #define REPRISE_EXPORT extern "C" __attribute__((visibility("default"), noinline))
 #define REPRISE_EXPORT_HOT extern "C" __attribute__((visibility("default"), noinline, hot))
-// Where a run follows its plan, malloc ends within two such lines of code, and free within one
-// (gcc 12): a line more costs a twentieth of both.
-#define REPRISE_EXPORT_HOTTEST REPRISE_EXPORT_HOT __attribute__((aligned(64)))
 #define REPRISE_EXPORT_CXX __attribute__((visibility("default"), noinline, hot))
 #define CALLER                                               \
   ::reprise::interpose::Caller {                             \
@@ -34,7 +31,7 @@
 
 using namespace reprise::interpose;  // NOLINT(google-build-using-namespace): forwards only
 
-REPRISE_EXPORT_HOTTEST void* malloc(size_t size) { return HookMalloc(size, CALLER); }
+REPRISE_EXPORT_HOT void* malloc(size_t size) { return HookMalloc(size, CALLER); }
 REPRISE_EXPORT_HOT void* calloc(size_t count, size_t size) {
   return HookCalloc(count, size, CALLER);
 }
@@ -55,7 +52,7 @@ REPRISE_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) {
 }
 REPRISE_EXPORT void* valloc(size_t size) { return HookValloc(size, CALLER); }
 REPRISE_EXPORT void* pvalloc(size_t size) { return HookPvalloc(size, CALLER); }
-REPRISE_EXPORT_HOTTEST void free(void* pointer) { HookFree(pointer); }
+REPRISE_EXPORT_HOT void free(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT_HOT size_t malloc_usable_size(void* pointer) { return HookUsableSize(pointer); }
 
@@ -223,30 +220,30 @@ struct nothrow_t;
 enum class align_val_t : size_t;
 }  // namespace std
 
-#define NEW(size, alignment, may_throw) \
-  HookNew(size, static_cast<size_t>(alignment), may_throw, CALLER)
-
-REPRISE_EXPORT_CXX void* operator new(size_t size) { return NEW(size, 0, true); }
-REPRISE_EXPORT_CXX void* operator new[](size_t size) { return NEW(size, 0, true); }
+REPRISE_EXPORT_CXX void* operator new(size_t size) { return HookNew<true>(size, CALLER); }
+REPRISE_EXPORT_CXX void* operator new[](size_t size) { return HookNew<true>(size, CALLER); }
 REPRISE_EXPORT_CXX void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  return NEW(size, 0, false);
+  return HookNew<false>(size, CALLER);
 }
 REPRISE_EXPORT_CXX void* operator new[](size_t size, const std::nothrow_t&) noexcept {
-  return NEW(size, 0, false);
+  return HookNew<false>(size, CALLER);
 }
+
+#define NEW_ALIGNED(may_throw) NewAgain(size, static_cast<size_t>(alignment), may_throw, CALLER)
+
 REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment) {
-  return NEW(size, alignment, true);
+  return NEW_ALIGNED(true);
 }
 REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment) {
-  return NEW(size, alignment, true);
+  return NEW_ALIGNED(true);
 }
 REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment,
                                       const std::nothrow_t&) noexcept {
-  return NEW(size, alignment, false);
+  return NEW_ALIGNED(false);
 }
 REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment,
                                         const std::nothrow_t&) noexcept {
-  return NEW(size, alignment, false);
+  return NEW_ALIGNED(false);
 }
 
 // Each form of operator delete, for objects and for arrays.

@@ -311,8 +311,8 @@ __attribute__((noinline, cold)) void ThrowBadAlloc() {
 
 }  // namespace
 
-__attribute__((noinline, cold)) void* NewAgain(size_t size, size_t alignment, bool may_throw,
-                                               Caller caller) {
+__attribute__((noinline)) void* NewAgain(size_t size, size_t alignment, bool may_throw,
+                                         Caller caller) {
   if (size == 0) size = 1;
   for (;;) {
     void* pointer =

@@ -72,13 +72,24 @@ void* HookValloc(size_t size, Caller caller);
 void* HookPvalloc(size_t size, Caller caller);
 
 // operator new: null is returned only when no new handler is left that could free memory and
-// std::bad_alloc cannot be thrown.
-inline void* HookNew(size_t size, size_t alignment, bool may_throw, Caller caller) {
-  if (__builtin_expect(alignment <= 16 && size != 0, 1)) {
-    void* pointer = HookMalloc(size, caller);
-    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
-  }
-  return NewAgain(size, alignment, may_throw, caller);
+// std::bad_alloc cannot be thrown. A run that follows its plan gets no null, and ends in jumps.
+template <bool may_throw>
+inline void* NotNull(void* pointer, size_t size, Caller caller) {
+  if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+  return NewAgain(size, 0, may_throw, caller);
+}
+template <bool may_throw>
+REPRISE_HOT void* NewByMode(size_t size, Caller caller) {
+  return NotNull<may_throw>(MallocByMode(size, caller), size, caller);
+}
+template <bool may_throw>
+REPRISE_HOT void* NewWithCare(size_t size, uint32_t word, replay::Lane* lane, Caller caller) {
+  return NotNull<may_throw>(ReplayMallocWithCare(size, word, lane), size, caller);
+}
+template <bool may_throw>
+inline void* HookNew(size_t size, Caller caller) {
+  if (__builtin_expect(size == 0, 0)) return NewAgain(size, 0, may_throw, caller);
+  return ReplayMallocOr<NewByMode<may_throw>, NewWithCare<may_throw>>(size, caller, self.plain);
 }
 
 }  // namespace reprise::interpose

@@ -100,15 +100,20 @@ inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32
   return lane->Expects(
       size, [caller](uint64_t site) { return LessQuickSiteWord(site, caller); }, word);
 }
-// What the stream does not expect is `otherwise`'s.
-template <void* (*otherwise)(size_t size, Caller caller)>
+// What the stream does not expect is `otherwise`'s, what takes care is `with_care`'s.
+inline void* ReplayMallocWithCare(size_t size, uint32_t word, replay::Lane* lane, Caller) {
+  return ReplayMallocWithCare(size, word, lane);
+}
+template <void* (*otherwise)(size_t size, Caller caller),
+          void* (*with_care)(size_t size, uint32_t word, replay::Lane* lane,
+                             Caller caller) = ReplayMallocWithCare>
 inline void* ReplayMallocOr(size_t size, Caller caller, replay::Lane* lane) {
   if (__builtin_expect(UnlessBusy(lane) != nullptr, 1)) {
     BeginBusy(reinterpret_cast<uint64_t>(lane));
     uint32_t word;
     if (__builtin_expect(Expects(lane, size, caller, &word), 1)) {
       if (__builtin_expect(lane->TakesCare(), 0)) {
-        return ReplayMallocWithCare(size, word, lane);
+        return with_care(size, word, lane, caller);
       }
       void* pointer = lane->PlacePlainly(word);
       EndBusy();
