@@ -146,7 +146,8 @@ bool MapPlan(const char* path) {
       static_cast<uint64_t>(bytes) < kPlanMap.bytes) {
     // Not at a multiple of 2 MiB: a file that the page cache holds in huge pages would be mapped in
     // huge pages, whatever madvise says, and each look at a word would add 2 MiB.
-    mapped = MapAt(kPlanMap.begin + 4096, bytes, PROT_READ, MAP_PRIVATE, fd);
+    mapped = MapAt(kPlanMap.begin + replay::kPlanStretch - replay::kPlanFirst, bytes, PROT_READ,
+                   MAP_PRIVATE, fd);
   }
   CloseFile(fd);
   const auto* plan = static_cast<const PlanHeader*>(mapped);

@@ -301,7 +301,6 @@ class Lane {
   // A miss counts as so many parts; one that differed only in length as one part.
   static constexpr uint64_t kMiss = 16;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
-  static constexpr uint32_t kLookUpsPerDrop = 16;
   // How long blocks are is noted once that was asked so often, and for one in so many words: a note
   // costs every allocation a few nanoseconds, to look one up takes some microseconds.
   static constexpr uint32_t kAsksBeforeNoting = 64;
@@ -478,6 +477,11 @@ class Lane {
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
+  // Of a block. The keys of the plan are read here and there, and only for long ones.
+  uint64_t GranulesOf(uint32_t key) const {
+    const uint8_t few = key_granules_[key];
+    return few < LiveKeys::kLong ? few : BlockGranules(plan_keys_[key]);
+  }
   std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
@@ -524,7 +528,7 @@ class Lane {
   const uint32_t* end_word_;  // the kEnd
   const PlanBlock* placements_;
   const PlanKey* plan_keys_;
-  const uint32_t* pages_;  // into the placements
+  const PlanSample* samples_;  // a copy of the lane's: they are looked at together
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
@@ -538,10 +542,9 @@ class Lane {
   const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
   const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;
-  mutable uint32_t look_ups_;  // in the table of blocks
-  uint32_t turns_;             // passed
-  uint32_t asked_;             // for usable sizes, by the owner
-  uint32_t noting_;            // 1: the lengths of planned blocks are noted
+  uint32_t turns_;   // passed
+  uint32_t asked_;   // for usable sizes, by the owner
+  uint32_t noting_;  // 1: the lengths of planned blocks are noted
   BlockNotes notes_of_blocks_;
   bool releases_;
   int32_t effort_;   // that may be spent on looking for places

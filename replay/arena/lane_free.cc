@@ -67,7 +67,7 @@ void Lane::RunFree() {
       return placement.offset == offset && placement.birth < now;
     });
     if (unborn != at && unborn[-1].death >= now && !RemoveEarly(offset)) {
-      AddLate(offset, BlockGranules(plan_keys_[unborn[-1].key]));
+      AddLate(offset, GranulesOf(unborn[-1].key));
     }
     at = FirstNot(unborn, end,
                   [offset](const PlanBlock& placement) { return placement.offset == offset; });

@@ -117,8 +117,7 @@ void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t
 void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
   const LiveKey& key = keys_[word.key];
   ++counters_->blocked;
-  NoteBlocked(key.shape, key.site, word.granule,
-              word.granule + BlockGranules(plan_keys_[word.key]));
+  NoteBlocked(key.shape, key.site, word.granule, word.granule + GranulesOf(word.key));
   void* elsewhere = Improvise(key.shape);
   if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth);
   return elsewhere;
