@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "interpose/process.h"
+#include "interpose/system_call.h"
 
 namespace reprise::interpose {
 namespace {
@@ -159,6 +160,22 @@ bool FindModule(uint64_t address, LoadedModule* module) {
 void ForEachModule(void (*visit)(const LoadedModule& module, void* context), void* context) {
   Visit data{visit, context};
   dl_iterate_phdr(VisitObject, &data);
+}
+
+// Lies beside malloc: to end elsewhere would bring pages back for nothing.
+__attribute__((hot)) void DropCleanPages(const void* address) {
+  LoadedModule module;
+  if (!FindModule(reinterpret_cast<uint64_t>(address), &module)) return;
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(module.begin);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
+  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.begin + header->e_phoff);
+  for (int i = header->e_phnum - 1; i >= 0; --i) {
+    if (segment[i].p_type != PT_LOAD || (segment[i].p_flags & PF_W) != 0) continue;
+    const uint64_t begin = (module.base + segment[i].p_vaddr) & ~uint64_t{4095};
+    const uint64_t end =
+        (module.base + segment[i].p_vaddr + segment[i].p_memsz + 4095) & ~uint64_t{4095};
+    Advise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
 }
 
 bool AnyModuleCalls(const char* const* names, size_t count) {

@@ -69,7 +69,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
                         (lane->first_placement + kSampled - 1) / kSampled;
   memcpy(lane_state, samples, Samples(*lane) * sizeof(PlanSample));
-  DropPages(samples, Samples(*lane) * sizeof(PlanSample));
+  DropPages(samples, plan->file_bytes -
+                         static_cast<uint64_t>(reinterpret_cast<const char*>(samples) - file));
   samples_ = static_cast<const PlanSample*>(lane_state);
   char* memory = static_cast<char*>(lane_state) + SampleBytes(*lane);
   late_.Attach(memory);
@@ -187,6 +188,17 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   return found;
 }
 
+// Where a word that has been passed places its block. What it brings back of the file goes again.
+uint64_t Lane::PlannedBefore(uint32_t birth) const {
+  const uint32_t* word = first_word_ + birth;
+  const uint64_t granule = Decode(word).granule;
+  const uint64_t stretch = reinterpret_cast<uint64_t>(word) & ~(kPlanStretch - 1);
+  if (reinterpret_cast<uint64_t>(cursor_.Seen()) - stretch >= kPlanStretch) {
+    DropPages(reinterpret_cast<const void*>(stretch), kPlanStretch);
+  }
+  return granule;
+}
+
 void Lane::PassTurn() {
   Publish();
   // The words behind are not read again, but for a few that notes look at; the ones ahead will be.
@@ -228,7 +240,7 @@ void Lane::Pass(const Word& word) {
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
         const PlanBlock outlived = *PlannedAt(word.granule);
-        AddLate(word.granule, GranulesOf(outlived.key));
+        AddLate(word.granule, KeyGranules(outlived.key, keys_, key_granules_, plan_keys_));
         notes_.BecameLate(word.granule, outlived.birth);
       }
       break;
@@ -356,7 +368,7 @@ void* Lane::Place(const Word& word) {
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
   if (care_ == noting_) return planned;
-  const uint64_t end = word.granule + GranulesOf(word.key);
+  const uint64_t end = word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_);
   if (!late_cover_.HasAny(word.granule, end)) return planned;
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
   AddEarly(word.granule);
@@ -547,6 +559,7 @@ uint64_t Lane::Usable(const void* pointer) {
   if (noting_ == 0 && !running_free_ && ++asked_ >= kAsksBeforeNoting &&
       asked_ * kWordsPerAsk >= cursor_ - first_word_) {
     notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
+    DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
     __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
     ++care_;
   }
@@ -565,7 +578,9 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   }
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   if (!placement || placement->death < now) return 0;
-  return plan_keys_[placement->key].usable;
+  const uint64_t usable = plan_keys_[placement->key].usable;
+  DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
+  return usable;
 }
 
 // While no block becomes late, a block that is not late is the one that the plan has at its place,

@@ -73,11 +73,25 @@ struct LiveKeys {
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.
   bool (*learn)(uint64_t site);
-  // How many granules a block of each key has, at most kLong: what is looked at for every
+  // How many granules a block of each key has, below kLong: what is looked at for every
   // allocation that takes care lies close together.
   const uint8_t* granules;
-  static constexpr uint8_t kLong = 64;
+  static constexpr uint8_t kLong = 64;    // as many as its shape needs
+  static constexpr uint8_t kLonger = 65;  // more, because it was told to be longer
+  static uint8_t FewGranules(const PlanKey& key) {
+    const uint64_t granules = BlockGranules(key);
+    if (granules < kLong) return static_cast<uint8_t>(granules);
+    return granules == ShapeGranules(key.shape) ? kLong : kLonger;
+  }
 };
+
+// How many granules a key's block has. The plan is read for few of the keys: each look maps 64 KiB.
+inline uint64_t KeyGranules(uint32_t key, const LiveKey* keys, const uint8_t* granules,
+                            const PlanKey* plan_keys) {
+  if (granules[key] < LiveKeys::kLong) return granules[key];
+  return granules[key] == LiveKeys::kLong ? ShapeGranules(keys[key].shape)
+                                          : BlockGranules(plan_keys[key]);
+}
 
 class Lane {
  public:
@@ -477,12 +491,8 @@ class Lane {
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
-  // Of a block. The keys of the plan are read here and there, and only for long ones.
-  uint64_t GranulesOf(uint32_t key) const {
-    const uint8_t few = key_granules_[key];
-    return few < LiveKeys::kLong ? few : BlockGranules(plan_keys_[key]);
-  }
   std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
+  uint64_t PlannedBefore(uint32_t birth) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);

@@ -85,7 +85,8 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
   }
 }
 
-// In lanes so long that a block is looked for between samples, wherever those of a lane begin.
+// In lanes so long that a block is looked for between samples, wherever those of a lane begin. What
+// is read of the plan does not stay in memory.
 TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {
   for (const uint32_t threads : {1, 3}) {
     RecordingShape shape;
@@ -101,6 +102,7 @@ TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {
     const auto lane_of = [&](uint32_t index) { return lanes[recording.allocations[index].thread]; };
     std::map<uint32_t, char*> live;
     std::mt19937_64 random(threads);
+    uint64_t most_resident = 0;
     for (const auto& [when, what] : EventsOf(recording)) {
       const uint32_t index = what & ~kDies;
       const trace::Allocation& allocation = recording.allocations[index];
@@ -117,8 +119,11 @@ TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {
       const uint64_t bytes = (recording.allocations[asked->first].size + 15) / 16 * 16;
       // Without notes, which would tell it otherwise.
       EXPECT_EQ(lane_of(asked->first)->UsableIfQuiet(asked->second), std::max(bytes, kGranule));
+      most_resident = std::max(most_resident, plan.ResidentBytes());
     }
     EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+    // Around the words that each lane has come to, a few stretches.
+    EXPECT_LE(most_resident, 4 * threads * kPlanStretch) << "of " << plan.built().bytes.size();
   }
 }
 
