@@ -7,6 +7,7 @@
 
 #include "interpose/process.h"
 #include "interpose/system_call.h"
+#include "replay/arena/drop_behind.h"
 
 namespace reprise::interpose {
 namespace {
@@ -68,6 +69,7 @@ struct CallSearch {
 struct Imports {
   const ElfW(Sym) * symbols;
   const char* strings;
+  uint64_t strings_bytes;
   const ElfW(Rela) * relocations[2];  // of calls, and of data
   uint64_t bytes[2];
 };
@@ -84,6 +86,7 @@ Imports FindImports(const dl_phdr_info& info) {
     const uint64_t value = dynamic->d_un.d_val;
     if (dynamic->d_tag == DT_PLTRELSZ) imports.bytes[0] = value;
     if (dynamic->d_tag == DT_RELASZ) imports.bytes[1] = value;
+    if (dynamic->d_tag == DT_STRSZ) imports.strings_bytes = value;
     // glibc has relocated the addresses, but for those of the vDSO, which imports nothing.
     if (value < info.dlpi_addr) continue;
     switch (dynamic->d_tag) {
@@ -122,6 +125,12 @@ void ForEachImport(const dl_phdr_info& info, Visitor visit) {
       }
       ++relocation;
     }
+  }
+  // The names follow the symbols. Of a large program both are, and few are looked at again.
+  const auto* symbols = reinterpret_cast<const char*>(imports.symbols);
+  if (symbols < imports.strings) {
+    replay::DropPages(symbols,
+                      static_cast<uint64_t>(imports.strings - symbols) + imports.strings_bytes);
   }
 }
 

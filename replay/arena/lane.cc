@@ -37,6 +37,8 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
 
 void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
                  const Room& room, void* lane_state, LaneCounters* counters, LaneNotes notes) {
+  plan_ = plan;
+  lane_ = lane;
   const char* file = reinterpret_cast<const char*>(plan);
   cursor_ = first_word_ =
       reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
@@ -63,14 +65,11 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
   late_count_ = care_ = early_count_ = late_changes_ = 0;
-  plan_ = plan;
-  lane_ = lane;
   const uint64_t granules = (box_bytes_ + AnnexBytes(*lane)) / kGranule;
   const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
                         (lane->first_placement + kSampled - 1) / kSampled;
   memcpy(lane_state, samples, Samples(*lane) * sizeof(PlanSample));
-  DropPages(samples, plan->file_bytes -
-                         static_cast<uint64_t>(reinterpret_cast<const char*>(samples) - file));
+  DropAround(samples, samples + Samples(*lane));
   samples_ = static_cast<const PlanSample*>(lane_state);
   char* memory = static_cast<char*>(lane_state) + SampleBytes(*lane);
   late_.Attach(memory);
@@ -170,9 +169,11 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
     }
   }
   // Between that sample and the one before.
-  uint64_t high = sample * kSampled + BeforeFirstSample(*lane_);
-  uint64_t low = sample == 0 ? 0 : high - kSampled;
-  if (high > lane_->placements) high = lane_->placements;
+  uint64_t last = sample * kSampled + BeforeFirstSample(*lane_);
+  const uint64_t first = sample == 0 ? 0 : last - kSampled;
+  if (last > lane_->placements) last = lane_->placements;
+  uint64_t low = first;
+  uint64_t high = last;
   while (low < high) {
     const uint64_t middle = (low + high) / 2;
     if (comes_before(placements_[middle].offset, placements_[middle].birth)) {
@@ -183,8 +184,7 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   }
   std::optional<PlanBlock> found;
   if (low != 0 && placements_[low - 1].offset == granule) found = placements_[low - 1];
-  // The next look-up will be elsewhere.
-  DropPages(placements_, lane_->placements * sizeof(PlanBlock));
+  DropAround(placements_ + first, placements_ + last);  // the next look-up will be elsewhere
   return found;
 }
 
@@ -194,9 +194,21 @@ uint64_t Lane::PlannedBefore(uint32_t birth) const {
   const uint64_t granule = Decode(word).granule;
   const uint64_t stretch = reinterpret_cast<uint64_t>(word) & ~(kPlanStretch - 1);
   if (reinterpret_cast<uint64_t>(cursor_.Seen()) - stretch >= kPlanStretch) {
-    DropPages(reinterpret_cast<const void*>(stretch), kPlanStretch);
+    DropAround(word, word + 1);
   }
   return granule;
+}
+
+// Gives back what a look at [begin, end) has brought of the file: its stretch, or, where the page
+// cache holds the file in longer pieces, what Linux 6.18 maps of those.
+void Lane::DropAround(const void* begin, const void* end) const {
+  constexpr uint64_t kLongest = 2 << 20;
+  const auto file = reinterpret_cast<uint64_t>(plan_);
+  const uint64_t before = (reinterpret_cast<uint64_t>(begin) - file) & ~(kLongest - 1);
+  const uint64_t behind = (reinterpret_cast<uint64_t>(end) - file + kLongest - 1) & ~(kLongest - 1);
+  const uint64_t from = before > kPlanFirst ? before : kPlanFirst;
+  const uint64_t to = behind < plan_->file_bytes ? behind : plan_->file_bytes;
+  if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
 }
 
 void Lane::PassTurn() {
@@ -578,8 +590,9 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   }
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   if (!placement || placement->death < now) return 0;
-  const uint64_t usable = plan_keys_[placement->key].usable;
-  DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
+  const PlanKey* key = &plan_keys_[placement->key];
+  const uint64_t usable = key->usable;
+  DropAround(key, key + 1);
   return usable;
 }
 

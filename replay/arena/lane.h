@@ -493,6 +493,7 @@ class Lane {
   bool Matches(const Word& word, const Request& request) const;
   std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   uint64_t PlannedBefore(uint32_t birth) const;
+  void DropAround(const void* begin, const void* end) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
