@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "interpose/address_map.h"
+#include "interpose/modules.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "replay/arena/mutex.h"
@@ -102,5 +103,7 @@ void FallbackForget() {
     if (pthread_getspecific(key) == heap) pthread_setspecific(key, nullptr);
   }
 }
+
+void DropFallbackCode() { DropCleanPages(reinterpret_cast<const void*>(&mi_free)); }
 
 }  // namespace reprise::interpose

@@ -38,6 +38,9 @@ void FallbackLeave();
 // block may still be asked.
 void FallbackForget();
 
+// mimalloc's code goes until it is needed (modules.h, DropCleanPages).
+void DropFallbackCode();
+
 }  // namespace reprise::interpose
 
 #endif  // REPRISE_INTERPOSE_FALLBACK_H_

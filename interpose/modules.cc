@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "interpose/process.h"
+#include "interpose/system_call.h"
+#include "replay/arena/drop_behind.h"
 
 namespace reprise::interpose {
 namespace {
@@ -67,6 +69,7 @@ struct CallSearch {
 struct Imports {
   const ElfW(Sym) * symbols;
   const char* strings;
+  uint64_t strings_bytes;
   const ElfW(Rela) * relocations[2];  // of calls, and of data
   uint64_t bytes[2];
 };
@@ -83,6 +86,7 @@ Imports FindImports(const dl_phdr_info& info) {
     const uint64_t value = dynamic->d_un.d_val;
     if (dynamic->d_tag == DT_PLTRELSZ) imports.bytes[0] = value;
     if (dynamic->d_tag == DT_RELASZ) imports.bytes[1] = value;
+    if (dynamic->d_tag == DT_STRSZ) imports.strings_bytes = value;
     // glibc has relocated the addresses, but for those of the vDSO, which imports nothing.
     if (value < info.dlpi_addr) continue;
     switch (dynamic->d_tag) {
@@ -122,6 +126,12 @@ void ForEachImport(const dl_phdr_info& info, Visitor visit) {
       ++relocation;
     }
   }
+  // The names follow the symbols. Of a large program both are, and few are looked at again.
+  const auto* symbols = reinterpret_cast<const char*>(imports.symbols);
+  if (symbols < imports.strings) {
+    replay::DropPages(symbols,
+                      static_cast<uint64_t>(imports.strings - symbols) + imports.strings_bytes);
+  }
 }
 
 int SearchObject(dl_phdr_info* info, size_t, void* data) {
@@ -159,6 +169,22 @@ bool FindModule(uint64_t address, LoadedModule* module) {
 void ForEachModule(void (*visit)(const LoadedModule& module, void* context), void* context) {
   Visit data{visit, context};
   dl_iterate_phdr(VisitObject, &data);
+}
+
+// Lies beside malloc: to end elsewhere would bring pages back for nothing.
+__attribute__((hot)) void DropCleanPages(const void* address) {
+  LoadedModule module;
+  if (!FindModule(reinterpret_cast<uint64_t>(address), &module)) return;
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(module.begin);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
+  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.begin + header->e_phoff);
+  for (int i = header->e_phnum - 1; i >= 0; --i) {
+    if (segment[i].p_type != PT_LOAD || (segment[i].p_flags & PF_W) != 0) continue;
+    const uint64_t begin = (module.base + segment[i].p_vaddr) & ~uint64_t{4095};
+    const uint64_t end =
+        (module.base + segment[i].p_vaddr + segment[i].p_memsz + 4095) & ~uint64_t{4095};
+    Advise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
 }
 
 bool AnyModuleCalls(const char* const* names, size_t count) {

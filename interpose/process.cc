@@ -348,11 +348,19 @@ bool HasAllocated() {
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
+  // Little of what a start takes is needed again, and by now mimalloc has had its own.
+  if (process.mode >= Mode::kReplay) {
+    Advise(process.session, sizeof(SessionFile), MADV_DONTNEED);
+    DropFallbackCode();
+    DropCleanPages(reinterpret_cast<const void*>(&OnLoad));
+  }
 }
 
 __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
-  if (process.mode >= Mode::kRecord && !ComesFirst() && !HasAllocated()) {
+  // The ends of the libraries bring pages of theirs.
+  if (process.mode >= Mode::kReplay) DropPlan();
+  if (process.mode >= Mode::kRecord && !HasAllocated() && !ComesFirst()) {
     Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
         "allocates is not seen");
   }

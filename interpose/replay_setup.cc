@@ -1,11 +1,11 @@
 #include "interpose/replay_setup.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
 #include "interpose/process.h"
+#include "interpose/spool_file.h"
 #include "interpose/system_call.h"
 #include "replay/arena/drop_behind.h"
 #include "replay/arena/mutex.h"
@@ -146,7 +146,8 @@ bool MapPlan(const char* path) {
       static_cast<uint64_t>(bytes) < kPlanMap.bytes) {
     // Not at a multiple of 2 MiB: a file that the page cache holds in huge pages would be mapped in
     // huge pages, whatever madvise says, and each look at a word would add 2 MiB.
-    mapped = MapAt(kPlanMap.begin + 4096, bytes, PROT_READ, MAP_PRIVATE, fd);
+    mapped = MapAt(kPlanMap.begin + replay::kPlanStretch - replay::kPlanFirst, bytes, PROT_READ,
+                   MAP_PRIVATE, fd);
   }
   CloseFile(fd);
   const auto* plan = static_cast<const PlanHeader*>(mapped);
@@ -160,19 +161,31 @@ bool MapPlan(const char* path) {
   return true;
 }
 
+// DIRECTORY/counters.NUMBER. Printing it would leave 64 KiB of libc's code in memory.
+void NameCounters(char* path) {
+  char* at = stpcpy(stpcpy(path, process.session->directory), "/counters.");
+  uint32_t number = process.image_number;
+  uint32_t digits = 1;
+  for (uint32_t left = number; left >= 10; left /= 10) ++digits;
+  at[digits] = 0;
+  for (; digits > 0; number /= 10) at[--digits] = static_cast<char>('0' + number % 10);
+}
+
 // The counters lie in a file, so that nothing is lost however the program ends; where no file can
 // be made they are only memory, and the launcher sees none.
 LaneCounters* MapCounters(uint64_t bytes) {
   char path[kPathBytes + 32];
-  snprintf(path, sizeof(path), "%s/counters.%u", process.session->directory, process.image_number);
+  NameCounters(path);
   const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
   void* mapped = nullptr;
   if (fd >= 0) {
     if (!Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) {
       mapped = MapAt(kCountersMap.begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     }
-    CloseFile(fd);
     if (mapped != nullptr && Advise(mapped, bytes, MADV_POPULATE_WRITE) != 0) mapped = nullptr;
+    // Most of it is notes, of which few are written. The disk keeps the room.
+    if (mapped != nullptr && WritesInPlace(fd)) Advise(mapped, bytes, MADV_DONTNEED);
+    CloseFile(fd);
   }
   if (mapped == nullptr) mapped = MapMemory(kCountersMap.begin, bytes);
   return static_cast<LaneCounters*>(mapped);
@@ -228,9 +241,8 @@ bool SetUpArena() {
   memory.state = state + key_bytes + module_bytes;
   const auto* keys = Table<PlanKey>(plan.keys);
   for (uint64_t key = 0; key < plan.keys.count; ++key) {
-    const uint64_t granules = replay::BlockGranules(keys[key]);
-    key_granules[key] =
-        static_cast<uint8_t>(granules < LiveKeys::kLong ? granules : LiveKeys::kLong);
+    if (keys[key].shape == 0) continue;  // stays untouched
+    key_granules[key] = LiveKeys::FewGranules(keys[key]);
     replay_state.keys[key].shape = keys[key].shape;
     if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
       replay_state.keys[key].site = (keys[key].site_offset & ((uint64_t{1} << 47) - 1)) |
@@ -238,7 +250,6 @@ bool SetUpArena() {
     }
   }
   ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
-  replay::DropPages(keys, plan.keys.count * sizeof(PlanKey));  // most are not read again
   replay_arena.Start(&plan, {replay_state.keys, LearnSite, key_granules}, memory);
   return true;
 }
@@ -265,6 +276,12 @@ void WarnOfAnotherBuild() {
 }
 
 }  // namespace
+
+void DropPlan() {
+  const char* plan = reinterpret_cast<const char*>(replay_state.plan);
+  const uint64_t bytes = (replay_state.plan->file_bytes + 4095) & ~uint64_t{4095};
+  replay::DropPages(plan + replay::kPlanFirst, bytes - replay::kPlanFirst);
+}
 
 bool StartReplay() {
   static const char* const kForeign[] = {"mallocx",   "rallocx",    "xallocx",   "sallocx",
@@ -296,6 +313,7 @@ bool StartReplay() {
   process.image->plan =
       static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
   WarnOfAnotherBuild();
+  DropPlan();  // most of what was read is not read again
   return true;
 }
 

@@ -14,6 +14,9 @@ extern __attribute__((visibility("hidden"))) replay::Arena replay_arena;
 // left for the launcher, when that is a surprise).
 bool StartReplay();
 
+// Gives back what is resident of the plan, but for its first page. What is read again comes back.
+void DropPlan();
+
 }  // namespace reprise::interpose
 
 #endif  // REPRISE_INTERPOSE_REPLAY_SETUP_H_

@@ -37,16 +37,14 @@ void NameSpool(char* path) {
   strcpy(at + name_length, ".spool");
 }
 
-// Whether the file system is known to write changed pages where they were before, so that they need
-// no more room.
+}  // namespace
+
 bool WritesInPlace(int fd) {
   struct statfs system {};
   if (Failed(SystemCall(SYS_fstatfs, fd, reinterpret_cast<long>(&system)))) return false;
   return system.f_type == EXT4_SUPER_MAGIC || system.f_type == XFS_SUPER_MAGIC ||
          system.f_type == TMPFS_MAGIC;
 }
-
-}  // namespace
 
 bool Populate(char* from, uint64_t bytes) {
   const auto begin = reinterpret_cast<uint64_t>(from) & ~uint64_t{4095};

@@ -14,6 +14,10 @@ struct SpoolFile {
   bool in_place = false;  // what has been written once can be written again on a full disk
 };
 
+// Whether the file system is known to write changed pages where they were before, so that they need
+// no more room.
+bool WritesInPlace(int fd);
+
 // Backs [from, from + bytes) with memory and disk; false when there is none left.
 bool Populate(char* from, uint64_t bytes);
 

@@ -139,18 +139,12 @@ void SortByOffset(std::vector<PlanBlock>& placements) {
   }
 }
 
-// Where the placements, sorted by offset, begin that lie in each page of the box; and their number.
-std::vector<uint32_t> PagesOf(const std::vector<PlanBlock>& placements, uint64_t box_bytes) {
-  std::vector<uint32_t> pages(box_bytes / kBoxAlignment + 1);
-  size_t next = 0;
-  for (size_t page = 0; page < pages.size(); ++page) {
-    while (next < placements.size() &&
-           placements[next].offset < page * (kBoxAlignment / kGranule)) {
-      ++next;
-    }
-    pages[page] = static_cast<uint32_t>(next);
+// Adds those of a lane's placements that the file samples, of which there are `first` before.
+void AddSamples(const std::vector<PlanBlock>& placements, uint64_t first,
+                std::vector<PlanSample>& samples) {
+  for (uint64_t at = samples.size() * kSampled - first; at < placements.size(); at += kSampled) {
+    samples.push_back({placements[at].offset, placements[at].birth});
   }
-  return pages;
 }
 
 // Gathers the places of each kind of request. Costs what the lane has, whatever the plan has.
@@ -376,7 +370,7 @@ class LaneEncoder {
     if (words_.size() < next_turn_) return;
     turns_.push_back(static_cast<uint32_t>(words_.size()));
     words_.push_back(kTurn);
-    next_turn_ = words_.size() + kTurnWords;
+    next_turn_ += kTurnWords;
   }
 
   const Recording& recording_;
@@ -386,7 +380,7 @@ class LaneEncoder {
   std::array<std::array<uint64_t, 64>, 64> sizes_{};
   uint64_t allocations_ = 0;
   int offset_bits_ = 16;
-  size_t next_turn_ = kTurnWords;
+  size_t next_turn_ = kTurnWords - kTurnWords / 8;  // near the end of each stretch
   std::vector<uint32_t> words_;
   std::vector<uint32_t> turns_;  // the kTurn words among them
   std::vector<PlanBlock> placements_;
@@ -399,6 +393,9 @@ class File {
 
   // Makes room for so many bytes more.
   void Reserve(size_t bytes) { bytes_.reserve(bytes_.size() + bytes); }
+
+  // The next table begins with a stretch.
+  void BeginStretch() { Align(kPlanStretch, kPlanFirst); }
 
   template <typename T>
   PlanTable Add(const std::vector<T>& entries) {
@@ -432,6 +429,12 @@ class File {
     return offset;
   }
 
+  // The entries of a table that was added before.
+  template <typename T>
+  void Replace(const PlanTable& table, const std::vector<T>& entries) {
+    std::memcpy(bytes_.data() + table.offset, entries.data(), table.count * sizeof(T));
+  }
+
   std::string Finish(PlanHeader header) {
     header.strings = Add(strings_);
     Align();
@@ -444,7 +447,9 @@ class File {
   }
 
  private:
-  void Align() { bytes_.resize((bytes_.size() + kTableAlignment - 1) & ~(kTableAlignment - 1)); }
+  void Align(uint64_t to = kTableAlignment, uint64_t behind = 0) {
+    bytes_.resize(((bytes_.size() - behind + to - 1) & ~(to - 1)) + behind);
+  }
 
   std::string bytes_;
   std::vector<char> strings_;
@@ -535,14 +540,21 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   }
   header.executable_offset = file.AddString(recording.process.executable, &header.executable_bytes);
   header.build_id_offset = file.AddString(recording.process.build_id, &header.build_id_bytes);
+  // What a run reads again and again lies in the first page.
+  std::vector<PlanLane> entries(lanes.size());
+  header.lanes = file.Add(entries);
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
-  std::vector<PlanLane> entries;
   // About what follows: growing would hold all of it twice.
   file.Reserve(recording.allocations.size() * (3 * sizeof(uint32_t) + sizeof(PlanBlock)));
+  const bool is_long = recording.allocations.size() >= kSampled;
+  if (is_long) file.BeginStretch();
   for (size_t i = 0; i < lanes.size(); ++i) {
     const std::vector<uint32_t> words = encoders[i].TakeWords();
-    PlanLane entry{};
+    if (words.size() >= kTurnWords) {
+      file.Extend(header.words, std::vector<uint32_t>(-header.words.count % kTurnWords, kEnd));
+    }
+    PlanLane& entry = entries[i];
     entry.path = lanes[i].path;
     entry.box_offset = lanes[i].box_offset;
     entry.box_bytes = lanes[i].box_bytes;
@@ -551,19 +563,18 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     entry.reserved = static_cast<uint32_t>(lanes[i].reserved_bytes / kGranule);
     entry.offset_bits = static_cast<uint32_t>(encoders[i].offset_bits());
     file.Extend(header.words, words);
-    entries.push_back(entry);
   }
+  if (is_long) file.BeginStretch();
   SlotGatherer slots(keys.keys);
   std::vector<PlanRing> rings;
-  std::vector<uint32_t> all_slots, pages;
+  std::vector<uint32_t> all_slots;
+  std::vector<PlanSample> samples;
   for (size_t i = 0; i < lanes.size(); ++i) {
     entries[i].first_placement = header.placements.count;
     const std::vector<PlanBlock> placements = encoders[i].TakePlacements();
     entries[i].placements = placements.size();
+    AddSamples(placements, header.placements.count, samples);
     file.Extend(header.placements, placements);
-    entries[i].first_page = pages.size();
-    const std::vector<uint32_t> own_pages = PagesOf(placements, lanes[i].box_bytes);
-    pages.insert(pages.end(), own_pages.begin(), own_pages.end());
     slots.Gather(file.Read<uint32_t>(header.words, entries[i].first_word, entries[i].words),
                  entries[i].offset_bits, placements, lanes[i].box_bytes, all_slots.size());
     entries[i].first_ring = rings.size();
@@ -571,10 +582,10 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     rings.insert(rings.end(), slots.rings().begin(), slots.rings().end());
     all_slots.insert(all_slots.end(), slots.slots().begin(), slots.slots().end());
   }
-  header.pages = file.Add(pages);
+  header.samples = file.Add(samples);
   header.rings = file.Add(rings);
   header.slots = file.Add(all_slots);
-  header.lanes = file.Add(entries);
+  file.Replace(header.lanes, entries);
   return file.Finish(header);
 }
 

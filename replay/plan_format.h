@@ -24,7 +24,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 2;
+inline constexpr uint32_t kPlanVersion = 3;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -35,8 +35,13 @@ inline constexpr uint32_t kIdle = 0xfffffffc;
 inline constexpr uint32_t kDrain = 0xfffffffd;
 inline constexpr uint32_t kTurn = 0xfffffffe;
 inline constexpr uint32_t kEnd = 0xffffffff;
-inline constexpr uint32_t kTurnWords = 1 << 14;                        // at most this far apart
+inline constexpr uint32_t kTurnWords = 1 << 14;  // from one turn to the next
+// With a page that is read the system maps all of its stretch, bytes. Stretches begin behind the
+// file's first page, which is mapped so that it has one of its own.
+inline constexpr uint64_t kPlanStretch = 64 << 10;
+inline constexpr uint64_t kPlanFirst = 4096;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 32 GiB
+inline constexpr uint64_t kSampled = 4096;  // placements: one of so many is among the samples
 inline constexpr uint32_t kNeverDies = UINT32_MAX;
 inline constexpr uint32_t kNoModule = UINT32_MAX;
 
@@ -80,6 +85,13 @@ struct PlanBlock {
   uint32_t key;
 };
 
+// What the placements are sorted by, of every kSampled-th of the file: it leaves one stretch of
+// them to look at for a block.
+struct PlanSample {
+  uint32_t offset;
+  uint32_t birth;
+};
+
 // The places that a lane has for one kind of request: each offset once, ascending, among the slots
 // of the file.
 struct PlanRing {
@@ -96,7 +108,6 @@ struct PlanLane {
   uint64_t words;            // kEnd included
   uint64_t first_placement;  // index into the placements, sorted by offset, then birth
   uint64_t placements;
-  uint64_t first_page;  // index into the pages: one per kBoxAlignment of the box, and one more
   uint64_t first_ring;  // index into the rings, sorted by key
   uint64_t rings;
   uint32_t offset_bits;
@@ -138,7 +149,7 @@ struct PlanHeader {
   PlanTable lanes;  // in the order of their threads
   PlanTable words;
   PlanTable placements;
-  PlanTable pages;  // uint32_t: which of the lane's placements is the first at or behind the page
+  PlanTable samples;
   PlanTable rings;
   PlanTable slots;             // uint32_t: offset / 16, relative to the box of the ring's lane
   PlanTable strings;           // bytes

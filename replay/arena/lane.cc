@@ -13,6 +13,17 @@ namespace {
 // that was freed twice ends the walk instead of closing a circle.
 void* const kTaken = reinterpret_cast<void*>(~uint64_t{0});
 
+// Of a lane's placements those before the first one that the file samples, and how many it samples.
+uint64_t BeforeFirstSample(const PlanLane& lane) { return -lane.first_placement % kSampled; }
+uint64_t Samples(const PlanLane& lane) {
+  const uint64_t before = BeforeFirstSample(lane);
+  return before < lane.placements ? (lane.placements - before - 1) / kSampled + 1 : 0;
+}
+// The memory that they take, in whole cache lines.
+uint64_t SampleBytes(const PlanLane& lane) {
+  return (Samples(lane) * sizeof(PlanSample) + 63) & ~uint64_t{63};
+}
+
 }  // namespace
 
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
@@ -21,11 +32,13 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
          BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
          2 * sizeof(KeptPlaces) + KeptPlaces::MemoryFor(lane.box_bytes / kGranule) +
          KeptPlaces::MemoryFor(AnnexBytes(lane) / kGranule) + SlotIndex::MemoryFor(lane.rings) +
-         BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count);
+         BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count) + SampleBytes(lane);
 }
 
 void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
                  const Room& room, void* lane_state, LaneCounters* counters, LaneNotes notes) {
+  plan_ = plan;
+  lane_ = lane;
   const char* file = reinterpret_cast<const char*>(plan);
   cursor_ = first_word_ =
       reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
@@ -33,7 +46,6 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   placements_ =
       reinterpret_cast<const PlanBlock*>(file + plan->placements.offset) + lane->first_placement;
   plan_keys_ = reinterpret_cast<const PlanKey*>(file + plan->keys.offset);
-  pages_ = reinterpret_cast<const uint32_t*>(file + plan->pages.offset) + lane->first_page;
   rings_ = reinterpret_cast<const PlanRing*>(file + plan->rings.offset) + lane->first_ring;
   all_slots_ = reinterpret_cast<const uint32_t*>(file + plan->slots.offset);
   keys_ = keys.keys;
@@ -53,10 +65,13 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
   late_count_ = care_ = early_count_ = late_changes_ = 0;
-  plan_ = plan;
-  lane_ = lane;
   const uint64_t granules = (box_bytes_ + AnnexBytes(*lane)) / kGranule;
-  char* memory = static_cast<char*>(lane_state);
+  const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
+                        (lane->first_placement + kSampled - 1) / kSampled;
+  memcpy(lane_state, samples, Samples(*lane) * sizeof(PlanSample));
+  DropAround(samples, samples + Samples(*lane));
+  samples_ = static_cast<const PlanSample*>(lane_state);
+  char* memory = static_cast<char*>(lane_state) + SampleBytes(*lane);
   late_.Attach(memory);
   memory += BlockSet::MemoryFor(granules);
   late_cover_.Attach(memory);
@@ -69,7 +84,6 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   rest_ = rests_ = 0;
   stretch_ = first_word_;
   stretch_misses_ = 0;
-  look_ups_ = turns_ = 0;
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
@@ -136,51 +150,76 @@ void Lane::EndLateChange() {
   __atomic_store_n(&late_changes_, late_changes_ + 1, __ATOMIC_RELEASE);
 }
 
-// The block that the plan placed last at `granule`, alive or not.
+// The block that the plan placed last at `granule`, alive or not. The samples leave one stretch of
+// the file, which the system maps at once.
 std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   const auto now = static_cast<uint32_t>(cursor_.Seen() - first_word_);
   if (granule >= box_bytes_ / kGranule) return std::nullopt;
-  constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
-  const uint64_t first = pages_[granule / kPageGranules];
+  const auto comes_before = [granule, now](uint32_t offset, uint32_t birth) {
+    return offset < granule || (offset == granule && birth < now);
+  };
+  uint64_t sample = 0;
+  for (uint64_t limit = Samples(*lane_); sample < limit;) {
+    const uint64_t middle = (sample + limit) / 2;
+    if (comes_before(samples_[middle].offset, samples_[middle].birth)) {
+      sample = middle + 1;
+    } else {
+      limit = middle;
+    }
+  }
+  // Between that sample and the one before.
+  uint64_t last = sample * kSampled + BeforeFirstSample(*lane_);
+  const uint64_t first = sample == 0 ? 0 : last - kSampled;
+  if (last > lane_->placements) last = lane_->placements;
   uint64_t low = first;
-  uint64_t high = pages_[granule / kPageGranules + 1];  // the answer lies before the first that is
-                                                        // not less
+  uint64_t high = last;
   while (low < high) {
     const uint64_t middle = (low + high) / 2;
-    const PlanBlock& placement = placements_[middle];
-    if (placement.offset < granule || (placement.offset == granule && placement.birth < now)) {
+    if (comes_before(placements_[middle].offset, placements_[middle].birth)) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
   std::optional<PlanBlock> found;
-  if (low != first && placements_[low - 1].offset == granule) found = placements_[low - 1];
-  // Looking here and there maps ever more of the table. A thread that seldom asks may never come to
-  // the next drop.
-  if (__atomic_add_fetch(&look_ups_, 1, __ATOMIC_RELAXED) % kLookUpsPerDrop == 0 ||
-      __atomic_load_n(&noting_, __ATOMIC_RELAXED) == 0) {
-    DropPages(placements_, lane_->placements * sizeof(PlanBlock));
-  }
+  if (low != 0 && placements_[low - 1].offset == granule) found = placements_[low - 1];
+  DropAround(placements_ + first, placements_ + last);  // the next look-up will be elsewhere
   return found;
+}
+
+// Where a word that has been passed places its block. What it brings back of the file goes again.
+uint64_t Lane::PlannedBefore(uint32_t birth) const {
+  const uint32_t* word = first_word_ + birth;
+  const uint64_t granule = Decode(word).granule;
+  const uint64_t stretch = reinterpret_cast<uint64_t>(word) & ~(kPlanStretch - 1);
+  if (reinterpret_cast<uint64_t>(cursor_.Seen()) - stretch >= kPlanStretch) {
+    DropAround(word, word + 1);
+  }
+  return granule;
+}
+
+// Gives back what a look at [begin, end) has brought of the file: its stretch, or, where the page
+// cache holds the file in longer pieces, what Linux 6.18 maps of those.
+void Lane::DropAround(const void* begin, const void* end) const {
+  constexpr uint64_t kLongest = 2 << 20;
+  const auto file = reinterpret_cast<uint64_t>(plan_);
+  const uint64_t before = (reinterpret_cast<uint64_t>(begin) - file) & ~(kLongest - 1);
+  const uint64_t behind = (reinterpret_cast<uint64_t>(end) - file + kLongest - 1) & ~(kLongest - 1);
+  const uint64_t from = before > kPlanFirst ? before : kPlanFirst;
+  const uint64_t to = behind < plan_->file_bytes ? behind : plan_->file_bytes;
+  if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
 }
 
 void Lane::PassTurn() {
   Publish();
   // The words behind are not read again, but for a few that notes look at; the ones ahead will be.
-  // A long stream takes several turns at once, because the system asks a few microseconds each
-  // time.
   constexpr uint64_t kPage = 4096;
-  const uint64_t at_once = 1 + (lane_->words >> 22 < 3 ? lane_->words >> 22 : 3);
-  if (turns_++ % at_once == 0) {
-    const uint64_t stretch = at_once * kTurnWords * sizeof(uint32_t) + 2 * kPage;
-    const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
-    const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
-    const auto end = reinterpret_cast<uint64_t>(end_word_);
-    if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
-    madvise(reinterpret_cast<void*>(here), end - here < stretch ? end - here : stretch,
-            MADV_POPULATE_READ);
-  }
+  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
+  const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
+  const auto end = reinterpret_cast<uint64_t>(end_word_);
+  if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
+  madvise(reinterpret_cast<void*>(here), end - here < kPlanStretch ? end - here : kPlanStretch,
+          MADV_POPULATE_READ);
   ++cursor_;
 }
 
@@ -206,7 +245,7 @@ void Lane::Pass(const Word& word) {
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
         const PlanBlock outlived = *PlannedAt(word.granule);
-        AddLate(word.granule, BlockGranules(plan_keys_[outlived.key]));
+        AddLate(word.granule, KeyGranules(outlived.key, keys_, key_granules_, plan_keys_));
         notes_.BecameLate(word.granule, outlived.birth);
       }
       break;
@@ -334,7 +373,7 @@ void* Lane::Place(const Word& word) {
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
   if (care_ == noting_) return planned;
-  const uint64_t end = word.granule + BlockGranules(plan_keys_[word.key]);
+  const uint64_t end = word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_);
   if (!late_cover_.HasAny(word.granule, end)) return planned;
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
   AddEarly(word.granule);
@@ -525,6 +564,7 @@ uint64_t Lane::Usable(const void* pointer) {
   if (noting_ == 0 && !running_free_ && ++asked_ >= kAsksBeforeNoting &&
       asked_ * kWordsPerAsk >= cursor_ - first_word_) {
     notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
+    DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
     __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
     ++care_;
   }
@@ -543,7 +583,10 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   }
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   if (!placement || placement->death < now) return 0;
-  return plan_keys_[placement->key].usable;
+  const PlanKey* key = &plan_keys_[placement->key];
+  const uint64_t usable = key->usable;
+  DropAround(key, key + 1);
+  return usable;
 }
 
 // While no block becomes late, a block that is not late is the one that the plan has at its place,

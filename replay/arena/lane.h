@@ -73,11 +73,28 @@ struct LiveKeys {
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.
   bool (*learn)(uint64_t site);
-  // How many granules a block of each key has, at most kLong: what is looked at for every
+  // How many granules a block of each key has, below kLong: what is looked at for every
   // allocation that takes care lies close together.
   const uint8_t* granules;
-  static constexpr uint8_t kLong = GranuleSet::kFew + 1;
+  static constexpr uint8_t kLong = GranuleSet::kFew + 1;  // as many as its shape needs; above: so
+                                                          // many more
+  static constexpr uint8_t kFarLonger = 255;              // the plan says how many
+  static uint8_t FewGranules(const PlanKey& key) {
+    const uint64_t granules = BlockGranules(key);
+    if (granules < kLong) return static_cast<uint8_t>(granules);
+    const uint64_t more = granules - ShapeGranules(key.shape);
+    return more < kFarLonger - kLong ? static_cast<uint8_t>(kLong + more) : kFarLonger;
+  }
 };
+
+// How many granules a key's block has. The plan is read for few of the keys: each look maps 64 KiB.
+inline uint64_t KeyGranules(uint32_t key, const LiveKey* keys, const uint8_t* granules,
+                            const PlanKey* plan_keys) {
+  const uint8_t few = granules[key];
+  if (few < LiveKeys::kLong) return few;
+  return few < LiveKeys::kFarLonger ? ShapeGranules(keys[key].shape) + few - LiveKeys::kLong
+                                    : BlockGranules(plan_keys[key]);
+}
 
 class Lane {
  public:
@@ -305,7 +322,6 @@ class Lane {
   // A miss counts as so many parts; one that differed only in length as one part.
   static constexpr uint64_t kMiss = 16;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
-  static constexpr uint32_t kLookUpsPerDrop = 16;
   // How long blocks are is noted once that was asked so often, and for one in so many words: a note
   // costs every allocation a few nanoseconds, to look one up takes some microseconds.
   static constexpr uint32_t kAsksBeforeNoting = 64;
@@ -483,6 +499,8 @@ class Lane {
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
+  uint64_t PlannedBefore(uint32_t birth) const;
+  void DropAround(const void* begin, const void* end) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
@@ -535,7 +553,7 @@ class Lane {
   const uint32_t* end_word_;  // the kEnd
   const PlanBlock* placements_;
   const PlanKey* plan_keys_;
-  const uint32_t* pages_;  // into the placements
+  const PlanSample* samples_;  // a copy of the lane's: they are looked at together
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
   bool (*learn_)(uint64_t site);
@@ -546,9 +564,7 @@ class Lane {
   const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
   const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;
-  mutable uint32_t look_ups_;  // in the table of blocks
-  uint32_t turns_;             // passed
-  uint32_t asked_;             // for usable sizes, by the owner
+  uint32_t asked_;  // for usable sizes, by the owner
   bool releases_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began

@@ -67,7 +67,7 @@ void Lane::RunFree() {
       return placement.offset == offset && placement.birth < now;
     });
     if (unborn != at && unborn[-1].death >= now && !RemoveEarly(offset)) {
-      AddLate(offset, BlockGranules(plan_keys_[unborn[-1].key]));
+      AddLate(offset, KeyGranules(unborn[-1].key, keys_, key_granules_, plan_keys_));
     }
     at = FirstNot(unborn, end,
                   [offset](const PlanBlock& placement) { return placement.offset == offset; });
@@ -83,7 +83,7 @@ void Lane::RunFree() {
 }
 
 void Lane::StartSlots() {
-  slots_.Start(rings_, lane_->rings, all_slots_, keys_, plan_keys_, slot_memory_);
+  slots_.Start(rings_, lane_->rings, all_slots_, keys_, key_granules_, plan_keys_, slot_memory_);
 }
 
 // A window of requests has passed, or enough of them have failed. A plan that fits the run badly is

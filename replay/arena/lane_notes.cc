@@ -99,7 +99,7 @@ void Lane::NoteFreed(uint64_t granule) {
   if (!notes_.AnyLate()) return;
   SquatterNote* note = notes_.LiveSquatter(granule);
   if (note == nullptr) return;
-  const uint64_t planned = Decode(first_word_ + note->birth - 1).granule;
+  const uint64_t planned = PlannedBefore(note->birth - 1);
   if (planned != granule && early_.Has(planned)) {
     *note = {};
   } else {
@@ -118,7 +118,7 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
   const LiveKey& key = keys_[word.key];
   ++counters_->blocked;
   NoteBlocked(key.shape, key.site, word.granule,
-              word.granule + BlockGranules(plan_keys_[word.key]));
+              word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_));
   void* elsewhere = Improvise(key.shape);
   if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth);
   return elsewhere;

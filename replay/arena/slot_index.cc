@@ -21,10 +21,13 @@ uint64_t SlotIndex::MemoryFor(uint64_t rings) {
 }
 
 void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slots,
-                      const LiveKey* keys, const PlanKey* plan_keys, void* memory) {
+                      const LiveKey* keys, const uint8_t* key_granules, const PlanKey* plan_keys,
+                      void* memory) {
   rings_ = rings;
   ring_count_ = count;
   slots_ = slots;
+  keys_ = keys;
+  key_granules_ = key_granules;
   plan_keys_ = plan_keys;
   const uint64_t aligned =
       (reinterpret_cast<uint64_t>(memory) + alignof(Batch) - 1) & ~uint64_t{alignof(Batch) - 1};
@@ -44,9 +47,10 @@ void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slo
 
 // Most rings are never looked for, and their batches stay untouched.
 uint64_t SlotIndex::Introduce(uint64_t ring) {
-  const PlanKey& key = plan_keys_[rings_[ring].key];
-  batches_[ring].granules = static_cast<uint32_t>(BlockGranules(key));
-  return batches_[ring].shape = key.shape;
+  const uint32_t key = rings_[ring].key;
+  batches_[ring].granules =
+      static_cast<uint32_t>(KeyGranules(key, keys_, key_granules_, plan_keys_));
+  return batches_[ring].shape = keys_[key].shape;
 }
 
 void SlotIndex::Refill(const PlanRing& ring, Batch& batch) {

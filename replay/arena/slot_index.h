@@ -22,7 +22,7 @@ class SlotIndex {
   // `rings` are the lane's, the others the plan's. May be called again, when more keys have
   // addresses.
   void Start(const PlanRing* rings, uint64_t count, const uint32_t* slots, const LiveKey* keys,
-             const PlanKey* plan_keys, void* memory);
+             const uint8_t* key_granules, const PlanKey* plan_keys, void* memory);
 
   // The ring for this kind of request; null when the plan has no such request. Call sites are told
   // apart by a hash of 32 bits: where two are taken for one, they share their places.
@@ -100,6 +100,8 @@ class SlotIndex {
   void Refill(const PlanRing& ring, Batch& batch);
 
   const PlanRing* rings_ = nullptr;
+  const LiveKey* keys_ = nullptr;
+  const uint8_t* key_granules_ = nullptr;
   const PlanKey* plan_keys_ = nullptr;
   uint64_t ring_count_ = 0;
   const uint32_t* slots_ = nullptr;

@@ -27,12 +27,15 @@ TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
     rings[i] = {i, 1, i};
     slots[i] = 3 * i;
   }
+  const std::vector<uint8_t> granules(kRings, 7);
   std::vector<char> memory(SlotIndex::MemoryFor(kRings));
   SlotIndex index;
-  index.Start(rings.data(), kRings, slots.data(), keys.data(), plan_keys.data(), memory.data());
+  index.Start(rings.data(), kRings, slots.data(), keys.data(), granules.data(), plan_keys.data(),
+              memory.data());
   for (uint32_t i = 0; i < kRings; ++i) {
     const PlanRing* ring = index.Find(keys[i].shape, keys[i].site);
     ASSERT_EQ(ring, &rings[i]);
+    ASSERT_EQ(index.GranulesOf(ring), 7u);
     ASSERT_EQ(index.Next(ring), slots[i]);
   }
   EXPECT_EQ(index.Find(Shape(200, 4), keys[0].site), nullptr);

@@ -85,6 +85,48 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
   }
 }
 
+// In lanes so long that a block is looked for between samples, wherever those of a lane begin. What
+// is read of the plan does not stay in memory.
+TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {
+  for (const uint32_t threads : {1, 3}) {
+    RecordingShape shape;
+    shape.allocations = 30000;
+    shape.threads = threads;
+    shape.usable_asked = 0;
+    const trace::Recording recording = RandomRecording(shape, 6);
+    ServedPlan plan(recording);
+    std::vector<Lane*> lanes;
+    for (const trace::Thread& thread : recording.threads) {
+      lanes.push_back(plan.arena().Take(thread.path, 0, 0));
+    }
+    const auto lane_of = [&](uint32_t index) { return lanes[recording.allocations[index].thread]; };
+    std::map<uint32_t, char*> live;
+    std::mt19937_64 random(threads);
+    uint64_t most_resident = 0;
+    for (const auto& [when, what] : EventsOf(recording)) {
+      const uint32_t index = what & ~kDies;
+      const trace::Allocation& allocation = recording.allocations[index];
+      if (what != index) {
+        ASSERT_TRUE(lane_of(index)->Free(live[index]));
+        live.erase(index);
+      } else {
+        live[index] = Allocate(lane_of(index), allocation.size, allocation.log2_alignment,
+                               SiteWordOf(recording, allocation));
+      }
+      if (live.empty() || random() % 16 != 0) continue;
+      auto asked = live.lower_bound(static_cast<uint32_t>(random() % recording.allocations.size()));
+      if (asked == live.end()) asked = live.begin();
+      const uint64_t bytes = (recording.allocations[asked->first].size + 15) / 16 * 16;
+      // Without notes, which would tell it otherwise.
+      EXPECT_EQ(lane_of(asked->first)->UsableIfQuiet(asked->second), std::max(bytes, kGranule));
+      most_resident = std::max(most_resident, plan.ResidentBytes());
+    }
+    EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+    // Around the words that each lane has come to, a few stretches.
+    EXPECT_LE(most_resident, 4 * threads * kPlanStretch) << "of " << plan.built().bytes.size();
+  }
+}
+
 // Every realloc whose blocks the plan has at one place leaves the block there; the others go where
 // the plan has them, in one step or in two.
 TEST(LaneTest, ReallocatesInPlaceWhereThePlanDoes) {

@@ -1,5 +1,6 @@
 #include "tests/unit/replay_served_plan.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,8 +41,7 @@ ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned
   close(fd);
   const auto* plan_keys = Table<PlanKey>(plan_->keys);
   for (uint64_t i = 0; i < plan_->keys.count; ++i) {
-    key_granules_.push_back(
-        static_cast<uint8_t>(std::min<uint64_t>(BlockGranules(plan_keys[i]), LiveKeys::kLong)));
+    key_granules_.push_back(LiveKeys::FewGranules(plan_keys[i]));
     keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
   }
   keys_.resize(2 * keys_.size());
@@ -71,6 +71,17 @@ Served ServedPlan::served(size_t lane) const {
   arena_.Publish();
   const PlanLane& entry = Table<PlanLane>(plan_->lanes)[lane];
   return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word, counters_[lane]);
+}
+
+uint64_t ServedPlan::ResidentBytes() const {
+  const int fd = open("/proc/self/pagemap", O_RDONLY);
+  std::vector<uint64_t> pages(Pages(plan_->file_bytes) / 4096);
+  const auto bytes = static_cast<ssize_t>(pages.size() * sizeof(uint64_t));
+  const auto at = static_cast<off_t>(reinterpret_cast<uint64_t>(plan_) / 4096 * sizeof(uint64_t));
+  Require(pread(fd, pages.data(), pages.size() * sizeof(uint64_t), at) == bytes, "pagemap");
+  close(fd);
+  return 4096 * static_cast<uint64_t>(std::count_if(pages.begin(), pages.end(),
+                                                    [](uint64_t page) { return page >> 63 != 0; }));
 }
 
 void* ServedPlan::Map(uint64_t bytes, int flags, int fd) {

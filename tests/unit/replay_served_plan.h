@@ -38,6 +38,8 @@ class ServedPlan {
   const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
   Served served(size_t lane) const;
   const std::vector<NotePage>& notes() const { return notes_; }
+  // Of the plan file, in this process.
+  uint64_t ResidentBytes() const;
 
  private:
   void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1);
