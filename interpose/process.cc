@@ -351,6 +351,7 @@ __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
   // Little of what a start takes is needed again, and by now mimalloc has had its own.
   if (process.mode >= Mode::kReplay) {
+    Advise(process.session, sizeof(SessionFile), MADV_DONTNEED);
     DropFallbackCode();
     DropCleanPages(reinterpret_cast<const void*>(&OnLoad));
   }

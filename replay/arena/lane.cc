@@ -84,7 +84,6 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   rest_ = rests_ = 0;
   stretch_ = first_word_;
   stretch_misses_ = 0;
-  turns_ = 0;
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
@@ -98,7 +97,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   slot_memory_ = deep + KeptPlaces::MemoryFor(annex_granules_);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
-  noting_ = asked_ = 0;
+  noting_ = asked_ = turns_ = 0;
   FoundAgain();
   behind_replaced_ = nullptr;
   for (Request& request : skipped_) request = {};

@@ -76,21 +76,23 @@ struct LiveKeys {
   // How many granules a block of each key has, below kLong: what is looked at for every
   // allocation that takes care lies close together.
   const uint8_t* granules;
-  static constexpr uint8_t kLong = 64;    // as many as its shape needs
-  static constexpr uint8_t kLonger = 65;  // more, because it was told to be longer
+  static constexpr uint8_t kLong = 64;        // as many as its shape needs; above: so many more
+  static constexpr uint8_t kFarLonger = 255;  // the plan says how many
   static uint8_t FewGranules(const PlanKey& key) {
     const uint64_t granules = BlockGranules(key);
     if (granules < kLong) return static_cast<uint8_t>(granules);
-    return granules == ShapeGranules(key.shape) ? kLong : kLonger;
+    const uint64_t more = granules - ShapeGranules(key.shape);
+    return more < kFarLonger - kLong ? static_cast<uint8_t>(kLong + more) : kFarLonger;
   }
 };
 
 // How many granules a key's block has. The plan is read for few of the keys: each look maps 64 KiB.
 inline uint64_t KeyGranules(uint32_t key, const LiveKey* keys, const uint8_t* granules,
                             const PlanKey* plan_keys) {
-  if (granules[key] < LiveKeys::kLong) return granules[key];
-  return granules[key] == LiveKeys::kLong ? ShapeGranules(keys[key].shape)
-                                          : BlockGranules(plan_keys[key]);
+  const uint8_t few = granules[key];
+  if (few < LiveKeys::kLong) return few;
+  return few < LiveKeys::kFarLonger ? ShapeGranules(keys[key].shape) + few - LiveKeys::kLong
+                                    : BlockGranules(plan_keys[key]);
 }
 
 class Lane {
