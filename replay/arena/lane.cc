@@ -69,7 +69,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
                         (lane->first_placement + kSampled - 1) / kSampled;
   memcpy(lane_state, samples, Samples(*lane) * sizeof(PlanSample));
-  DropAround(samples, samples + Samples(*lane));
+  DropAround(samples, samples + Samples(*lane), samples);
   samples_ = static_cast<const PlanSample*>(lane_state);
   char* memory = static_cast<char*>(lane_state) + SampleBytes(*lane);
   late_.Attach(memory);
@@ -97,7 +97,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   slot_memory_ = deep + KeptPlaces::MemoryFor(annex_granules_);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
-  noting_ = asked_ = 0;
+  noting_ = asked_ = turns_ = 0;
+  looked_at_ = 0;
   FoundAgain();
   behind_replaced_ = nullptr;
   for (Request& request : skipped_) request = {};
@@ -167,12 +168,16 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
       limit = middle;
     }
   }
+  // The next look is often close to this one; what the one before has brought goes if it was not.
+  const uint64_t before = __atomic_exchange_n(&looked_at_, sample, __ATOMIC_RELAXED);
+  if (before != sample) {
+    const PlanBlock* stretch = placements_ + BeforeFirstSample(*lane_) + before * kSampled;
+    DropAround(before == 0 ? placements_ : stretch - kSampled, stretch, placements_);
+  }
   // Between that sample and the one before.
-  uint64_t last = sample * kSampled + BeforeFirstSample(*lane_);
-  const uint64_t first = sample == 0 ? 0 : last - kSampled;
-  if (last > lane_->placements) last = lane_->placements;
-  uint64_t low = first;
-  uint64_t high = last;
+  uint64_t high = sample * kSampled + BeforeFirstSample(*lane_);
+  uint64_t low = sample == 0 ? 0 : high - kSampled;
+  if (high > lane_->placements) high = lane_->placements;
   while (low < high) {
     const uint64_t middle = (low + high) / 2;
     if (comes_before(placements_[middle].offset, placements_[middle].birth)) {
@@ -183,7 +188,6 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   }
   std::optional<PlanBlock> found;
   if (low != 0 && placements_[low - 1].offset == granule) found = placements_[low - 1];
-  DropAround(placements_ + first, placements_ + last);  // the next look-up will be elsewhere
   return found;
 }
 
@@ -193,19 +197,23 @@ uint64_t Lane::PlannedBefore(uint32_t birth) const {
   const uint64_t granule = Decode(word).granule;
   const uint64_t stretch = reinterpret_cast<uint64_t>(word) & ~(kPlanStretch - 1);
   if (reinterpret_cast<uint64_t>(cursor_.Seen()) - stretch >= kPlanStretch) {
-    DropAround(word, word + 1);
+    DropAround(word, word + 1, first_word_);
   }
   return granule;
 }
 
 // Gives back what a look at [begin, end) has brought of the file: its stretch, or, where the page
-// cache holds the file in longer pieces, what Linux 6.18 maps of those.
-void Lane::DropAround(const void* begin, const void* end) const {
+// cache holds the file in longer pieces, what Linux 6.18 maps of those. Nothing before the table's
+// own stretches: the words there may be in use.
+void Lane::DropAround(const void* begin, const void* end, const void* table) const {
   constexpr uint64_t kLongest = 2 << 20;
   const auto file = reinterpret_cast<uint64_t>(plan_);
   const uint64_t before = (reinterpret_cast<uint64_t>(begin) - file) & ~(kLongest - 1);
   const uint64_t behind = (reinterpret_cast<uint64_t>(end) - file + kLongest - 1) & ~(kLongest - 1);
-  const uint64_t from = before > kPlanFirst ? before : kPlanFirst;
+  const uint64_t own = ((reinterpret_cast<uint64_t>(table) & ~(kPlanStretch - 1))) - file;
+  const uint64_t least =
+      static_cast<int64_t>(own) > static_cast<int64_t>(kPlanFirst) ? own : kPlanFirst;
+  const uint64_t from = before > least ? before : least;
   const uint64_t to = behind < plan_->file_bytes ? behind : plan_->file_bytes;
   if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
 }
@@ -585,7 +593,7 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   if (!placement || placement->death < now) return 0;
   const PlanKey* key = &plan_keys_[placement->key];
   const uint64_t usable = key->usable;
-  DropAround(key, key + 1);
+  DropAround(key, key + 1, plan_keys_);
   return usable;
 }
 

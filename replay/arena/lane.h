@@ -500,7 +500,7 @@ class Lane {
   bool Matches(const Word& word, const Request& request) const;
   std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   uint64_t PlannedBefore(uint32_t birth) const;
-  void DropAround(const void* begin, const void* end) const;
+  void DropAround(const void* begin, const void* end, const void* table) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
@@ -564,7 +564,9 @@ class Lane {
   const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
   const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;
-  uint32_t asked_;  // for usable sizes, by the owner
+  mutable uint64_t looked_at_;  // the sample that ended the latest look at the placements
+  uint32_t turns_;              // passed
+  uint32_t asked_;              // for usable sizes, by the owner
   bool releases_;
   int32_t effort_;   // that may be spent on looking for places
   uint32_t window_;  // requests since it began

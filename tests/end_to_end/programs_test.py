@@ -208,6 +208,29 @@ def release(bench):
     expect(saved > 14000, f"of 16,000 KiB that the first phase needs {saved} were given back")
 
 
+def resident(bench):
+    """Of what replay brings into the program little stays in memory: some 64 KiB of the plan around
+    where it is, and of the fallback's code nothing as long as it is not needed."""
+    script = """
+import re, sys
+for number in range(300000): block = bytes(600 + number % 100)
+print(len(block))
+table = open("/proc/self/smaps").read()
+for name in ("r--p .*[.]plan", "r-xp .*libmimalloc"):
+    area = re.search(name + "[^\\n]*\\nSize: *([0-9]+)(?:.*\\n)*?Rss: *([0-9]+)", table)
+    if area: print(*area.groups(), file=sys.stderr)
+"""
+    bench.environment["PYTHONMALLOC"] = "malloc"
+    command = ["/usr/bin/python3", "-c", script]
+    bench.record(command, expected=0)
+    bench.plan()
+    replayed = bench.run(bench.reprise, "replay", bench.scratch / "plan", "--", *command, expected=0)
+    expect_equal(replayed.stdout, b"699\n", "output")
+    plan, code = (tuple(map(int, line.split())) for line in replayed.stderr.splitlines()[:2])
+    expect(plan[0] > 4000 and plan[1] <= 400, f"of {plan[0]} KiB of the plan {plan[1]} are resident")
+    expect(code[0] > 0 and code[1] == 0, f"of {code[0]} KiB of mimalloc's code {code[1]} are resident")
+
+
 def realloc_in_place(bench):
     """A block that grows has room for its final size from the start: it never moves."""
     command = [bench.build / "bin" / "programs" / "idle_phase"]
@@ -248,6 +271,6 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (words, descriptors, wrong_frees, fork_among_threads, keep_aslr, huge_pages, release,
+    others = (words, descriptors, wrong_frees, fork_among_threads, keep_aslr, huge_pages, release, resident,
               realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})
