@@ -211,30 +211,6 @@ __attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller calle
   return AllocateElsewhere(size, 16, /*zero=*/false);
 }
 
-__attribute__((noinline)) void ReplayFreeUnexpected(void* pointer) {
-  if (self.lane != nullptr && !IsBusy() && self.lane->Owns(pointer)) {
-    const Busy busy;
-    self.lane->Free(pointer);
-  } else if (pointer != nullptr) {
-    FreeElsewhere(pointer);
-  }
-}
-
-// Of a lane that runs free and has kept no place for this.
-__attribute__((noinline)) void* ReplayMallocNotKept(Lane* lane, size_t size, Caller caller) {
-  if (lane->Rests()) {
-    const Busy busy;
-    void* pointer = AllocateAside(size, 16, /*zero=*/false);
-    if (pointer != nullptr) CountInLane(pointer);
-    if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
-      lane->GrantRest();
-      self.resting = lane->counters();
-    }
-    if (pointer != nullptr) return pointer;
-  }
-  return ReplayMallocUnexpected(size, caller);
-}
-
 // The thread's heap has nothing; busy.
 __attribute__((noinline, cold)) void* RestingMallocFailed(size_t size) {
   ++self.lane->counters()->unused;
@@ -249,7 +225,7 @@ __attribute__((noinline)) void* ReplayMallocRested(size_t size, Caller caller) {
   ++self.lane->counters()->unused;
   self.resting = nullptr;
   EndBusy();
-  return ReplayMallocNotKept(self.lane, size, caller);
+  return ReplayMallocApart(size, caller);
 }
 
 }  // namespace
@@ -264,6 +240,20 @@ void* ReplayMallocResting(size_t size, Caller caller, LaneCounters* counters) {
   return pointer;
 }
 
+void* ReplayMallocRoaming(Lane* lane, size_t size, Caller caller) {
+  BeginBusy();
+  void* pointer = lane->AllocateKept(replay::PlainShape(size));
+  EndBusy();
+  return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocUnexpected(size, caller);
+}
+
+void ReplayFreeRoaming(Lane* lane, void* pointer) {
+  BeginBusy();
+  const bool freed = lane->FreeKept(pointer);
+  EndBusy();
+  if (__builtin_expect(!freed, 0)) ReplayFreeApart(pointer);
+}
+
 void ReplayFreeAside(void* pointer) {
   BeginBusy();
   FallbackFree(pointer);
@@ -273,7 +263,7 @@ void ReplayFreeAside(void* pointer) {
 void PublishReplay() { replay_arena.Publish(); }
 
 void StopReplayAfterFork() {
-  self.lane = self.following = nullptr;
+  self.lane = self.following = self.roaming = nullptr;
   self.resting = nullptr;
   self.busy = 0;
   FallbackForget();
@@ -289,7 +279,7 @@ void EndReplayThread() {
   const SignalBlock block;
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
-    self.lane = self.following = nullptr;
+    self.lane = self.following = self.roaming = nullptr;
     self.resting = nullptr;
     replay_arena.Leave(lane);
   }
@@ -299,12 +289,17 @@ void EndReplayThread() {
 
 void* ReplayMallocApart(size_t size, Caller caller) {
   Lane* lane = self.lane;
-  if (lane == self.following || IsBusy()) return ReplayMallocUnexpected(size, caller);
-  BeginBusy();
-  void* pointer = lane->AllocateKept(replay::PlainShape(size));
-  EndBusy();
-  return __builtin_expect(pointer != nullptr, 1) ? pointer
-                                                 : ReplayMallocNotKept(lane, size, caller);
+  if (lane != self.following && !IsBusy() && lane->Rests()) {
+    const Busy busy;
+    void* pointer = AllocateAside(size, 16, /*zero=*/false);
+    if (pointer != nullptr) CountInLane(pointer);
+    if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
+      lane->GrantRest();
+      self.resting = lane->counters();
+    }
+    if (pointer != nullptr) return pointer;
+  }
+  return ReplayMallocUnexpected(size, caller);
 }
 
 // The place is taken: the request goes elsewhere.
@@ -347,12 +342,12 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
 }
 
 void ReplayFreeApart(void* pointer) {
-  Lane* lane = self.lane;
-  if (lane == self.following || IsBusy()) return ReplayFreeUnexpected(pointer);
-  BeginBusy();
-  const bool freed = lane->FreeKept(pointer);
-  EndBusy();
-  if (__builtin_expect(!freed, 0)) ReplayFreeUnexpected(pointer);
+  if (self.lane != nullptr && !IsBusy() && self.lane->Owns(pointer)) {
+    const Busy busy;
+    self.lane->Free(pointer);
+  } else if (pointer != nullptr) {
+    FreeElsewhere(pointer);
+  }
 }
 
 void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
@@ -377,7 +372,7 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
 }
 
 size_t ReplayUsable(void* pointer) {
-  if (const Lane* lane = self.lane; lane != self.following) {
+  if (const Lane* lane = self.roaming) {
     const size_t usable = lane->UsableFreely(pointer);
     if (__builtin_expect(usable != 0, 1)) return usable;
   }

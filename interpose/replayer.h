@@ -41,12 +41,15 @@ inline void EndBusy() {
   self.busy = 0;
 }
 
-// The same, for changes after which the lane may follow its stream no longer.
+// The same, for changes after which the lane may follow its stream no longer, or may rest.
 class Busy {
  public:
   Busy() { BeginBusy(); }
   ~Busy() {
-    self.following = self.lane != nullptr && !self.lane->running_free() ? self.lane : nullptr;
+    replay::Lane* lane = self.lane;
+    const bool free = lane != nullptr && lane->running_free();
+    self.following = free ? nullptr : lane;
+    self.roaming = free && lane->gives_kept() ? lane : nullptr;
     EndBusy();
   }
   Busy(const Busy&) = delete;
@@ -55,20 +58,26 @@ class Busy {
 
 void* ReplayMallocWithCare(replay::Lane* lane, uint32_t word);
 void* ReplayMallocResting(size_t size, Caller caller, replay::LaneCounters* counters);
+void* ReplayMallocRoaming(replay::Lane* lane, size_t size, Caller caller);
 void* ReplayMallocApart(size_t size, Caller caller);
+void ReplayFreeRoaming(replay::Lane* lane, void* pointer);
 void ReplayFreeAside(void* pointer);
 void ReplayFreeApart(void* pointer);
 
-// What the stream does not tell.
+// What the stream does not tell. One comparison each: the lane does not rest, or does not run free,
+// or a hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
-  // One comparison for both: the lane does not rest, or a hook is active.
   replay::LaneCounters* resting = self.resting;
   if (reinterpret_cast<uint64_t>(resting) > self.busy) {
     return ReplayMallocResting(size, caller, resting);
   }
+  replay::Lane* lane = self.roaming;
+  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayMallocRoaming(lane, size, caller);
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {
+  replay::Lane* lane = self.roaming;
+  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayFreeRoaming(lane, pointer);
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }

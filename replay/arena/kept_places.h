@@ -1,6 +1,9 @@
 // Places of short blocks that were freed a moment ago, by length: what a lane gives out first when
 // it does not follow its stream (lane.h). The caller sees to it that nobody else gets them.
 //
+// Places of the box and of the annex stand in one stack, those of the annex below, so that a look
+// at one number tells whether there is any.
+//
 // Hook-safe. Belongs to one thread. Memory is the caller's, zeroed: little of it is touched, unless
 // many blocks of one length are freed in a row.
 #ifndef REPRISE_REPLAY_ARENA_KEPT_PLACES_H_
@@ -25,21 +28,40 @@ class KeptPlaces {
   }
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
-  bool Put(uint32_t granule, uint64_t granules) {
+  bool Put(uint32_t granule, uint64_t granules, bool in_annex) {
     if (granules >= kLengths) return false;
-    uint32_t& count = stacks_[granules].count;
+    Stack& stack = stacks_[granules];
+    const uint32_t count = stack.count;
     if (__builtin_expect(count >= kTop, 0) && count == kTop + deep_each_) return false;
-    At(granules, count++) = granule;
+    stack.count = count + 1;
+    uint32_t& top = At(granules, count);
+    if (__builtin_expect(in_annex, 0)) {
+      uint32_t& lowest = At(granules, stack.of_annex++);
+      top = lowest;
+      lowest = granule;
+    } else {
+      top = granule;
+    }
     return true;
   }
 
-  // The latest place for requests of this shape, and its length; false: there is none.
-  bool Take(uint64_t shape, uint32_t* granule, uint64_t* granules) {
+  // The latest place of the box for requests of this shape; false: there is none.
+  bool Take(uint64_t shape, uint32_t* granule) {
     if (shape >= kShapes) return false;
-    *granules = length_of_[shape];
-    Stack& stack = stacks_[*granules];
-    if (stack.count == 0) return false;
-    *granule = At(*granules, --stack.count);
+    const uint64_t granules = length_of_[shape];
+    Stack& stack = stacks_[granules];
+    if (stack.count == stack.of_annex) return false;
+    *granule = At(granules, --stack.count);
+    return true;
+  }
+
+  // A place of the annex; false: there is none, or there is one of the box.
+  bool TakeFromAnnex(uint64_t shape, uint32_t* granule) {
+    if (shape >= kShapes) return false;
+    const uint64_t granules = length_of_[shape];
+    Stack& stack = stacks_[granules];
+    if (stack.count == 0 || stack.count != stack.of_annex) return false;
+    *granule = At(granules, stack.of_annex = --stack.count);
     return true;
   }
 
@@ -54,7 +76,12 @@ class KeptPlaces {
   void Remove(uint32_t granule, uint64_t granules) {
     uint32_t at = 0;
     while (At(granules, at) != granule) ++at;
-    At(granules, at) = At(granules, --stacks_[granules].count);
+    Stack& stack = stacks_[granules];
+    if (at < stack.of_annex) {
+      At(granules, at) = At(granules, --stack.of_annex);
+      at = stack.of_annex;
+    }
+    At(granules, at) = At(granules, --stack.count);
   }
 
   // Forgets all places, and calls visit(granule, granules) for each of them.
@@ -63,6 +90,7 @@ class KeptPlaces {
     for (uint32_t length = 0; length < kLengths; ++length) {
       Stack& stack = stacks_[length];
       while (stack.count > 0) visit(At(length, --stack.count), length);
+      stack.of_annex = 0;
     }
   }
 
@@ -83,13 +111,14 @@ class KeptPlaces {
  private:
   static constexpr uint32_t kLengths = 130;              // in granules
   static constexpr uint64_t kShapes = 2 * kLengths - 1;  // units of 8 bytes; aligned ones are above
-  static constexpr uint32_t kTop = 31;
+  static constexpr uint32_t kTop = 30;
   static constexpr uint64_t kMostDeep = 4064;
   static constexpr uint64_t kDeepShare = 64;  // granules per place
 
   // The bottom of a stack, which is all that most of them ever need.
   struct Stack {
     uint32_t count;
+    uint32_t of_annex;  // of these, the lowest
     uint32_t granule[kTop];
   };
 

@@ -36,16 +36,16 @@ const PlanBlock* FirstNot(const PlanBlock* at, const PlanBlock* end, Holds holds
 void* Lane::Improvise(uint64_t shape) {
   if (void* again = AllocateKeptInAnnex(shape)) return again;
   Slot slot;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   if (effort_ < kMostEffort) effort_ += kEffort;
   if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) {
     // Perhaps kept places are in the way.
-    if (kept_[kInAnnex].Granules() == 0) return nullptr;
+    if (kept_->Granules() == 0) return nullptr;
     ReleaseKept();
     if (!TakeFromAnnex(shape, &slot)) return nullptr;
   }
   ++counters_->improvised;
-  kept_[kInAnnex].NoteLength(shape, slot.granules);
+  kept_->NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
@@ -76,7 +76,7 @@ void Lane::RunFree() {
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
   notes_.RunsFree(now);
-  if (noting_ != 0) notes_of_blocks_.Clear(box_bytes_ / kGranule);
+  if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
   care_ -= noting_;
   noting_ = 0;
   cursor_ = end_word_;
@@ -111,8 +111,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
   if (rest_ == 0) {
     uint32_t granule;
-    uint64_t granules;
-    if (kept_[kInBox].Take(shape, &granule, &granules)) return UseAgain(granule, granules);
+    if (kept_->Take(shape, &granule)) return UseAgain(granule, AddressOf(granule));
   }
   if (Rests()) return nullptr;
   if (!Earn()) {
@@ -133,8 +132,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     if (void* again = AllocateKeptInAnnex(shape)) return again;
     found = HasSmallAnnex() && TakeFromAnnex(shape, &slot);
   }
-  if (!found &&
-      kept_[kInBox].Granules() + kept_[kInAnnex].Granules() > open_granules_ / kKeptShare) {
+  if (!found && kept_->Granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
     if (ring != nullptr) slots_.LookAgain(ring);
     planned = ring != nullptr && TakeFromRing(ring, &slot);
@@ -145,7 +143,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
     return nullptr;
   }
-  KeptAt(slot.granule).NoteLength(shape, slot.granules);
+  kept_->NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   if (!planned) {
     ++counters_->improvised;
@@ -161,7 +159,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
 void Lane::Carve(uint64_t shape, const Slot& slot) {
   const uint64_t granules = slot.granules;
   if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint64_t limit =
       slot.granule < box ? open_granules_ : box + counters_->annex_bytes / kGranule;
   uint64_t at = slot.granule + granules;
@@ -179,10 +177,7 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
 
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
-  for (uint32_t where = kInBox; where <= kInAnnex; ++where) {
-    kept_[where].Clear(
-        [this](uint32_t granule, uint64_t granules) { RemoveLate(granule, granules); });
-  }
+  kept_->Clear([this](uint32_t granule, uint64_t granules) { RemoveLate(granule, granules); });
 }
 
 // A place where the plan has one for this kind of request, or else a gap; false: there is none.
@@ -198,7 +193,7 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
   *slot = {};
   if (!slots_.WorthALook(ring)) return false;
   slot->granules = slots_.GranulesOf(ring);
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint32_t probes = ring->count < kProbes ? ring->count : kProbes;
   for (uint32_t probe = 0; probe < probes; ++probe) {
     slot->granule = slots_.Next(ring);
@@ -220,7 +215,7 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   for (uint32_t tries = 0; tries < kListTries; ++tries) {
     list = static_cast<uint32_t>(listed_.NextIn(list + 1, kLists));
     if (list == kLists) return false;
-    if (!TakeFromThisList(list, shape, box_bytes_ / kGranule, slot)) continue;
+    if (!TakeFromThisList(list, shape, box_granules_, slot)) continue;
     Remember(slot->granule + granules, ShortestIn(list) - granules);
     return true;
   }
@@ -229,7 +224,7 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
 
 bool Lane::TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   FreedPlaces& places = freed_[list];
   for (uint32_t i = places.count; i-- > 0;) {
     const uint32_t granule = places.granule[i];
@@ -285,7 +280,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
 // more memory: the system clears it.
 bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
   int32_t looks = static_cast<int32_t>(granules < kMostLooks ? granules : kMostLooks) * kLooks;
   uint64_t found = gap_search_;
@@ -314,7 +309,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t step = ShapeStep(shape);
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   if (granules >= annex_lacks_) return false;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint64_t end = box + annex_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
   uint64_t found = annex_search_ >= box && !HasSmallAnnex() ? annex_search_ : box;
@@ -341,7 +336,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
 // Frees a block of a lane that runs free, or of the annex. Its place is kept, or remembered; in the
 // annex together with what is free around it.
 void Lane::FreeFreely(uint64_t granule, uint64_t granules) {
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   if (Keep(granule, granules)) return;
   RemoveLate(granule, granules);
   if (granule < box) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "replay/arena/block_set.h"
@@ -81,7 +82,7 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
         set.Remove(granule, block.granules);
         model.erase(next);
       } else {
-        block.kept ? set.Reuse(granule, block.granules) : set.Keep(granule, block.granules);
+        block.kept ? set.Reuse(granule) : set.Keep(granule);
         block.kept = !block.kept;
       }
     } else if (room > 0 && !in_one) {
@@ -92,56 +93,87 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
     const uint64_t asked = random() % kGranules;
     const auto at = model.find(asked);
     const uint64_t length = at == model.end() || at->second.kept ? 0 : at->second.granules;
-    ASSERT_EQ(set.BeginsAt(asked), at != model.end());
+    ASSERT_EQ(set.BeginsAt(asked), length != 0);
     ASSERT_EQ(set.LengthAt(asked, kGranules), length);
-    ASSERT_EQ(set.ShortLengthAt(asked), length <= 64 ? length : 0);
-    const auto behind = model.upper_bound(asked);
-    if (behind != model.begin()) {
-      ASSERT_EQ(set.LastBeginning(asked), std::prev(behind)->first);
+    const uint64_t short_length = set.ShortLengthAt(asked);
+    ASSERT_TRUE(short_length == length || (short_length == 0 && length > 64));
+    // Of blocks and places that begin below, all but the last end there for sure.
+    auto before = model.lower_bound(asked);
+    if (before != model.begin() &&
+        std::prev(before)->first + std::prev(before)->second.granules > asked) {
+      --before;
     }
+    ASSERT_EQ(set.LastEnd(asked), before == model.begin() ? 0
+                                                          : std::prev(before)->first +
+                                                                std::prev(before)->second.granules);
   }
 }
 
+// Places above kFirstInAnnex are of the annex.
 void KeepAndTake(uint64_t granules_in_all, size_t most) {
+  constexpr uint32_t kFirstInAnnex = 1 << 20;
   const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
   kept->Attach(memory.data(), granules_in_all);
   size_t deepest = 0;
   for (uint64_t shape = 0; shape < 1000; ++shape) kept->NoteLength(shape, ShapeGranules(shape));
-  std::map<uint64_t, std::vector<uint32_t>> model;  // by length
+  struct Places {
+    std::vector<uint32_t> of_box;
+    std::set<uint32_t> of_annex;
+    size_t size() const { return of_box.size() + of_annex.size(); }
+  };
+  std::map<uint64_t, Places> model;  // by length
   std::mt19937_64 random(1);
   uint64_t sum = 0;
-  for (uint32_t granule = 1; granule < 200000; ++granule) {
+  for (uint32_t number = 1; number < 400000; ++number) {
     const uint64_t granules = 1 + random() % 140;
-    std::vector<uint32_t>& places = model[granules];
-    switch (random() % 5) {
-      case 3:
-      case 4:
-      case 0:
-        if (!kept->Put(granule, granules)) {
+    Places& places = model[granules];
+    const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
+    const bool in_annex = random() % 8 == 0;
+    const uint32_t granule = number + (in_annex ? kFirstInAnnex : 0);
+    uint32_t taken = 0;
+    std::vector<uint32_t>& box = places.of_box;
+    switch (random() % 12) {
+      default:
+        if (!kept->Put(granule, granules, in_annex)) {
           EXPECT_TRUE(granules >= 130 || places.size() == most) << granules;
           break;
         }
-        places.push_back(granule);
+        if (in_annex) {
+          // It takes the place of the box's earliest, which becomes the latest.
+          places.of_annex.insert(granule);
+          if (!box.empty()) std::rotate(box.begin(), box.begin() + 1, box.end());
+        } else {
+          box.push_back(granule);
+        }
         deepest = std::max(deepest, places.size());
         sum += granules;
         break;
-      case 1: {
-        uint32_t taken = 0;
-        uint64_t length = 0;
-        const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
-        ASSERT_EQ(kept->Take(shape, &taken, &length), !places.empty()) << granules;
-        if (places.empty()) break;
-        ASSERT_EQ(length, granules);
-        ASSERT_EQ(taken, places.back());
-        places.pop_back();
+      case 1:
+      case 2:
+        ASSERT_EQ(kept->Take(shape, &taken), !box.empty()) << granules;
+        if (box.empty()) break;
+        ASSERT_EQ(taken, box.back());
+        box.pop_back();
         sum -= granules;
         break;
-      }
-      default:
-        if (places.empty()) break;
-        kept->Remove(places.back(), granules);
-        places.pop_back();
+      case 3:
+        ASSERT_EQ(kept->TakeFromAnnex(shape, &taken), box.empty() && !places.of_annex.empty());
+        if (taken == 0) break;
+        ASSERT_EQ(places.of_annex.erase(taken), 1u);
+        sum -= granules;
+        break;
+      case 4:
+        if (box.empty()) break;
+        kept->Remove(box.back(), granules);
+        box.pop_back();
+        sum -= granules;
+        break;
+      case 5:
+        if (places.of_annex.empty()) break;
+        kept->Remove(*places.of_annex.begin(), granules);
+        places.of_annex.erase(places.of_annex.begin());
+        if (!box.empty()) std::rotate(box.begin(), box.end() - 1, box.end());
         sum -= granules;
     }
     ASSERT_EQ(kept->Granules(), sum);
@@ -151,32 +183,34 @@ void KeepAndTake(uint64_t granules_in_all, size_t most) {
   EXPECT_EQ(kept->Count(), left);
   kept->Clear([&](uint32_t granule, uint64_t granules) {
     --left;
-    EXPECT_THAT(model[granules], testing::Contains(granule));
+    const Places& places = model[granules];
+    if (granule > kFirstInAnnex) {
+      EXPECT_EQ(places.of_annex.count(granule), 1u);
+    } else {
+      EXPECT_THAT(places.of_box, testing::Contains(granule));
+    }
   });
   EXPECT_EQ(left, 0u);
   uint32_t none;
-  uint64_t length;
-  EXPECT_FALSE(kept->Take(Shape(64, 4), &none, &length));
-  EXPECT_FALSE(kept->Take(Shape(64, 8), &none, &length))
-      << "aligned requests have no length of their own";
+  EXPECT_FALSE(kept->Take(Shape(64, 4), &none));
+  EXPECT_FALSE(kept->TakeFromAnnex(Shape(64, 4), &none));
+  EXPECT_FALSE(kept->Take(Shape(64, 8), &none)) << "aligned requests have no length of their own";
   EXPECT_EQ(deepest, most);
 }
 
-TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
-  KeepAndTake(0, 31);
-  KeepAndTake(6400, 131);
+TEST(KeptPlacesTest, TheLatestOfTheBoxComesFirstAndNoneTwice) {
+  KeepAndTake(0, 30);
+  KeepAndTake(6400, 130);
 }
 
 TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
   const auto kept = std::make_unique<KeptPlaces>();
   uint32_t taken = 0;
-  uint64_t length = 0;
-  ASSERT_TRUE(kept->Put(7, 3));
-  EXPECT_FALSE(kept->Take(Shape(32, 4), &taken, &length));
+  ASSERT_TRUE(kept->Put(7, 3, /*in_annex=*/false));
+  EXPECT_FALSE(kept->Take(Shape(32, 4), &taken));
   kept->NoteLength(Shape(32, 4), 3);
-  ASSERT_TRUE(kept->Take(Shape(32, 4), &taken, &length));
+  ASSERT_TRUE(kept->Take(Shape(32, 4), &taken));
   EXPECT_EQ(taken, 7u);
-  EXPECT_EQ(length, 3u);
 }
 
 }  // namespace
