@@ -277,12 +277,13 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
 }
 
 // Any gap of the box or of what was used of the annex. That may cost as much as it costs to use
-// more memory: the system clears it.
+// more memory, which the system clears; where there is no more, it is paid from the budget.
 bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t box = box_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
-  int32_t looks = static_cast<int32_t>(granules < kMostLooks ? granules : kMostLooks) * kLooks;
+  const auto most = static_cast<int32_t>(granules < kMostLooks ? granules : kMostLooks) * kLooks;
+  int32_t looks = most;
   uint64_t found = gap_search_;
   bool any = false;
   if (HasAlignment(box_, shape)) {
@@ -297,6 +298,7 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
     found = box;
     any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &looks);
   }
+  if (used_end + granules > Granules()) effort_ -= most - looks;
   if (any) *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return any;
 }
