@@ -429,6 +429,7 @@ class Lane {
     return UseAgain(granule, AddressOf(granule));
   }
   void ReleaseKept();
+  void KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules);
   void Carve(uint64_t shape, const Slot& slot);
   bool TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned);
   bool TakeFromRing(const PlanRing* ring, Slot* slot);

@@ -145,13 +145,28 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   }
   kept_->NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
-  if (!planned) {
+  if (planned) {
+    KeepMore(ring, shape, slot.granules);
+  } else {
     ++counters_->improvised;
     Carve(shape, slot);
   }
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
   return pointer;
+}
+
+// Keeps the next places of a ring that are free: where one is asked for, more will be.
+void Lane::KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules) {
+  if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
+  for (uint64_t tries = 1; tries < kCarved && slots_.HasNext(ring); ++tries) {
+    const uint64_t granule = slots_.Next(ring);
+    if (granule + granules > open_granules_ || late_cover_.HasAny(granule, granule + granules)) {
+      continue;
+    }
+    AddLate(granule, granules);
+    if (!Keep(granule, granules)) return RemoveLate(granule, granules);
+  }
 }
 
 // Keeps what is free behind an improvised place as places of its length: where one is asked for,
@@ -163,12 +178,9 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
   const uint64_t limit =
       slot.granule < box ? open_granules_ : box + counters_->annex_bytes / kGranule;
   uint64_t at = slot.granule + granules;
-  uint64_t end = at + (kCarved - 1) * granules;
-  if (end > limit) end = limit;
-  if (at >= end) return;
-  const uint64_t taken = late_cover_.NextIn(at, end);
-  if (taken < end) end = taken;
-  for (; at + granules <= end; at += granules) {
+  int32_t few = kFewGaps;
+  for (uint64_t made = 1; made < kCarved; ++made, at += granules) {
+    if (!late_cover_.FindGap(&at, limit, granules, 1, &few)) return;
     AddLate(at, granules);
     if (!Keep(at, granules)) return RemoveLate(at, granules);
     ++counters_->improvised;
@@ -228,9 +240,10 @@ bool Lane::TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot
   FreedPlaces& places = freed_[list];
   for (uint32_t i = places.count; i-- > 0;) {
     const uint32_t granule = places.granule[i];
+    if (granule < lowest) continue;
     const bool taken = late_cover_.Has(granule);
     const uint64_t end = granule < box ? open_granules_ : box + annex_granules_;
-    const bool fits = !taken && granule >= lowest && HasAlignment(AddressOf(granule), shape) &&
+    const bool fits = !taken && HasAlignment(AddressOf(granule), shape) &&
                       granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
     if (taken || fits) {
       memmove(&places.granule[i], &places.granule[i + 1], (--places.count - i) * sizeof(uint32_t));
