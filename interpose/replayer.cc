@@ -240,14 +240,14 @@ void* ReplayMallocResting(size_t size, Caller caller, LaneCounters* counters) {
   return pointer;
 }
 
-void* ReplayMallocRoaming(Lane* lane, size_t size, Caller caller) {
+void* ReplayMallocRoaming(size_t size, Caller caller, Lane* lane) {
   BeginBusy();
   void* pointer = lane->AllocateKept(replay::PlainShape(size));
   EndBusy();
   return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocUnexpected(size, caller);
 }
 
-void ReplayFreeRoaming(Lane* lane, void* pointer) {
+void ReplayFreeRoaming(void* pointer, Lane* lane) {
   BeginBusy();
   const bool freed = lane->FreeKept(pointer);
   EndBusy();
@@ -369,6 +369,19 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   memcpy(fresh, pointer, before < size ? before : size);
   FreeElsewhere(pointer);
   return fresh;
+}
+
+bool ReplayReallocInPlace(void* pointer, size_t size) {
+  Lane* lane = self.roaming;
+  if (reinterpret_cast<uint64_t>(lane) <= self.busy || size > kArena.bytes || size == 0) return false;
+  BeginBusy();
+  const bool in_place = lane->ReallocateFreely(pointer, size);
+  if (in_place) {
+    ++lane->counters()->reallocs;
+    ++lane->counters()->reallocs_in_place;
+  }
+  EndBusy();
+  return in_place;
 }
 
 size_t ReplayUsable(void* pointer) {

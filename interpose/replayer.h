@@ -58,9 +58,9 @@ class Busy {
 
 void* ReplayMallocWithCare(replay::Lane* lane, uint32_t word);
 void* ReplayMallocResting(size_t size, Caller caller, replay::LaneCounters* counters);
-void* ReplayMallocRoaming(replay::Lane* lane, size_t size, Caller caller);
+void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
 void* ReplayMallocApart(size_t size, Caller caller);
-void ReplayFreeRoaming(replay::Lane* lane, void* pointer);
+void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
 void ReplayFreeAside(void* pointer);
 void ReplayFreeApart(void* pointer);
 
@@ -72,12 +72,12 @@ inline void* ReplayMallocSlowly(size_t size, Caller caller) {
     return ReplayMallocResting(size, caller, resting);
   }
   replay::Lane* lane = self.roaming;
-  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayMallocRoaming(lane, size, caller);
+  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayMallocRoaming(size, caller, lane);
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {
   replay::Lane* lane = self.roaming;
-  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayFreeRoaming(lane, pointer);
+  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayFreeRoaming(pointer, lane);
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }
@@ -132,6 +132,8 @@ inline void ReplayFree(void* pointer) {
 void* ReplayCalloc(size_t bytes, Caller caller);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
 void* ReplayRealloc(void* pointer, size_t size, Caller caller);
+// Whether the block stays where it is; false: nothing has happened.
+bool ReplayReallocInPlace(void* pointer, size_t size);
 size_t ReplayUsable(void* pointer);
 
 }  // namespace reprise::interpose
