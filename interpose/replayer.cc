@@ -240,18 +240,36 @@ void* ReplayMallocResting(size_t size, Caller caller, LaneCounters* counters) {
   return pointer;
 }
 
-void* ReplayMallocRoaming(size_t size, Caller caller, Lane* lane) {
+namespace {
+
+__attribute__((noinline)) void* ReplayMallocKept(size_t size, Caller caller, Lane* lane) {
   BeginBusy();
   void* pointer = lane->AllocateKept(replay::PlainShape(size));
   EndBusy();
   return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocUnexpected(size, caller);
 }
 
-void ReplayFreeRoaming(void* pointer, Lane* lane) {
+__attribute__((noinline)) void ReplayFreeKept(void* pointer, Lane* lane) {
   BeginBusy();
   const bool freed = lane->FreeKept(pointer);
   EndBusy();
   if (__builtin_expect(!freed, 0)) ReplayFreeApart(pointer);
+}
+
+}  // namespace
+
+void* ReplayMallocRoaming(size_t size, Caller caller, Lane* lane) {
+  BeginBusy();
+  void* pointer = lane->AllocateKeptQuickly(replay::PlainShape(size));
+  EndBusy();
+  return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocKept(size, caller, lane);
+}
+
+void ReplayFreeRoaming(void* pointer, Lane* lane) {
+  BeginBusy();
+  const bool freed = lane->FreeKeptQuickly(pointer);
+  EndBusy();
+  if (__builtin_expect(!freed, 0)) ReplayFreeKept(pointer, lane);
 }
 
 void ReplayFreeAside(void* pointer) {
@@ -373,7 +391,8 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
 
 bool ReplayReallocInPlace(void* pointer, size_t size) {
   Lane* lane = self.roaming;
-  if (reinterpret_cast<uint64_t>(lane) <= self.busy || size > kArena.bytes || size == 0) return false;
+  if (reinterpret_cast<uint64_t>(lane) <= self.busy || size > kArena.bytes || size == 0)
+    return false;
   BeginBusy();
   const bool in_place = lane->ReallocateFreely(pointer, size);
   if (in_place) {

@@ -118,8 +118,8 @@ class GranuleSet {
     return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
   }
 
-  // Where the first gap behind `taken`, which is in the set, begins that holds a word of the bitmap;
-  // `end` when there is none below.
+  // Where the first gap behind `taken`, which is in the set, begins that holds a word of the
+  // bitmap; `end` when there is none below.
   uint64_t NextLongGap(uint64_t taken, uint64_t end) const {
     uint64_t at = (taken >> 6) + 1;
     while (at << 6 < end && words_[at] != 0) ++at;

@@ -78,7 +78,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
   char* deep = reinterpret_cast<char*>(kept_ + 1);
-  kept_->Attach(deep, granules);
+  kept_->Attach(deep, box_granules_, granules - box_granules_);
   slot_memory_ = deep + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
@@ -564,7 +564,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granule = GranuleOf(pointer);
   const uint64_t granules = (bytes + kGranule - 1) / kGranule;
   if ((running_free_ || !Contains(pointer)) && late_cover_.Has(granule)) {
-    kept_->Remove(static_cast<uint32_t>(granule), granules);
+    kept_->Remove(static_cast<uint32_t>(granule), granules, granule >= box_granules_);
     late_.Reuse(granule);
   } else {
     AddLate(granule, granules);

@@ -111,7 +111,8 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
   if (rest_ == 0) {
     uint32_t granule;
-    if (kept_->Take(shape, &granule)) return UseAgain(granule, AddressOf(granule));
+    if (kept_->Take(shape, /*in_annex=*/false, &granule))
+      return UseAgain(granule, AddressOf(granule));
   }
   if (Rests()) return nullptr;
   if (!Earn()) {

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <vector>
 
 #include "replay/arena/block_set.h"
@@ -57,6 +56,46 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
       set.RemoveRange(begin, end);
     }
   }
+}
+
+// Gaps that are looked for by words of the bitmap.
+TEST(GranuleSetTest, LongGapsAreTheFirstOnesThatAreLongEnough) {
+  constexpr uint64_t kGranules = 3000;
+  std::vector<uint64_t> words(64);
+  GranuleSet set;
+  set.Attach(words.data());
+  std::vector<bool> model(kGranules);
+  std::mt19937_64 random(1);
+  int found = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const uint64_t granule = random() % kGranules;
+    const uint64_t behind = granule + 1 + random() % std::min<uint64_t>(300, kGranules - granule);
+    if (random() % 4 != 0) {
+      set.Add(granule);
+      model[granule] = true;
+    } else {
+      set.RemoveRange(granule, behind);
+      std::fill(model.begin() + granule, model.begin() + behind, false);
+    }
+    const uint64_t begin = random() % kGranules;
+    const uint64_t end = begin + random() % (kGranules - begin) + 1;
+    const uint64_t length = 120 + random() % 150;
+    const uint64_t step = random() % 2 == 0 ? 1 : 16;
+    uint64_t expected = end;
+    uint64_t free = 0;
+    for (uint64_t at = (begin + step - 1) / step * step; at < end; ++at) {
+      free = model[at] ? 0 : free + 1;
+      expected = at + 1 - length;
+      if (free >= length && expected % step == 0) break;
+      expected = end;
+    }
+    int32_t effort = 1 << 20;
+    uint64_t gap = begin;
+    const bool any = set.FindGap(&gap, end, length, step, &effort);
+    found += any ? 1 : 0;
+    ASSERT_EQ(any ? gap : end, expected);
+  }
+  EXPECT_GT(found, 1000);
 }
 
 TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
@@ -109,107 +148,94 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
   }
 }
 
-// Places above kFirstInAnnex are of the annex.
-void KeepAndTake(uint64_t granules_in_all, size_t most) {
-  constexpr uint32_t kFirstInAnnex = 1 << 20;
+// The places of one length stand in segments of kSegment, of which each length has one.
+void KeepAndTake(uint64_t granules_in_all, bool all) {
+  constexpr size_t kSegment = 31;
   const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
-  kept->Attach(memory.data(), granules_in_all);
-  size_t deepest = 0;
+  kept->Attach(memory.data(), granules_in_all / 2, granules_in_all / 2);
   for (uint64_t shape = 0; shape < 1000; ++shape) kept->NoteLength(shape, ShapeGranules(shape));
-  struct Places {
-    std::vector<uint32_t> of_box;
-    std::set<uint32_t> of_annex;
-    size_t size() const { return of_box.size() + of_annex.size(); }
-  };
-  std::map<uint64_t, Places> model;  // by length
+  std::map<std::pair<uint64_t, bool>, std::vector<uint32_t>> model;  // by length, and in the annex
   std::mt19937_64 random(1);
   uint64_t sum = 0;
-  for (uint32_t number = 1; number < 400000; ++number) {
+  uint64_t count = 0;
+  size_t deepest = 0;
+  for (uint32_t granule = 1; granule < 400000; ++granule) {
+    // Now more and more, now fewer and fewer.
+    const uint64_t of_eight = granule / 50000 % 2 == 0 ? 5 : 3;
     const uint64_t granules = 1 + random() % 140;
-    Places& places = model[granules];
+    const bool in_annex = random() % 4 == 0;
+    std::vector<uint32_t>& places = model[{granules, in_annex}];
     const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
-    const bool in_annex = random() % 8 == 0;
-    const uint32_t granule = number + (in_annex ? kFirstInAnnex : 0);
+    const bool quickly = !in_annex && granules <= 64 && random() % 2 == 0;
     uint32_t taken = 0;
-    std::vector<uint32_t>& box = places.of_box;
-    switch (random() % 12) {
-      default:
-        if (!kept->Put(granule, granules, in_annex)) {
-          EXPECT_TRUE(granules >= 130 || places.size() == most) << granules;
-          break;
-        }
-        if (in_annex) {
-          // It takes the place of the box's earliest, which becomes the latest.
-          places.of_annex.insert(granule);
-          if (!box.empty()) std::rotate(box.begin(), box.begin() + 1, box.end());
-        } else {
-          box.push_back(granule);
-        }
+    if (random() % 8 < of_eight) {
+      if ((quickly && kept->PutQuickly(granule, granules)) ||
+          kept->Put(granule, granules, in_annex)) {
+        places.push_back(granule);
         deepest = std::max(deepest, places.size());
         sum += granules;
-        break;
-      case 1:
-      case 2:
-        ASSERT_EQ(kept->Take(shape, &taken), !box.empty()) << granules;
-        if (box.empty()) break;
-        ASSERT_EQ(taken, box.back());
-        box.pop_back();
-        sum -= granules;
-        break;
-      case 3:
-        ASSERT_EQ(kept->TakeFromAnnex(shape, &taken), box.empty() && !places.of_annex.empty());
-        if (taken == 0) break;
-        ASSERT_EQ(places.of_annex.erase(taken), 1u);
-        sum -= granules;
-        break;
-      case 4:
-        if (box.empty()) break;
-        kept->Remove(box.back(), granules);
-        box.pop_back();
-        sum -= granules;
-        break;
-      case 5:
-        if (places.of_annex.empty()) break;
-        kept->Remove(*places.of_annex.begin(), granules);
-        places.of_annex.erase(places.of_annex.begin());
-        if (!box.empty()) std::rotate(box.begin(), box.end() - 1, box.end());
-        sum -= granules;
+        ++count;
+      } else {
+        ASSERT_TRUE(granules >= 130 || (!all && !places.empty() && places.size() % kSegment == 0));
+      }
+      continue;
     }
-    ASSERT_EQ(kept->Granules(), sum);
-  }
-  size_t left = 0;
-  for (const auto& entry : model) left += entry.second.size();
-  EXPECT_EQ(kept->Count(), left);
-  kept->Clear([&](uint32_t granule, uint64_t granules) {
-    --left;
-    const Places& places = model[granules];
-    if (granule > kFirstInAnnex) {
-      EXPECT_EQ(places.of_annex.count(granule), 1u);
+    if (places.empty()) {
+      ASSERT_FALSE(kept->Take(shape, in_annex, &taken));
+      continue;
+    }
+    if (random() % 8 == 0) {
+      const size_t which = random() % places.size();
+      kept->Remove(places[which], granules, in_annex);
+      places[which] = places.back();
     } else {
-      EXPECT_THAT(places.of_box, testing::Contains(granule));
+      ASSERT_TRUE((quickly && kept->TakeQuickly(shape, &taken)) ||
+                  kept->Take(shape, in_annex, &taken));
+      ASSERT_EQ(taken, places.back());
     }
+    places.pop_back();
+    sum -= granules;
+    --count;
+    if (granule % 64 == 0) {
+      ASSERT_EQ(kept->Granules(), sum);
+      ASSERT_EQ(kept->Count(), count);
+    }
+  }
+  kept->Clear([&](uint32_t granule, uint64_t granules) {
+    --count;
+    const auto& in_box = model[{granules, false}];
+    const auto& in_annex = model[{granules, true}];
+    EXPECT_EQ(std::count(in_box.begin(), in_box.end(), granule) +
+                  std::count(in_annex.begin(), in_annex.end(), granule),
+              1);
   });
-  EXPECT_EQ(left, 0u);
+  EXPECT_EQ(count, 0u);
   uint32_t none;
-  EXPECT_FALSE(kept->Take(Shape(64, 4), &none));
-  EXPECT_FALSE(kept->TakeFromAnnex(Shape(64, 4), &none));
-  EXPECT_FALSE(kept->Take(Shape(64, 8), &none)) << "aligned requests have no length of their own";
-  EXPECT_EQ(deepest, most);
+  for (const bool in_annex : {false, true}) {
+    EXPECT_FALSE(kept->Take(Shape(64, 4), in_annex, &none));
+    EXPECT_FALSE(kept->Take(Shape(64, 8), in_annex, &none))
+        << "aligned requests have no length of their own";
+  }
+  EXPECT_GE(deepest, kSegment);
+  EXPECT_LE(deepest, kSegment + granules_in_all / 2 / 64);
 }
 
-TEST(KeptPlacesTest, TheLatestOfTheBoxComesFirstAndNoneTwice) {
-  KeepAndTake(0, 30);
-  KeepAndTake(6400, 130);
+TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
+  KeepAndTake(0, /*all=*/false);
+  KeepAndTake(12800, /*all=*/false);
+  KeepAndTake(1 << 20, /*all=*/true);
 }
 
 TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
   const auto kept = std::make_unique<KeptPlaces>();
+  std::vector<char> memory(KeptPlaces::MemoryFor(0));
+  kept->Attach(memory.data(), 0, 0);
   uint32_t taken = 0;
   ASSERT_TRUE(kept->Put(7, 3, /*in_annex=*/false));
-  EXPECT_FALSE(kept->Take(Shape(32, 4), &taken));
+  EXPECT_FALSE(kept->Take(Shape(32, 4), /*in_annex=*/false, &taken));
   kept->NoteLength(Shape(32, 4), 3);
-  ASSERT_TRUE(kept->Take(Shape(32, 4), &taken));
+  ASSERT_TRUE(kept->Take(Shape(32, 4), /*in_annex=*/false, &taken));
   EXPECT_EQ(taken, 7u);
 }
 
