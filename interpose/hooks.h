@@ -58,11 +58,16 @@ inline void* HookCalloc(size_t count, size_t size, Caller caller) {
                                 : CallocInOtherModes(count, size, caller);
 }
 inline void* HookRealloc(void* pointer, size_t size, Caller caller) {
-  return PulseIs(Mode::kRecord) ? RecordedRealloc(pointer, size, caller)
-                                : ReallocInOtherModes(pointer, size, caller);
+  if (PulseIs(Mode::kRecord)) return RecordedRealloc(pointer, size, caller);
+  if (PulseIs(Mode::kReplay)) {
+    if (pointer == nullptr) return HookMalloc(size, caller);
+    if (ReplayReallocInPlace(pointer, size)) return pointer;
+  }
+  return ReallocInOtherModes(pointer, size, caller);
 }
 inline size_t HookUsableSize(void* pointer) {
-  return PulseIs(Mode::kRecord) ? RecordedUsable(pointer) : UsableInOtherModes(pointer);
+  if (PulseIs(Mode::kRecord)) return RecordedUsable(pointer);
+  return PulseIs(Mode::kReplay) ? ReplayUsable(pointer) : UsableInOtherModes(pointer);
 }
 void* HookReallocArray(void* pointer, size_t count, size_t size, Caller caller);
 void* HookMemalign(size_t alignment, size_t size, Caller caller);

@@ -49,7 +49,7 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
-  SetFollowing(self.lane);
+  NoteWay();
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -211,30 +211,6 @@ __attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller calle
   return AllocateElsewhere(size, 16, /*zero=*/false);
 }
 
-__attribute__((noinline)) void ReplayFreeUnexpected(void* pointer) {
-  if (self.lane != nullptr && !IsBusy() && self.lane->Owns(pointer)) {
-    const Busy busy;
-    self.lane->Free(pointer);
-  } else if (pointer != nullptr) {
-    FreeElsewhere(pointer);
-  }
-}
-
-// Of a lane that runs free and has kept no place for this.
-__attribute__((noinline)) void* ReplayMallocNotKept(Lane* lane, size_t size, Caller caller) {
-  if (lane->Rests()) {
-    const Busy busy;
-    void* pointer = AllocateAside(size, 16, /*zero=*/false);
-    if (pointer != nullptr) CountInLane(pointer);
-    if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
-      lane->GrantRest();
-      self.resting = lane->counters();
-    }
-    if (pointer != nullptr) return pointer;
-  }
-  return ReplayMallocUnexpected(size, caller);
-}
-
 // The thread's heap has nothing; busy.
 __attribute__((noinline, cold)) void* RestingMallocFailed(size_t size) {
   ++self.lane->counters()->unused;
@@ -249,7 +225,7 @@ __attribute__((noinline)) void* ReplayMallocRested(size_t size, Caller caller) {
   ++self.lane->counters()->unused;
   self.resting = nullptr;
   EndBusy();
-  return ReplayMallocNotKept(self.lane, size, caller);
+  return ReplayMallocApart(size, caller);
 }
 
 }  // namespace
@@ -264,6 +240,38 @@ void* ReplayMallocResting(size_t size, Caller caller, LaneCounters* counters) {
   return pointer;
 }
 
+namespace {
+
+__attribute__((noinline)) void* ReplayMallocKept(size_t size, Caller caller, Lane* lane) {
+  BeginBusy();
+  void* pointer = lane->AllocateKept(replay::PlainShape(size));
+  EndBusy();
+  return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocUnexpected(size, caller);
+}
+
+__attribute__((noinline)) void ReplayFreeKept(void* pointer, Lane* lane) {
+  BeginBusy();
+  const bool freed = lane->FreeKept(pointer);
+  EndBusy();
+  if (__builtin_expect(!freed, 0)) ReplayFreeApart(pointer);
+}
+
+}  // namespace
+
+void* ReplayMallocRoaming(size_t size, Caller caller, Lane* lane) {
+  BeginBusy();
+  void* pointer = lane->AllocateKeptQuickly(replay::PlainShape(size));
+  EndBusy();
+  return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocKept(size, caller, lane);
+}
+
+void ReplayFreeRoaming(void* pointer, Lane* lane) {
+  BeginBusy();
+  const bool freed = lane->FreeKeptQuickly(pointer);
+  EndBusy();
+  if (__builtin_expect(!freed, 0)) ReplayFreeKept(pointer, lane);
+}
+
 void ReplayFreeAside(void* pointer) {
   BeginBusy();
   FallbackFree(pointer);
@@ -274,7 +282,7 @@ void PublishReplay() { replay_arena.Publish(); }
 
 void StopReplayAfterFork() {
   self.lane = nullptr;
-  SetFollowing(nullptr);
+  NoteWay();
   self.resting = nullptr;
   self.busy = 0;
   FallbackForget();
@@ -291,7 +299,7 @@ void EndReplayThread() {
   if (self.lane != nullptr) {
     Lane* lane = self.lane;
     self.lane = nullptr;
-    SetFollowing(nullptr);
+    NoteWay();
     self.resting = nullptr;
     replay_arena.Leave(lane);
   }
@@ -301,12 +309,17 @@ void EndReplayThread() {
 
 void* ReplayMallocApart(size_t size, Caller caller) {
   Lane* lane = self.lane;
-  if (lane == self.following || IsBusy()) return ReplayMallocUnexpected(size, caller);
-  BeginBusy();
-  void* pointer = lane->AllocateKept(replay::PlainShape(size));
-  EndBusy();
-  return __builtin_expect(pointer != nullptr, 1) ? pointer
-                                                 : ReplayMallocNotKept(lane, size, caller);
+  if (lane != self.following && !IsBusy() && lane->Rests()) {
+    const Busy busy;
+    void* pointer = AllocateAside(size, 16, /*zero=*/false);
+    if (pointer != nullptr) CountInLane(pointer);
+    if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
+      lane->GrantRest();
+      self.resting = lane->counters();
+    }
+    if (pointer != nullptr) return pointer;
+  }
+  return ReplayMallocUnexpected(size, caller);
 }
 
 // The place is taken: the request goes elsewhere.
@@ -348,12 +361,12 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
 }
 
 void ReplayFreeApart(void* pointer) {
-  Lane* lane = self.lane;
-  if (lane == self.following || IsBusy()) return ReplayFreeUnexpected(pointer);
-  BeginBusy();
-  const bool freed = lane->FreeKept(pointer);
-  EndBusy();
-  if (__builtin_expect(!freed, 0)) ReplayFreeUnexpected(pointer);
+  if (self.lane != nullptr && !IsBusy() && self.lane->Owns(pointer)) {
+    const Busy busy;
+    self.lane->Free(pointer);
+  } else if (pointer != nullptr) {
+    FreeElsewhere(pointer);
+  }
 }
 
 void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
@@ -377,8 +390,22 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   return fresh;
 }
 
+bool ReplayReallocInPlace(void* pointer, size_t size) {
+  Lane* lane = self.roaming;
+  if (reinterpret_cast<uint64_t>(lane) <= self.busy || size > kArena.bytes || size == 0)
+    return false;
+  BeginBusy();
+  const bool in_place = lane->ReallocateFreely(pointer, size);
+  if (in_place) {
+    ++lane->counters()->reallocs;
+    ++lane->counters()->reallocs_in_place;
+  }
+  EndBusy();
+  return in_place;
+}
+
 size_t ReplayUsable(void* pointer) {
-  if (const Lane* lane = self.lane; lane != self.following) {
+  if (const Lane* lane = self.roaming) {
     const size_t usable = lane->UsableFreely(pointer);
     if (__builtin_expect(usable != 0, 1)) return usable;
   }

@@ -28,9 +28,13 @@ size_t InheritedUsable(const void* pointer);
 // The calling thread ends: it leaves its lane, which it took with its first allocation.
 void EndReplayThread();
 
-inline void SetFollowing(replay::Lane* lane) {
-  self.following = lane;
-  self.plain = process.mode == Mode::kReplay ? lane : nullptr;
+// Notes in `self` what the thread's lane does now.
+inline void NoteWay() {
+  replay::Lane* lane = self.lane;
+  const bool free = lane != nullptr && lane->running_free();
+  self.following = free ? nullptr : lane;
+  self.plain = process.mode == Mode::kReplay ? self.following : nullptr;
+  self.roaming = free && lane->gives_kept() ? lane : nullptr;
 }
 
 // Whether a hook is changing this thread's state: then this is a signal handler, which must keep
@@ -52,12 +56,12 @@ inline void EndBusy() {
 #endif
 }
 
-// The same, for changes after which the lane may follow its stream no longer.
+// The same, for changes after which the lane may follow its stream no longer, or may rest.
 class Busy {
  public:
   Busy() { BeginBusy(); }
   ~Busy() {
-    SetFollowing(self.lane != nullptr && !self.lane->running_free() ? self.lane : nullptr);
+    NoteWay();
     EndBusy();
   }
   Busy(const Busy&) = delete;
@@ -66,20 +70,26 @@ class Busy {
 
 void* ReplayMallocWithCare(size_t size, uint32_t word, replay::Lane* lane);
 void* ReplayMallocResting(size_t size, Caller caller, replay::LaneCounters* counters);
+void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
 void* ReplayMallocApart(size_t size, Caller caller);
+void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
 void ReplayFreeAside(void* pointer);
 void ReplayFreeApart(void* pointer);
 
-// What the stream does not tell.
+// What the stream does not tell. One comparison each: the lane does not rest, or does not run free,
+// or a hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
-  // One comparison for both: the lane does not rest, or a hook is active.
   replay::LaneCounters* resting = self.resting;
   if (reinterpret_cast<uint64_t>(resting) > self.busy) {
     return ReplayMallocResting(size, caller, resting);
   }
+  replay::Lane* lane = self.roaming;
+  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayMallocRoaming(size, caller, lane);
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {
+  replay::Lane* lane = self.roaming;
+  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayFreeRoaming(pointer, lane);
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }
@@ -142,6 +152,8 @@ inline void ReplayFree(void* pointer) {
 void* ReplayCalloc(size_t bytes, Caller caller);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
 void* ReplayRealloc(void* pointer, size_t size, Caller caller);
+// Whether the block stays where it is; false: nothing has happened.
+bool ReplayReallocInPlace(void* pointer, size_t size);
 size_t ReplayUsable(void* pointer);
 
 }  // namespace reprise::interpose

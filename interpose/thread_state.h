@@ -32,6 +32,7 @@ struct alignas(64) ThreadState {
 
   uint64_t site_base;             // QuickSiteWord's: of replay, in the line beside
   replay::LaneCounters* resting;  // the lane's, while it rests and `heap` may be used, else null
+  replay::Lane* roaming;          // `lane`, when it runs free and does not rest, else null
 
   // Recorder.
   uint64_t turn;   // its latest; 0: it needs another before its next event

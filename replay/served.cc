@@ -20,7 +20,8 @@ Served ServedBy(const PlanLane& lane, const uint32_t* words, const LaneCounters&
     }
   }
   served.allocations += counters.apart - counters.skipped;
-  served.address_hash += counters.apart_hash - counters.skipped_hash;
+  served.address_hash +=
+      MixAddress(counters.apart, counters.apart_addresses) - counters.skipped_hash;
   return served;
 }
 

@@ -2,7 +2,7 @@
 // is asked about a short block lies in one cache line, for a place that is taken again and again
 // this is most of what it costs.
 //
-// A place that is kept (kept_places.h) has a beginning and no end. Blocks and places are disjoint.
+// A place that is kept (kept_places.h) has an end and no beginning. Blocks and places are disjoint.
 // A set belongs to one thread. Others may ask for LengthAt at any time; of a block that lives
 // while they ask, they get the right answer.
 #ifndef REPRISE_REPLAY_ARENA_BLOCK_SET_H_
@@ -24,62 +24,68 @@ class BlockSet {
   void Attach(void* zeroed_memory) { units_ = static_cast<Unit*>(zeroed_memory); }
 
   void Add(uint64_t granule, uint64_t granules) {
-    Reuse(granule, granules);
-    units_[granule >> 6].begins |= Bit(granule);
+    const uint64_t last = granule + granules - 1;
+    units_[last >> 6].ends |= Bit(last);
+    Reuse(granule);
   }
   // Of a block or of a kept place.
   void Remove(uint64_t granule, uint64_t granules) {
-    units_[granule >> 6].begins &= ~Bit(granule);
-    Keep(granule, granules);
+    const uint64_t last = granule + granules - 1;
+    Keep(granule);
+    units_[last >> 6].ends &= ~Bit(last);
   }
 
   // A block becomes a place that is kept, and the other way round.
-  void Keep(uint64_t granule, uint64_t granules) {
-    const uint64_t last = granule + granules - 1;
-    units_[last >> 6].ends &= ~Bit(last);
-  }
-  void Reuse(uint64_t granule, uint64_t granules) {
-    const uint64_t last = granule + granules - 1;
-    units_[last >> 6].ends |= Bit(last);
-  }
+  void Keep(uint64_t granule) { units_[granule >> 6].begins &= ~Bit(granule); }
+  void Reuse(uint64_t granule) { units_[granule >> 6].begins |= Bit(granule); }
 
-  // Whether a block or a kept place begins there.
+  // Whether a block begins there.
   bool BeginsAt(uint64_t granule) const {
     return (units_[granule >> 6].begins.Seen() >> (granule & 63) & 1) != 0;
   }
-  // The last granule up to `from` at which one begins; there must be one.
-  uint64_t LastBeginning(uint64_t from) const {
-    uint64_t at = from >> 6;
-    uint64_t found = units_[at].begins & ~uint64_t{0} >> (63 - (from & 63));
-    while (found == 0) found = units_[--at].begins;
-    return (at << 6) + 63 - static_cast<uint64_t>(__builtin_clzll(found));
+  // The granule behind the last block or kept place that ends below `granule`; 0: none does.
+  uint64_t LastEnd(uint64_t granule) const {
+    uint64_t at = granule >> 6;
+    uint64_t found = units_[at].ends & (Bit(granule) - 1);
+    while (found == 0) {
+      if (at == 0) return 0;
+      found = units_[--at].ends;
+    }
+    return (at << 6) + 64 - static_cast<uint64_t>(__builtin_clzll(found));
   }
 
   // The length of the block that begins there, in granules; 0: none does. It ends below `limit`.
   uint64_t LengthAt(uint64_t granule, uint64_t limit) const {
     if (!BeginsAt(granule)) return 0;
     uint64_t at = granule >> 6;
-    const uint64_t own = Bit(granule);
-    uint64_t begins = units_[at].begins.Seen() & ~own & (0 - own);
-    uint64_t ends = units_[at].ends.Seen() & (0 - own);
-    while ((begins | ends) == 0) {
+    uint64_t ends = units_[at].ends.Seen() & (0 - Bit(granule));
+    while (ends == 0) {
       if (++at << 6 >= limit) return 0;
-      begins = units_[at].begins.Seen();
       ends = units_[at].ends.Seen();
     }
-    if (ends == 0 || (begins & UpToLowest(ends)) != 0) return 0;
     return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(ends)) + 1 - granule;
   }
 
-  // The same by the owner, for lengths up to 64; 0 for longer ones.
+  // The same by the owner, quickly: 0, too, for a block that ends in another unit.
+  uint64_t LengthInUnit(uint64_t granule) const {
+    const Unit* unit = &units_[granule >> 6];
+    const uint64_t ends = unit->ends >> (granule & 63);
+    if ((unit->begins >> (granule & 63) & 1) == 0 || ends == 0) return 0;
+    return static_cast<unsigned>(__builtin_ctzll(ends)) + uint64_t{1};
+  }
+
+  // The same for lengths up to 64; for longer ones it may be 0.
   uint64_t ShortLengthAt(uint64_t granule) const {
     const Unit* unit = &units_[granule >> 6];
-    const uint64_t begins = unit[0].begins >> (granule & 63) | unit[1].begins << 1
-                                                                              << (~granule & 63);
-    const uint64_t ends = unit[0].ends >> (granule & 63) | unit[1].ends << 1 << (~granule & 63);
-    // Its own beginning and no other before the next end.
-    if (ends == 0 || (begins & UpToLowest(ends)) != 1) return 0;
-    return static_cast<unsigned>(__builtin_ctzll(ends)) + uint64_t{1};
+    if ((unit->begins >> (granule & 63) & 1) == 0) return 0;
+    uint64_t ends = unit->ends >> (granule & 63);
+    uint64_t behind = 1;
+    if (__builtin_expect(ends == 0, 0)) {
+      ends = unit[1].ends;
+      if (ends == 0) return 0;
+      behind = 65 - (granule & 63);
+    }
+    return static_cast<uint64_t>(__builtin_ctzll(ends)) + behind;
   }
 
  private:
@@ -89,7 +95,6 @@ class BlockSet {
   };
 
   static uint64_t Bit(uint64_t granule) { return uint64_t{1} << (granule & 63); }
-  static uint64_t UpToLowest(uint64_t bits) { return bits ^ (bits - 1); }
 
   Unit* units_ = nullptr;
 };

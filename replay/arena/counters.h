@@ -17,11 +17,11 @@ struct alignas(64) LaneCounters {
   uint64_t box;
   uint64_t skipped;
   uint64_t skipped_hash;
-  uint64_t apart;  // allocations that the arena took without following the stream
-  uint64_t apart_hash;
-  uint64_t improvised;  // of those, the ones that lie where the plan had not foreseen it; not
-                        // again when a place of the box is taken again right after its free
-  uint64_t fallback;    // allocations that the arena did not take
+  uint64_t apart;            // allocations that the arena took without following the stream
+  uint64_t improvised;       // of those, the ones that lie where the plan had not foreseen it; not
+                             // again when a place of the box is taken again right after its free
+  uint64_t apart_addresses;  // the sum of the addresses of those apart
+  uint64_t fallback;         // allocations that the arena did not take
   uint64_t fallback_addresses;  // the sum of theirs, and of the following ones'
   // A lane that rests grants its thread many allocations at a time, which are not looked at. Those
   // of them that were made are to be added to `fallback` and to `unmatched`.

@@ -56,7 +56,7 @@ class GranuleSet {
       --*effort;
       const uint64_t taken = NextIn(*at, *at + length);
       if (taken >= *at + length) return true;
-      *at = NextOut(taken + 1, end);
+      *at = length < kHasAWord ? NextOut(taken + 1, end) : NextLongGap(taken, end);
     }
   }
 
@@ -92,6 +92,8 @@ class GranuleSet {
   }
 
  private:
+  static constexpr uint64_t kHasAWord = 127;  // a gap of that length holds a word of the bitmap
+
   // Calls change(word, mask of the granules that count) for every word of [begin, end), begin <
   // end.
   template <typename Change>
@@ -116,6 +118,15 @@ class GranuleSet {
       found = ~words_[at];
     }
     return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
+  }
+
+  // Where the first gap behind `taken`, which is in the set, begins that holds a word of the
+  // bitmap; `end` when there is none below.
+  uint64_t NextLongGap(uint64_t taken, uint64_t end) const {
+    uint64_t at = (taken >> 6) + 1;
+    while (at << 6 < end && words_[at] != 0) ++at;
+    if (at << 6 >= end) return end;
+    return (at << 6) - static_cast<uint64_t>(__builtin_clzll(words_[at - 1]));
   }
 
   Owned<uint64_t>* words_ = nullptr;

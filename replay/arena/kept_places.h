@@ -16,30 +16,60 @@ class KeptPlaces {
  public:
   // Bytes of zeroed memory beside the object itself, for places among so many granules.
   static constexpr uint64_t MemoryFor(uint64_t granules) {
-    return kLengths * DeepFor(granules) * sizeof(uint32_t);
+    return (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
   }
 
-  void Attach(void* zeroed_memory, uint64_t granules) {
-    deep_ = static_cast<uint32_t*>(zeroed_memory);
-    deep_each_ = DeepFor(granules);
+  void Attach(void* zeroed_memory, uint64_t box_granules, uint64_t annex_granules) {
+    places_ = static_cast<uint32_t*>(zeroed_memory);
+    for (uint32_t row = 0; row < kRows; ++row) latest_[row] = row * kSegment;
+    spare_ = 0;
+    full_granules_ = 0;
+    unused_ = kRows * kSegment;
+    end_ = unused_ + static_cast<uint32_t>(DeepFor(box_granules + annex_granules));
+    most_[0] = MostFor(box_granules);
+    most_[1] = MostFor(annex_granules);
   }
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
-  bool Put(uint32_t granule, uint64_t granules) {
+  bool Put(uint32_t granule, uint64_t granules, bool in_annex) {
     if (granules >= kLengths) return false;
-    uint32_t& count = stacks_[granules].count;
-    if (__builtin_expect(count >= kTop, 0) && count == kTop + deep_each_) return false;
-    At(granules, count++) = granule;
+    const uint32_t row = RowOf(granules, in_annex);
+    uint32_t& latest = latest_[row];
+    uint32_t at = latest + 1;
+    if (at % kSegment == 0) {
+      if (full_[row] == most_[in_annex ? 1 : 0]) return false;
+      const uint32_t segment = SegmentAbove(at - kSegment);
+      if (segment == 0) return false;
+      ++full_[row];
+      full_granules_ += (kSegment - 1) * granules;
+      at = segment + 1;
+    }
+    places_[at] = granule;
+    latest = at;
     return true;
   }
 
-  // The latest place for requests of this shape, and its length; false: there is none.
-  bool Take(uint64_t shape, uint32_t* granule, uint64_t* granules) {
+  // The latest place for requests of this shape in the box or in the annex; false: there is none.
+  bool Take(uint64_t shape, bool in_annex, uint32_t* granule) {
+    return shape < kShapes && TakeLatest(RowOf(length_of_[shape], in_annex), granule);
+  }
+
+  // The same of the box, for up to 64 granules, where it takes few instructions. False: Put and
+  // Take may know better.
+  bool PutQuickly(uint32_t granule, uint64_t granules) {
+    const uint32_t at = latest_[granules] + 1;
+    if (at % kSegment == 0) return false;
+    places_[at] = granule;
+    latest_[granules] = at;
+    return true;
+  }
+  bool TakeQuickly(uint64_t shape, uint32_t* granule) {
     if (shape >= kShapes) return false;
-    *granules = length_of_[shape];
-    Stack& stack = stacks_[*granules];
-    if (stack.count == 0) return false;
-    *granule = At(*granules, --stack.count);
+    uint32_t& latest = latest_[length_of_[shape]];
+    const uint32_t at = latest;
+    if (at % kSegment == 0) return false;
+    *granule = places_[at];
+    latest = at - 1;
     return true;
   }
 
@@ -51,60 +81,111 @@ class KeptPlaces {
   }
 
   // No longer keeps a place, which it does.
-  void Remove(uint32_t granule, uint64_t granules) {
-    uint32_t at = 0;
-    while (At(granules, at) != granule) ++at;
-    At(granules, at) = At(granules, --stacks_[granules].count);
+  void Remove(uint32_t granule, uint64_t granules, bool in_annex) {
+    const uint32_t row = RowOf(granules, in_annex);
+    uint32_t latest = 0;
+    TakeLatest(row, &latest);
+    if (latest == granule) return;
+    uint32_t at = latest_[row];
+    while (at % kSegment == 0 || places_[at] != granule) {
+      at = at % kSegment == 0 ? places_[at] + kSegment - 1 : at - 1;
+    }
+    places_[at] = latest;
   }
 
   // Forgets all places, and calls visit(granule, granules) for each of them.
   template <typename Visit>
   void Clear(Visit visit) {
-    for (uint32_t length = 0; length < kLengths; ++length) {
-      Stack& stack = stacks_[length];
-      while (stack.count > 0) visit(At(length, --stack.count), length);
+    uint32_t granule;
+    for (uint32_t row = 0; row < kRows; ++row) {
+      while (TakeLatest(row, &granule)) visit(granule, row % kLengths);
     }
   }
 
-  // Of all places. Not kept up to date: they are asked for when nothing else helps.
+  // Of all places. Hardly kept up to date: they are asked for when nothing else helps.
   uint64_t Granules() const {
-    uint64_t sum = 0;
-    for (uint32_t length = 0; length < kLengths; ++length) {
-      sum += uint64_t{stacks_[length].count} * length;
+    uint64_t sum = full_granules_;
+    for (uint32_t granules = 0; granules < kLengths; ++granules) {
+      sum += (latest_[granules] % kSegment + latest_[granules + kLengths] % kSegment) * granules;
     }
     return sum;
   }
   uint64_t Count() const {
     uint64_t sum = 0;
-    for (const Stack& stack : stacks_) sum += stack.count;
+    for (uint32_t row = 0; row < kRows; ++row) sum += CountIn(row);
     return sum;
   }
 
  private:
   static constexpr uint32_t kLengths = 130;              // in granules
+  static constexpr uint32_t kRows = 2 * kLengths;        // those of the annex behind
   static constexpr uint64_t kShapes = 2 * kLengths - 1;  // units of 8 bytes; aligned ones are above
-  static constexpr uint32_t kTop = 31;
-  static constexpr uint64_t kMostDeep = 4064;
-  static constexpr uint64_t kDeepShare = 64;  // granules per place
-
-  // The bottom of a stack, which is all that most of them ever need.
-  struct Stack {
-    uint32_t count;
-    uint32_t granule[kTop];
-  };
+  static constexpr uint32_t kSegment = 32;
+  static constexpr uint64_t kDeepShare = 4;  // granules per place
+  static constexpr uint64_t kMostDeep = 1 << 24;
+  static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
+  static constexpr uint64_t kMostSegments = 1024;
 
   static constexpr uint64_t DeepFor(uint64_t granules) {
-    return granules < kMostDeep * kDeepShare ? granules / kDeepShare : kMostDeep;
+    const uint64_t places = granules / kDeepShare / kSegment * kSegment;
+    return places < kMostDeep ? places : kMostDeep;
   }
-  uint32_t& At(uint64_t length, uint32_t index) {
-    return __builtin_expect(index < kTop, 1) ? stacks_[length].granule[index]
-                                             : deep_[length * deep_each_ + index - kTop];
+  // Full segments of one length: where blocks of some length are freed only, or asked for aligned,
+  // their places are to become parts of others.
+  static constexpr uint32_t MostFor(uint64_t granules) {
+    const uint64_t segments = granules / kGranulesPerPlace / (kSegment - 1);
+    return static_cast<uint32_t>(segments < kMostSegments ? segments : kMostSegments);
+  }
+  static uint32_t RowOf(uint64_t granules, bool in_annex) {
+    return static_cast<uint32_t>(granules) + (in_annex ? kLengths : 0);
   }
 
-  Stack stacks_[kLengths];
-  uint32_t* deep_;  // kLengths times deep_each_: what is above
-  uint64_t deep_each_;
+  bool TakeLatest(uint32_t row, uint32_t* granule) {
+    uint32_t at = latest_[row];
+    if (at % kSegment == 0) {
+      const uint32_t below = places_[at];
+      if (below == 0) return false;
+      places_[at] = spare_;
+      spare_ = at;
+      --full_[row];
+      full_granules_ -= (kSegment - 1) * (row % kLengths);
+      at = below + kSegment - 1;
+    }
+    *granule = places_[at];
+    latest_[row] = at - 1;
+    return true;
+  }
+
+  // A segment for what comes on top of a full one; 0: there is none left.
+  uint32_t SegmentAbove(uint32_t full) {
+    uint32_t segment = spare_;
+    if (segment != 0) {
+      spare_ = places_[segment];
+    } else if (unused_ < end_) {
+      segment = unused_;
+      unused_ += kSegment;
+    } else {
+      return 0;
+    }
+    places_[segment] = full;
+    return segment;
+  }
+
+  uint64_t CountIn(uint32_t row) const {
+    return latest_[row] % kSegment + uint64_t{full_[row]} * (kSegment - 1);
+  }
+
+  // A stack is a list of segments: a link to the one below, 0 for none, and then places. Each row
+  // has its lowest one, which is all that most of them ever need.
+  uint32_t* places_;
+  uint32_t latest_[kRows];      // where the latest place stands; at a link: there is none above it
   uint8_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
+  uint16_t full_[kRows];        // segments below the uppermost
+  uint32_t most_[2];            // such segments of a length, in the box and in the annex
+  uint64_t full_granules_;      // of the places below the uppermost segments
+  uint32_t spare_;              // segments that were used, linked; 0: none
+  uint32_t unused_;             // segments from here up to end_ never were
+  uint32_t end_;
 };
 
 }  // namespace reprise::replay

@@ -29,9 +29,9 @@ uint64_t SampleBytes(const PlanLane& lane) {
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
          2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         2 * sizeof(KeptPlaces) + KeptPlaces::MemoryFor(lane.box_bytes / kGranule) +
-         KeptPlaces::MemoryFor(AnnexBytes(lane) / kGranule) + SlotIndex::MemoryFor(lane.rings) +
+         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) + sizeof(KeptPlaces) +
+         KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+         SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count) + SampleBytes(lane);
 }
 
@@ -57,7 +57,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   annex_granules_ = room.annex_bytes / kGranule;
   releases_ = room.releases;
   box_bytes_ = lane->box_bytes;
-  open_granules_ = box_bytes_ / kGranule - lane->reserved;
+  box_granules_ = box_bytes_ / kGranule;
+  open_granules_ = box_granules_ - lane->reserved;
   counters_ = counters;
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);
@@ -90,11 +91,9 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   listed_.Attach(listed_words_);
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
-  char* deep = reinterpret_cast<char*>(kept_ + 2);
-  kept_[kInBox].Attach(deep, box_bytes_ / kGranule);
-  deep += KeptPlaces::MemoryFor(box_bytes_ / kGranule);
-  kept_[kInAnnex].Attach(deep, annex_granules_);
-  slot_memory_ = deep + KeptPlaces::MemoryFor(annex_granules_);
+  char* deep = reinterpret_cast<char*>(kept_ + 1);
+  kept_->Attach(deep, box_granules_, granules - box_granules_);
+  slot_memory_ = deep + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
   noting_ = asked_ = turns_ = 0;
@@ -124,7 +123,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
   late_.Add(granule, granules);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
-  if (granule < box_bytes_ / kGranule) ++care_;
+  if (granule < box_granules_) ++care_;
   EndLateChange();
 }
 
@@ -134,7 +133,7 @@ void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
   late_cover_.RemoveRange(granule, granule + granules);
   late_.Remove(granule, granules);
   --late_count_;
-  if (granule < box_bytes_ / kGranule) {
+  if (granule < box_granules_) {
     --care_;
   } else {
     annex_lacks_ = UINT64_MAX;
@@ -155,7 +154,7 @@ void Lane::EndLateChange() {
 // the file, which the system maps at once.
 std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   const auto now = static_cast<uint32_t>(cursor_.Seen() - first_word_);
-  if (granule >= box_bytes_ / kGranule) return std::nullopt;
+  if (granule >= box_granules_) return std::nullopt;
   const auto comes_before = [granule, now](uint32_t offset, uint32_t birth) {
     return offset < granule || (offset == granule && birth < now);
   };
@@ -485,8 +484,8 @@ bool Lane::FreeInAnnex(void* pointer) {
 }
 
 bool Lane::FreeSlowly(uint64_t granule) {
-  const bool freed = granule < box_bytes_ / kGranule &&
-                     (running_free_ ? FreeLate(granule) : FreeBesideTheStream(granule));
+  const bool freed =
+      granule < box_granules_ && (running_free_ ? FreeLate(granule) : FreeBesideTheStream(granule));
   if (!freed) CountInvalidFree();
   return freed;
 }
@@ -550,7 +549,7 @@ void Lane::Drain() {
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;
-    if (running_free_ || granule >= box_bytes_ / kGranule) {
+    if (running_free_ || granule >= box_granules_) {
       if (!FreeLate(granule)) CountInvalidFree();
     } else if (late_count_ != 0 && late_.BeginsAt(granule)) {
       RemoveLate(granule, LateLength(granule));
@@ -615,9 +614,9 @@ uint64_t Lane::UsableRemotely(const void* pointer) const {
 void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granule = GranuleOf(pointer);
   const uint64_t granules = (bytes + kGranule - 1) / kGranule;
-  if ((running_free_ || !Contains(pointer)) && late_.BeginsAt(granule)) {
-    KeptAt(granule).Remove(static_cast<uint32_t>(granule), granules);
-    late_.Reuse(granule, granules);
+  if ((running_free_ || !Contains(pointer)) && late_cover_.Has(granule)) {
+    kept_->Remove(static_cast<uint32_t>(granule), granules, granule >= box_granules_);
+    late_.Reuse(granule);
   } else {
     AddLate(granule, granules);
   }
@@ -625,7 +624,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
 
 bool Lane::Empty() {
   Drain();
-  const uint64_t late = late_count_ - kept_[kInBox].Count() - kept_[kInAnnex].Count();
+  const uint64_t late = late_count_ - kept_->Count();
   if (running_free_) return late == 0;
   uint64_t live = 0;
   const uint64_t now = cursor_ - first_word_;

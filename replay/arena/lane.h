@@ -195,25 +195,42 @@ class Lane {
   // nothing has happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
-    uint64_t granules;
-    if (rest_ > 0) return nullptr;
-    if (kept_[kInBox].Take(shape, &granule, &granules)) return UseAgain(granule, granules);
+    if (__builtin_expect(kept_->Take(shape, /*in_annex=*/false, &granule), 1)) {
+      return UseAgain(granule, box_ + granule * kGranule);
+    }
     if (until_look_ == 0) return nullptr;
     --until_look_;
     return AllocateKeptInAnnex(shape);
   }
   bool FreeKept(void* pointer) {
-    if (!IsAGranule(pointer)) return false;
-    const uint64_t granule = GranuleOf(pointer);
+    uint64_t granule;
+    if (!IsOpen(pointer, &granule)) return false;
     const uint64_t granules = late_.ShortLengthAt(granule);
-    return granules != 0 && IsOpen(granule) && PutAway(granule, granules);
+    return granules != 0 && PutAway(granule, granules);
+  }
+  // The same where that takes few instructions.
+  void* AllocateKeptQuickly(uint64_t shape) {
+    uint32_t granule;
+    if (!kept_->TakeQuickly(shape, &granule)) return nullptr;
+    return UseAgain(granule, box_ + granule * kGranule);
+  }
+  bool FreeKeptQuickly(void* pointer) {
+    const uint64_t granule = GranuleInBox(pointer);
+    if (granule >= open_granules_) return false;
+    const uint64_t granules = late_.LengthInUnit(granule);
+    if (granules == 0 || !kept_->PutQuickly(static_cast<uint32_t>(granule), granules)) return false;
+    late_.Keep(granule);
+    return true;
   }
   // Bytes usable in a short block of such a lane; 0: it is not known here.
   uint64_t UsableFreely(const void* pointer) const {
-    return IsAGranule(pointer) ? late_.ShortLengthAt(GranuleOf(pointer)) * kGranule : 0;
+    uint64_t granule;
+    return IsOpen(pointer, &granule) ? late_.ShortLengthAt(granule) * kGranule : 0;
   }
   // Whether the lane has left its stream. Changes in no function that is defined here.
   bool running_free() const { return running_free_; }
+  // Whether AllocateKept may be asked. Becomes false in Allocate only.
+  bool gives_kept() const { return running_free_ && rest_ == 0; }
 
   // Whether a request is to go to the fallback without being looked at.
   bool Rests() {
@@ -354,8 +371,6 @@ class Lane {
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
 
-  enum { kInBox, kInAnnex };
-
   struct Slot {
     uint32_t granule;   // where the block begins, relative to the box, / 16
     uint32_t granules;  // its length
@@ -369,10 +384,11 @@ class Lane {
   };
 
   // A pointer into a granule has low bits; rotated, they make a number that no word holds.
-  uint64_t GranuleInBox(const void* pointer) const {
-    const uint64_t distance = static_cast<const char*>(pointer) - box_;
+  static uint64_t GranulesFrom(const char* begin, const void* pointer) {
+    const uint64_t distance = static_cast<const char*>(pointer) - begin;
     return distance >> 4 | distance << 60;
   }
+  uint64_t GranuleInBox(const void* pointer) const { return GranulesFrom(box_, pointer); }
   // The address that a word frees. Of any other word it is one 32 to 64 GiB behind the box, or, as
   // with all words of a crowded lane, one that no pointer has.
   uint64_t FreedBy(uint32_t word) const {
@@ -381,7 +397,8 @@ class Lane {
   // Any thread may come with a wrong pointer.
   void CountInvalidFree() { __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED); }
   void CountApart(const void* pointer) {
-    counters_->apart_hash += MixAddress(++counters_->apart, reinterpret_cast<uint64_t>(pointer));
+    ++counters_->apart;
+    counters_->apart_addresses += reinterpret_cast<uint64_t>(pointer);
   }
   void CountSkipped(const uint32_t* word, uint64_t granule) {
     ++counters_->skipped;
@@ -399,11 +416,10 @@ class Lane {
   // Of a block in box or annex; for other addresses it may be any number.
   uint64_t GranuleOf(const void* pointer) const {
     const char* at = static_cast<const char*>(pointer);
-    return Contains(pointer)
-               ? static_cast<uint64_t>(at - box_) / kGranule
-               : box_bytes_ / kGranule + static_cast<uint64_t>(at - annex_) / kGranule;
+    return Contains(pointer) ? static_cast<uint64_t>(at - box_) / kGranule
+                             : box_granules_ + static_cast<uint64_t>(at - annex_) / kGranule;
   }
-  uint64_t Granules() const { return box_bytes_ / kGranule + annex_granules_; }
+  uint64_t Granules() const { return box_granules_ + annex_granules_; }
   bool HasSmallAnnex() const { return annex_granules_ * kGranule == kSmallAnnex; }
   // Whether it is the address of one of the lane's granules.
   bool IsAGranule(const void* pointer) const {
@@ -411,7 +427,15 @@ class Lane {
   }
   // Whether it is not reserved for certain kinds of request.
   bool IsOpen(uint64_t granule) const {
-    return granule < open_granules_ || granule >= box_bytes_ / kGranule;
+    return granule < open_granules_ || granule >= box_granules_;
+  }
+  // The same of an address; false, too, for addresses that none of the lane's granules has.
+  bool IsOpen(const void* pointer, uint64_t* granule) const {
+    *granule = GranuleInBox(pointer);
+    if (*granule < open_granules_) return true;
+    const uint64_t in_annex = GranulesFrom(annex_, pointer);
+    *granule = box_granules_ + in_annex;
+    return in_annex < annex_granules_;
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
@@ -422,27 +446,24 @@ class Lane {
     return true;
   }
   bool PutAway(uint64_t granule, uint64_t granules) {
-    if (!KeptAt(granule).Put(static_cast<uint32_t>(granule), granules)) return false;
-    late_.Keep(granule, granules);
+    const bool in_annex = granule >= box_granules_;
+    if (!kept_->Put(static_cast<uint32_t>(granule), granules, in_annex)) return false;
+    late_.Keep(granule);
     return true;
   }
-  void* UseAgain(uint32_t granule, uint64_t granules) {
-    late_.Reuse(granule, granules);
-    void* pointer = AddressOf(granule);
+  void* UseAgain(uint32_t granule, char* pointer) {
+    late_.Reuse(granule);
     CountApart(pointer);
     return pointer;
   }
   void* AllocateKeptInAnnex(uint64_t shape) {
     uint32_t granule;
-    uint64_t granules;
-    if (!kept_[kInAnnex].Take(shape, &granule, &granules)) return nullptr;
+    if (!kept_->Take(shape, /*in_annex=*/true, &granule)) return nullptr;
     ++counters_->improvised;
-    return UseAgain(granule, granules);
-  }
-  KeptPlaces& KeptAt(uint64_t granule) {
-    return kept_[granule < box_bytes_ / kGranule ? kInBox : kInAnnex];
+    return UseAgain(granule, AddressOf(granule));
   }
   void ReleaseKept();
+  void KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules);
   void Carve(uint64_t shape, const Slot& slot);
   bool TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned);
   bool TakeFromRing(const PlanRing* ring, Slot* slot);
@@ -471,8 +492,7 @@ class Lane {
     return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;
   }
   char* AddressOf(uint64_t granule) const {
-    const uint64_t box = box_bytes_ / kGranule;
-    return granule < box ? box_ + granule * kGranule : annex_ + (granule - box) * kGranule;
+    return (granule < box_granules_ ? box_ : annex_ - box_bytes_) + granule * kGranule;
   }
   bool FreeSlowly(uint64_t granule);
   bool FreeLate(uint64_t granule);
@@ -539,11 +559,12 @@ class Lane {
   Owned<bool> running_free_;
   uint32_t until_look_;  // requests until the box is looked into
   uint64_t rest_;        // requests for which nothing is looked for
-  KeptPlaces* kept_;     // two: of the box, which come first, and of the annex
-  BlockSet late_;        // late blocks
+  KeptPlaces* kept_;
+  BlockSet late_;  // late blocks
   char* annex_;
   uint64_t annex_granules_;  // counted on from those of the box
-  uint64_t open_granules_;   // of the box, in which blocks may be improvised
+  uint64_t box_granules_;
+  uint64_t open_granules_;  // of the box, in which blocks may be improvised
 
   // Cold.
   uint32_t late_count_;  // kept places are late, too

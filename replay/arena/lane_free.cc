@@ -36,16 +36,16 @@ const PlanBlock* FirstNot(const PlanBlock* at, const PlanBlock* end, Holds holds
 void* Lane::Improvise(uint64_t shape) {
   if (void* again = AllocateKeptInAnnex(shape)) return again;
   Slot slot;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   if (effort_ < kMostEffort) effort_ += kEffort;
   if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) {
     // Perhaps kept places are in the way.
-    if (kept_[kInAnnex].Granules() == 0) return nullptr;
+    if (kept_->Granules() == 0) return nullptr;
     ReleaseKept();
     if (!TakeFromAnnex(shape, &slot)) return nullptr;
   }
   ++counters_->improvised;
-  kept_[kInAnnex].NoteLength(shape, slot.granules);
+  kept_->NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
@@ -76,7 +76,7 @@ void Lane::RunFree() {
   DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
   notes_.RunsFree(now);
-  if (noting_ != 0) notes_of_blocks_.Clear(box_bytes_ / kGranule);
+  if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
   care_ -= noting_;
   noting_ = 0;
   cursor_ = end_word_;
@@ -111,8 +111,8 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
   if (rest_ == 0) {
     uint32_t granule;
-    uint64_t granules;
-    if (kept_[kInBox].Take(shape, &granule, &granules)) return UseAgain(granule, granules);
+    if (kept_->Take(shape, /*in_annex=*/false, &granule))
+      return UseAgain(granule, AddressOf(granule));
   }
   if (Rests()) return nullptr;
   if (!Earn()) {
@@ -133,8 +133,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     if (void* again = AllocateKeptInAnnex(shape)) return again;
     found = HasSmallAnnex() && TakeFromAnnex(shape, &slot);
   }
-  if (!found &&
-      kept_[kInBox].Granules() + kept_[kInAnnex].Granules() > open_granules_ / kKeptShare) {
+  if (!found && kept_->Granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
     if (ring != nullptr) slots_.LookAgain(ring);
     planned = ring != nullptr && TakeFromRing(ring, &slot);
@@ -145,9 +144,11 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
     return nullptr;
   }
-  KeptAt(slot.granule).NoteLength(shape, slot.granules);
+  kept_->NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
-  if (!planned) {
+  if (planned) {
+    KeepMore(ring, shape, slot.granules);
+  } else {
     ++counters_->improvised;
     Carve(shape, slot);
   }
@@ -156,21 +157,31 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   return pointer;
 }
 
+// Keeps the next places of a ring that are free: where one is asked for, more will be.
+void Lane::KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules) {
+  if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
+  for (uint64_t tries = 1; tries < kCarved && slots_.HasNext(ring); ++tries) {
+    const uint64_t granule = slots_.Next(ring);
+    if (granule + granules > open_granules_ || late_cover_.HasAny(granule, granule + granules)) {
+      continue;
+    }
+    AddLate(granule, granules);
+    if (!Keep(granule, granules)) return RemoveLate(granule, granules);
+  }
+}
+
 // Keeps what is free behind an improvised place as places of its length: where one is asked for,
 // more will be. They count as improvised whether they are used or not.
 void Lane::Carve(uint64_t shape, const Slot& slot) {
   const uint64_t granules = slot.granules;
   if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint64_t limit =
       slot.granule < box ? open_granules_ : box + counters_->annex_bytes / kGranule;
   uint64_t at = slot.granule + granules;
-  uint64_t end = at + (kCarved - 1) * granules;
-  if (end > limit) end = limit;
-  if (at >= end) return;
-  const uint64_t taken = late_cover_.NextIn(at, end);
-  if (taken < end) end = taken;
-  for (; at + granules <= end; at += granules) {
+  int32_t few = kFewGaps;
+  for (uint64_t made = 1; made < kCarved; ++made, at += granules) {
+    if (!late_cover_.FindGap(&at, limit, granules, 1, &few)) return;
     AddLate(at, granules);
     if (!Keep(at, granules)) return RemoveLate(at, granules);
     ++counters_->improvised;
@@ -179,10 +190,7 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
 
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
-  for (uint32_t where = kInBox; where <= kInAnnex; ++where) {
-    kept_[where].Clear(
-        [this](uint32_t granule, uint64_t granules) { RemoveLate(granule, granules); });
-  }
+  kept_->Clear([this](uint32_t granule, uint64_t granules) { RemoveLate(granule, granules); });
 }
 
 // A place where the plan has one for this kind of request, or else a gap; false: there is none.
@@ -198,7 +206,7 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
   *slot = {};
   if (!slots_.WorthALook(ring)) return false;
   slot->granules = slots_.GranulesOf(ring);
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint32_t probes = ring->count < kProbes ? ring->count : kProbes;
   for (uint32_t probe = 0; probe < probes; ++probe) {
     slot->granule = slots_.Next(ring);
@@ -220,7 +228,7 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   for (uint32_t tries = 0; tries < kListTries; ++tries) {
     list = static_cast<uint32_t>(listed_.NextIn(list + 1, kLists));
     if (list == kLists) return false;
-    if (!TakeFromThisList(list, shape, box_bytes_ / kGranule, slot)) continue;
+    if (!TakeFromThisList(list, shape, box_granules_, slot)) continue;
     Remember(slot->granule + granules, ShortestIn(list) - granules);
     return true;
   }
@@ -229,13 +237,14 @@ bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
 
 bool Lane::TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   FreedPlaces& places = freed_[list];
   for (uint32_t i = places.count; i-- > 0;) {
     const uint32_t granule = places.granule[i];
+    if (granule < lowest) continue;
     const bool taken = late_cover_.Has(granule);
     const uint64_t end = granule < box ? open_granules_ : box + annex_granules_;
-    const bool fits = !taken && granule >= lowest && HasAlignment(AddressOf(granule), shape) &&
+    const bool fits = !taken && HasAlignment(AddressOf(granule), shape) &&
                       granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
     if (taken || fits) {
       memmove(&places.granule[i], &places.granule[i + 1], (--places.count - i) * sizeof(uint32_t));
@@ -282,12 +291,13 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
 }
 
 // Any gap of the box or of what was used of the annex. That may cost as much as it costs to use
-// more memory: the system clears it.
+// more memory, which the system clears; where there is no more, it is paid from the budget.
 bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
-  int32_t looks = static_cast<int32_t>(granules < kMostLooks ? granules : kMostLooks) * kLooks;
+  const auto most = static_cast<int32_t>(granules < kMostLooks ? granules : kMostLooks) * kLooks;
+  int32_t looks = most;
   uint64_t found = gap_search_;
   bool any = false;
   if (HasAlignment(box_, shape)) {
@@ -302,6 +312,7 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
     found = box;
     any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &looks);
   }
+  if (used_end + granules > Granules()) effort_ -= most - looks;
   if (any) *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return any;
 }
@@ -314,7 +325,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t step = ShapeStep(shape);
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   if (granules >= annex_lacks_) return false;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint64_t end = box + annex_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
   uint64_t found = annex_search_ >= box && !HasSmallAnnex() ? annex_search_ : box;
@@ -341,7 +352,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
 // Frees a block of a lane that runs free, or of the annex. Its place is kept, or remembered; in the
 // annex together with what is free around it.
 void Lane::FreeFreely(uint64_t granule, uint64_t granules) {
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   if (Keep(granule, granules)) return;
   RemoveLate(granule, granules);
   if (granule < box) {

@@ -107,10 +107,11 @@ void Lane::NoteFreed(uint64_t granule) {
   }
 }
 
-// The late block that lies in [granule, end), where there is one.
+// The late block, or the kept place, that lies in [granule, end), where there is one.
 void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end) {
   const uint64_t taken = late_cover_.NextIn(granule, end);
-  notes_.Blocked(shape, site, late_.LastBeginning(taken), !running_free_);
+  const uint64_t begin = late_cover_.NextIn(late_.LastEnd(taken), taken + 1);
+  notes_.Blocked(shape, site, begin, !running_free_);
 }
 
 // Places an allocation of the stream, born at word `birth`, whose place is taken.
@@ -130,7 +131,7 @@ void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const S
   if (ring == nullptr) return notes_.Unexpected(shape, site);
   if (latest.granules == 0) return;  // none was looked at
   const uint64_t behind = uint64_t{latest.granule} + latest.granules;
-  const uint64_t box = box_bytes_ / kGranule;
+  const uint64_t box = box_granules_;
   const uint64_t end = behind < box ? behind : box;
   // Where nothing is in the way, the place is too short for the length that its ring has.
   if (late_cover_.HasAny(latest.granule, end)) NoteBlocked(shape, site, latest.granule, end);

@@ -58,6 +58,9 @@ class SlotIndex {
     batch.rest = static_cast<uint8_t>(1u << batch.failures);
   }
 
+  // Whether the next place is known without a look into the file.
+  bool HasNext(const PlanRing* ring) const { return batches_[ring - rings_].left != 0; }
+
   // The ring's place that is to be tried next.
   uint32_t Next(const PlanRing* ring) {
     Batch& batch = batches_[ring - rings_];

@@ -58,6 +58,46 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
   }
 }
 
+// Gaps that are looked for by words of the bitmap.
+TEST(GranuleSetTest, LongGapsAreTheFirstOnesThatAreLongEnough) {
+  constexpr uint64_t kGranules = 3000;
+  std::vector<uint64_t> words(64);
+  GranuleSet set;
+  set.Attach(words.data());
+  std::vector<bool> model(kGranules);
+  std::mt19937_64 random(1);
+  int found = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const uint64_t granule = random() % kGranules;
+    const uint64_t behind = granule + 1 + random() % std::min<uint64_t>(300, kGranules - granule);
+    if (random() % 4 != 0) {
+      set.Add(granule);
+      model[granule] = true;
+    } else {
+      set.RemoveRange(granule, behind);
+      std::fill(model.begin() + granule, model.begin() + behind, false);
+    }
+    const uint64_t begin = random() % kGranules;
+    const uint64_t end = begin + random() % (kGranules - begin) + 1;
+    const uint64_t length = 120 + random() % 150;
+    const uint64_t step = random() % 2 == 0 ? 1 : 16;
+    uint64_t expected = end;
+    uint64_t free = 0;
+    for (uint64_t at = (begin + step - 1) / step * step; at < end; ++at) {
+      free = model[at] ? 0 : free + 1;
+      expected = at + 1 - length;
+      if (free >= length && expected % step == 0) break;
+      expected = end;
+    }
+    int32_t effort = 1 << 20;
+    uint64_t gap = begin;
+    const bool any = set.FindGap(&gap, end, length, step, &effort);
+    found += any ? 1 : 0;
+    ASSERT_EQ(any ? gap : end, expected);
+  }
+  EXPECT_GT(found, 1000);
+}
+
 TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
   constexpr uint64_t kGranules = 3000;
   struct Block {
@@ -81,7 +121,7 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
         set.Remove(granule, block.granules);
         model.erase(next);
       } else {
-        block.kept ? set.Reuse(granule, block.granules) : set.Keep(granule, block.granules);
+        block.kept ? set.Reuse(granule) : set.Keep(granule);
         block.kept = !block.kept;
       }
     } else if (room > 0 && !in_one) {
@@ -92,91 +132,111 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
     const uint64_t asked = random() % kGranules;
     const auto at = model.find(asked);
     const uint64_t length = at == model.end() || at->second.kept ? 0 : at->second.granules;
-    ASSERT_EQ(set.BeginsAt(asked), at != model.end());
+    ASSERT_EQ(set.BeginsAt(asked), length != 0);
     ASSERT_EQ(set.LengthAt(asked, kGranules), length);
-    ASSERT_EQ(set.ShortLengthAt(asked), length <= 64 ? length : 0);
-    const auto behind = model.upper_bound(asked);
-    if (behind != model.begin()) {
-      ASSERT_EQ(set.LastBeginning(asked), std::prev(behind)->first);
+    const uint64_t short_length = set.ShortLengthAt(asked);
+    ASSERT_TRUE(short_length == length || (short_length == 0 && length > 64));
+    // Of blocks and places that begin below, all but the last end there for sure.
+    auto before = model.lower_bound(asked);
+    if (before != model.begin() &&
+        std::prev(before)->first + std::prev(before)->second.granules > asked) {
+      --before;
     }
+    ASSERT_EQ(set.LastEnd(asked), before == model.begin() ? 0
+                                                          : std::prev(before)->first +
+                                                                std::prev(before)->second.granules);
   }
 }
 
-void KeepAndTake(uint64_t granules_in_all, size_t most) {
+// The places of one length stand in segments of kSegment, of which each length has one.
+void KeepAndTake(uint64_t granules_in_all, bool all) {
+  constexpr size_t kSegment = 31;
   const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
-  kept->Attach(memory.data(), granules_in_all);
-  size_t deepest = 0;
+  kept->Attach(memory.data(), granules_in_all / 2, granules_in_all / 2);
   for (uint64_t shape = 0; shape < 1000; ++shape) kept->NoteLength(shape, ShapeGranules(shape));
-  std::map<uint64_t, std::vector<uint32_t>> model;  // by length
+  std::map<std::pair<uint64_t, bool>, std::vector<uint32_t>> model;  // by length, and in the annex
   std::mt19937_64 random(1);
   uint64_t sum = 0;
-  for (uint32_t granule = 1; granule < 200000; ++granule) {
+  uint64_t count = 0;
+  size_t deepest = 0;
+  for (uint32_t granule = 1; granule < 400000; ++granule) {
+    // Now more and more, now fewer and fewer.
+    const uint64_t of_eight = granule / 50000 % 2 == 0 ? 5 : 3;
     const uint64_t granules = 1 + random() % 140;
-    std::vector<uint32_t>& places = model[granules];
-    switch (random() % 5) {
-      case 3:
-      case 4:
-      case 0:
-        if (!kept->Put(granule, granules)) {
-          EXPECT_TRUE(granules >= 130 || places.size() == most) << granules;
-          break;
-        }
+    const bool in_annex = random() % 4 == 0;
+    std::vector<uint32_t>& places = model[{granules, in_annex}];
+    const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
+    const bool quickly = !in_annex && granules <= 64 && random() % 2 == 0;
+    uint32_t taken = 0;
+    if (random() % 8 < of_eight) {
+      if ((quickly && kept->PutQuickly(granule, granules)) ||
+          kept->Put(granule, granules, in_annex)) {
         places.push_back(granule);
         deepest = std::max(deepest, places.size());
         sum += granules;
-        break;
-      case 1: {
-        uint32_t taken = 0;
-        uint64_t length = 0;
-        const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
-        ASSERT_EQ(kept->Take(shape, &taken, &length), !places.empty()) << granules;
-        if (places.empty()) break;
-        ASSERT_EQ(length, granules);
-        ASSERT_EQ(taken, places.back());
-        places.pop_back();
-        sum -= granules;
-        break;
+        ++count;
+      } else {
+        ASSERT_TRUE(granules >= 130 || (!all && !places.empty() && places.size() % kSegment == 0));
       }
-      default:
-        if (places.empty()) break;
-        kept->Remove(places.back(), granules);
-        places.pop_back();
-        sum -= granules;
+      continue;
     }
-    ASSERT_EQ(kept->Granules(), sum);
+    if (places.empty()) {
+      ASSERT_FALSE(kept->Take(shape, in_annex, &taken));
+      continue;
+    }
+    if (random() % 8 == 0) {
+      const size_t which = random() % places.size();
+      kept->Remove(places[which], granules, in_annex);
+      places[which] = places.back();
+    } else {
+      ASSERT_TRUE((quickly && kept->TakeQuickly(shape, &taken)) ||
+                  kept->Take(shape, in_annex, &taken));
+      ASSERT_EQ(taken, places.back());
+    }
+    places.pop_back();
+    sum -= granules;
+    --count;
+    if (granule % 64 == 0) {
+      ASSERT_EQ(kept->Granules(), sum);
+      ASSERT_EQ(kept->Count(), count);
+    }
   }
-  size_t left = 0;
-  for (const auto& entry : model) left += entry.second.size();
-  EXPECT_EQ(kept->Count(), left);
   kept->Clear([&](uint32_t granule, uint64_t granules) {
-    --left;
-    EXPECT_THAT(model[granules], testing::Contains(granule));
+    --count;
+    const auto& in_box = model[{granules, false}];
+    const auto& in_annex = model[{granules, true}];
+    EXPECT_EQ(std::count(in_box.begin(), in_box.end(), granule) +
+                  std::count(in_annex.begin(), in_annex.end(), granule),
+              1);
   });
-  EXPECT_EQ(left, 0u);
+  EXPECT_EQ(count, 0u);
   uint32_t none;
-  uint64_t length;
-  EXPECT_FALSE(kept->Take(Shape(64, 4), &none, &length));
-  EXPECT_FALSE(kept->Take(Shape(64, 8), &none, &length))
-      << "aligned requests have no length of their own";
-  EXPECT_EQ(deepest, most);
+  for (const bool in_annex : {false, true}) {
+    EXPECT_FALSE(kept->Take(Shape(64, 4), in_annex, &none));
+    EXPECT_FALSE(kept->Take(Shape(64, 8), in_annex, &none))
+        << "aligned requests have no length of their own";
+  }
+  EXPECT_GE(deepest, kSegment);
+  EXPECT_LE(deepest, kSegment + granules_in_all / 2 / 64);
 }
 
 TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
-  KeepAndTake(0, 31);
-  KeepAndTake(6400, 131);
+  KeepAndTake(0, /*all=*/false);
+  KeepAndTake(12800, /*all=*/false);
+  KeepAndTake(1 << 20, /*all=*/true);
 }
 
 TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
   const auto kept = std::make_unique<KeptPlaces>();
+  std::vector<char> memory(KeptPlaces::MemoryFor(0));
+  kept->Attach(memory.data(), 0, 0);
   uint32_t taken = 0;
-  uint64_t length = 0;
-  ASSERT_TRUE(kept->Put(7, 3));
-  EXPECT_FALSE(kept->Take(Shape(32, 4), &taken, &length));
+  ASSERT_TRUE(kept->Put(7, 3, /*in_annex=*/false));
+  EXPECT_FALSE(kept->Take(Shape(32, 4), /*in_annex=*/false, &taken));
   kept->NoteLength(Shape(32, 4), 3);
-  ASSERT_TRUE(kept->Take(Shape(32, 4), &taken, &length));
+  ASSERT_TRUE(kept->Take(Shape(32, 4), /*in_annex=*/false, &taken));
   EXPECT_EQ(taken, 7u);
-  EXPECT_EQ(length, 3u);
 }
 
 }  // namespace

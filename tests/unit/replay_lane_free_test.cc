@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "tests/unit/replay_recordings.h"
@@ -120,6 +121,47 @@ TEST(LaneTest, KeptPlacesOfTheAnnexGiveWay) {
   EXPECT_TRUE(lane->Free(longer));
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+// Aligned requests get no place that is kept. Those that their blocks leave must not fill the
+// annex.
+TEST(LaneTest, PlacesOfALengthThatIsOnlyFreedGiveWay) {
+  const trace::Recording recording = RecordingOf({{0, 1, 1024}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  for (int i = 0; i < 100'000; ++i) {
+    char* block = Allocate(lane, 64, 6, 0x7000);
+    ASSERT_NE(block, nullptr) << i;
+    ASSERT_TRUE(lane->Free(block));
+  }
+  EXPECT_LT(plan.counters(0).annex_bytes, lane->room().annex_bytes / 4);
+  EXPECT_TRUE(lane->Empty());
+}
+
+// With the first block of a kind the next places that the plan has for it are kept, and none twice.
+TEST(LaneTest, PlacesOfThePlanAreKeptAhead) {
+  constexpr uint64_t kBlocks = 40;
+  std::vector<Made> made;
+  for (uint64_t i = 0; i < kBlocks; ++i) made.push_back({i, kBlocks + i, 48});
+  trace::Recording recording = RecordingOf(made);
+  for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  const uint64_t improvised = plan.counters(0).improvised;
+  std::set<char*> blocks;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    char* block = Allocate(lane, 48, 4, SiteWordOf(recording, recording.allocations[0]));
+    EXPECT_TRUE(lane->Contains(block)) << i;
+    EXPECT_TRUE(blocks.insert(block).second) << i;
+  }
+  // What was improvised before stands on one or two of them.
+  EXPECT_LE(plan.counters(0).improvised, improvised + 8);
+  for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
+  EXPECT_TRUE(lane->Empty());
 }
 
 // The places of a kind of request have the length that its first key has, which may be too long for

@@ -76,8 +76,11 @@ inline void* AllocateExpected(Lane* lane, uint64_t size, uint64_t site) {
 inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
   void* pointer = nullptr;
   if (log2_alignment <= 4) {
-    pointer = lane->running_free() ? lane->AllocateKept(PlainShape(size))
-                                   : AllocateExpected(lane, size, site);
+    if (lane->gives_kept()) {
+      pointer = lane->AllocateKept(PlainShape(size));
+    } else if (!lane->running_free()) {
+      pointer = AllocateExpected(lane, size, site);
+    }
   }
   if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
   return static_cast<char*>(pointer);
