@@ -7,7 +7,6 @@
 
 #include "interpose/process.h"
 #include "interpose/system_call.h"
-#include "replay/arena/drop_behind.h"
 
 namespace reprise::interpose {
 namespace {
@@ -64,6 +63,37 @@ struct CallSearch {
   size_t count;
   bool found;
 };
+
+// Gives back the pages of [begin, end) that are resident and the file's own. One that somebody has
+// written to (a breakpoint), or that came from no file (an unpacked program), would be lost.
+// Lies beside malloc: to end elsewhere would bring pages back for nothing.
+__attribute__((hot, noinline)) void DropFilePages(uint64_t begin, uint64_t end) {
+  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kAtOnce = 64;
+  constexpr uint64_t kOfFile = uint64_t{1} << 63 | uint64_t{1} << 61;  // proc_pid_pagemap(5)
+  const int fd = OpenFile("/proc/self/pagemap", O_RDONLY);
+  if (fd < 0) return;
+  uint64_t entries[kAtOnce];
+  end = (end + kPage - 1) / kPage;
+  for (uint64_t at = begin / kPage; at < end;) {
+    const uint64_t count = end - at < kAtOnce ? end - at : kAtOnce;
+    const auto bytes = static_cast<long>(count * sizeof(uint64_t));
+    const long got = SystemCall(SYS_pread64, fd, reinterpret_cast<long>(entries), bytes,
+                                static_cast<long>(at * sizeof(uint64_t)));
+    if (got != bytes) break;
+    uint64_t dropped = 0;
+    for (uint64_t i = 0; i <= count; ++i) {
+      if (i < count && (entries[i] & kOfFile) == kOfFile) continue;
+      if (i > dropped) {
+        Advise(reinterpret_cast<void*>((at + dropped) * kPage), (i - dropped) * kPage,
+               MADV_DONTNEED);
+      }
+      dropped = i + 1;
+    }
+    at += count;
+  }
+  CloseFile(fd);
+}
 
 // What SearchObject needs of a module's dynamic section.
 struct Imports {
@@ -127,11 +157,8 @@ void ForEachImport(const dl_phdr_info& info, Visitor visit) {
     }
   }
   // The names follow the symbols. Of a large program both are, and few are looked at again.
-  const auto* symbols = reinterpret_cast<const char*>(imports.symbols);
-  if (symbols < imports.strings) {
-    replay::DropPages(symbols,
-                      static_cast<uint64_t>(imports.strings - symbols) + imports.strings_bytes);
-  }
+  DropFilePages(reinterpret_cast<uint64_t>(imports.symbols),
+                reinterpret_cast<uint64_t>(imports.strings) + imports.strings_bytes);
 }
 
 int SearchObject(dl_phdr_info* info, size_t, void* data) {
@@ -171,7 +198,6 @@ void ForEachModule(void (*visit)(const LoadedModule& module, void* context), voi
   dl_iterate_phdr(VisitObject, &data);
 }
 
-// Lies beside malloc: to end elsewhere would bring pages back for nothing.
 __attribute__((hot)) void DropCleanPages(const void* address) {
   LoadedModule module;
   if (!FindModule(reinterpret_cast<uint64_t>(address), &module)) return;
@@ -180,10 +206,8 @@ __attribute__((hot)) void DropCleanPages(const void* address) {
   const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.begin + header->e_phoff);
   for (int i = header->e_phnum - 1; i >= 0; --i) {
     if (segment[i].p_type != PT_LOAD || (segment[i].p_flags & PF_W) != 0) continue;
-    const uint64_t begin = (module.base + segment[i].p_vaddr) & ~uint64_t{4095};
-    const uint64_t end =
-        (module.base + segment[i].p_vaddr + segment[i].p_memsz + 4095) & ~uint64_t{4095};
-    Advise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    const uint64_t begin = module.base + segment[i].p_vaddr;
+    DropFilePages(begin, begin + segment[i].p_memsz);
   }
 }
 

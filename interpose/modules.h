@@ -26,8 +26,8 @@ bool FindModule(uint64_t address, LoadedModule* module);
 // Calls `visit` for every loaded module. Takes the loader's lock: only while the library starts.
 void ForEachModule(void (*visit)(const LoadedModule& module, void* context), void* context);
 
-// Gives back what is resident of the module that holds `address` and is never written to. What runs
-// again comes back from the file; what ran once does not.
+// Gives back what is resident of the module that holds `address` and nobody has written to. What
+// runs again comes back from the file; what ran once does not.
 void DropCleanPages(const void* address);
 
 // Whether a loaded module calls one of these functions. Only while the library starts.

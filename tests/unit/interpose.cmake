@@ -5,8 +5,10 @@ if(NOT REPRISE_SANITIZE)
   reprise_test(interpose_recorder_test LABEL unit
     SOURCES interpose_recorder_test.cc LIBRARIES reprise_hooks reprise_trace)
 endif()
-# Not under a sanitizer: its frames are its own business.
+# Not under a sanitizer: its frames are its own business, and so is what it puts beside constants.
 if(NOT REPRISE_SANITIZE)
+  reprise_test(interpose_modules_test LABEL unit
+    SOURCES interpose_modules_test.cc LIBRARIES reprise_hooks)
   reprise_test(interpose_unwind_test LABEL unit
     SOURCES interpose_unwind_test.cc LIBRARIES reprise_hooks)
 endif()
