@@ -432,7 +432,9 @@ class File {
   // The entries of a table that was added before.
   template <typename T>
   void Replace(const PlanTable& table, const std::vector<T>& entries) {
-    std::memcpy(bytes_.data() + table.offset, entries.data(), table.count * sizeof(T));
+    if (table.count > 0) {
+      std::memcpy(bytes_.data() + table.offset, entries.data(), table.count * sizeof(T));
+    }
   }
 
   std::string Finish(PlanHeader header) {
