@@ -114,6 +114,13 @@ struct PlanLane {
   uint32_t reserved;  // granules at the box's end where nothing may be improvised
 };
 
+// Of a lane's placements those before the first one that the file samples, and how many it samples.
+inline uint64_t BeforeFirstSample(const PlanLane& lane) { return -lane.first_placement % kSampled; }
+inline uint64_t Samples(const PlanLane& lane) {
+  const uint64_t before = BeforeFirstSample(lane);
+  return before < lane.placements ? (lane.placements - before - 1) / kSampled + 1 : 0;
+}
+
 struct PlanModule {
   uint32_t path_offset;  // into the strings
   uint32_t path_bytes;

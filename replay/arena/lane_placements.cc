@@ -1,0 +1,78 @@
+// Finding blocks in the plan's table of placements: for a lane that does not do as planned.
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include <optional>
+
+#include "replay/arena/lane.h"
+
+namespace reprise::replay {
+
+// The block that the plan placed last at `granule`, alive or not. The samples leave one stretch of
+// the file, which the system maps at once.
+std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
+  const auto now = static_cast<uint32_t>(cursor_.Seen() - first_word_);
+  if (granule >= box_granules_) return std::nullopt;
+  const auto comes_before = [granule, now](uint32_t offset, uint32_t birth) {
+    return offset < granule || (offset == granule && birth < now);
+  };
+  uint64_t sample = 0;
+  for (uint64_t limit = Samples(*lane_); sample < limit;) {
+    const uint64_t middle = (sample + limit) / 2;
+    if (comes_before(samples_[middle].offset, samples_[middle].birth)) {
+      sample = middle + 1;
+    } else {
+      limit = middle;
+    }
+  }
+  // The next look is often close to this one; what the one before has brought goes if it was not.
+  const uint64_t before = __atomic_exchange_n(&looked_at_, sample, __ATOMIC_RELAXED);
+  if (before != sample) {
+    const PlanBlock* stretch = placements_ + BeforeFirstSample(*lane_) + before * kSampled;
+    DropAround(before == 0 ? placements_ : stretch - kSampled, stretch, placements_);
+  }
+  // Between that sample and the one before.
+  uint64_t high = sample * kSampled + BeforeFirstSample(*lane_);
+  uint64_t low = sample == 0 ? 0 : high - kSampled;
+  if (high > lane_->placements) high = lane_->placements;
+  while (low < high) {
+    const uint64_t middle = (low + high) / 2;
+    if (comes_before(placements_[middle].offset, placements_[middle].birth)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  std::optional<PlanBlock> found;
+  if (low != 0 && placements_[low - 1].offset == granule) found = placements_[low - 1];
+  return found;
+}
+
+// Where a word that has been passed places its block. What it brings back of the file goes again.
+uint64_t Lane::PlannedBefore(uint32_t birth) const {
+  const uint32_t* word = first_word_ + birth;
+  const uint64_t granule = Decode(word).granule;
+  const uint64_t stretch = reinterpret_cast<uint64_t>(word) & ~(kPlanStretch - 1);
+  if (reinterpret_cast<uint64_t>(cursor_.Seen()) - stretch >= kPlanStretch) {
+    DropAround(word, word + 1, first_word_);
+  }
+  return granule;
+}
+
+// Gives back what a look at [begin, end) has brought of the file: its stretch, or, where the page
+// cache holds the file in longer pieces, what Linux 6.18 maps of those. Nothing before the table's
+// own stretches: the words there may be in use.
+void Lane::DropAround(const void* begin, const void* end, const void* table) const {
+  constexpr uint64_t kLongest = 2 << 20;
+  const auto file = reinterpret_cast<uint64_t>(plan_);
+  const uint64_t before = (reinterpret_cast<uint64_t>(begin) - file) & ~(kLongest - 1);
+  const uint64_t behind = (reinterpret_cast<uint64_t>(end) - file + kLongest - 1) & ~(kLongest - 1);
+  const uint64_t own = ((reinterpret_cast<uint64_t>(table) & ~(kPlanStretch - 1))) - file;
+  const uint64_t least =
+      static_cast<int64_t>(own) > static_cast<int64_t>(kPlanFirst) ? own : kPlanFirst;
+  const uint64_t from = before > least ? before : least;
+  const uint64_t to = behind < plan_->file_bytes ? behind : plan_->file_bytes;
+  if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
+}
+
+}  // namespace reprise::replay
