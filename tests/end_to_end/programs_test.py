@@ -44,6 +44,7 @@ PROGRAMS = {
     "exit_with_atexit_alloc": Program(9, threads=2, served=99),
     "failing_dlsym": Program(threads=4),
     "fork_child_forks_late": Program(images=3),
+    "fork_in_step": Program(images=2, served=100),
     "fork_no_exec": Program(images=16, threads=2),
     "libc_allocates": Program(served=99),
     "links_jemalloc": Program(served=99),
