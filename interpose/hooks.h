@@ -37,8 +37,10 @@ inline bool PulseIs(Mode mode) {
 // the stack on the usual ways, which end in a jump.
 inline void* MallocByMode(size_t size, Caller caller) {
   const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
+  if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
+    return ReplayMallocSlowly(size, caller);
+  }
   if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedMalloc(size, caller);
-  if (now == static_cast<uint64_t>(Mode::kReplay)) return ReplayMallocSlowly(size, caller);
   return MallocInOtherModes(size, caller);
 }
 inline void* HookMalloc(size_t size, Caller caller) {
@@ -48,8 +50,10 @@ inline void* HookMalloc(size_t size, Caller caller) {
 inline void HookFree(void* pointer) {
   if (__builtin_expect(ReplayExpectedFree(pointer, self.plain), 1)) return;
   const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
+  if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
+    return ReplayFreeSlowly(pointer);
+  }
   if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedFree(pointer);
-  if (now == static_cast<uint64_t>(Mode::kReplay)) return ReplayFreeSlowly(pointer);
   FreeInOtherModes(pointer);
 }
 

@@ -220,19 +220,11 @@ __attribute__((noinline, cold)) void* RestingMallocFailed(size_t size) {
   return pointer;
 }
 
-// What was granted is used up; busy.
-__attribute__((noinline)) void* ReplayMallocRested(size_t size, Caller caller) {
-  ++self.lane->counters()->unused;
-  self.resting = nullptr;
-  EndBusy();
-  return ReplayMallocApart(size, caller);
-}
-
 }  // namespace
 
-void* ReplayMallocResting(size_t size, Caller caller, LaneCounters* counters) {
+void* ReplayMallocResting(size_t size, LaneCounters* counters) {
   BeginBusy();
-  if (__builtin_expect(counters->unused-- == 0, 0)) return ReplayMallocRested(size, caller);
+  if (__builtin_expect(--counters->unused == 0, 0)) self.resting = nullptr;
   void* pointer = FallbackAllocateQuickly(self.heap, size);
   if (__builtin_expect(pointer == nullptr, 0)) return RestingMallocFailed(size);
   counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
@@ -314,8 +306,7 @@ void* ReplayMallocApart(size_t size, Caller caller) {
     void* pointer = AllocateAside(size, 16, /*zero=*/false);
     if (pointer != nullptr) CountInLane(pointer);
     if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
-      lane->GrantRest();
-      self.resting = lane->counters();
+      if (lane->GrantRest()) self.resting = lane->counters();
     }
     if (pointer != nullptr) return pointer;
   }

@@ -69,7 +69,7 @@ class Busy {
 };
 
 void* ReplayMallocWithCare(size_t size, uint32_t word, replay::Lane* lane);
-void* ReplayMallocResting(size_t size, Caller caller, replay::LaneCounters* counters);
+void* ReplayMallocResting(size_t size, replay::LaneCounters* counters);
 void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
 void* ReplayMallocApart(size_t size, Caller caller);
 void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
@@ -80,9 +80,7 @@ void ReplayFreeApart(void* pointer);
 // or a hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
   replay::LaneCounters* resting = self.resting;
-  if (reinterpret_cast<uint64_t>(resting) > self.busy) {
-    return ReplayMallocResting(size, caller, resting);
-  }
+  if (reinterpret_cast<uint64_t>(resting) > self.busy) return ReplayMallocResting(size, resting);
   replay::Lane* lane = self.roaming;
   if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayMallocRoaming(size, caller, lane);
   return ReplayMallocApart(size, caller);

@@ -240,12 +240,14 @@ class Lane {
     return true;
   }
 
-  // The same for many of the next ones, which then need not ask (LaneCounters::unused).
-  void GrantRest() {
+  // The same for many of the next ones, which then need not ask (LaneCounters::unused). False: for
+  // none.
+  bool GrantRest() {
     const uint64_t many = rest_ < kRestsAtOnce ? rest_ : kRestsAtOnce;
     rest_ += counters_->unused - many;
     counters_->granted += many - counters_->unused;
     counters_->unused = many;
+    return many > 0;
   }
 
   // Whether an address lies in the lane's box; blocks in the annex are the lane's, too.
