@@ -566,6 +566,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     entry.offset_bits = static_cast<uint32_t>(encoders[i].offset_bits());
     file.Extend(header.words, words);
   }
+  file.Extend(header.words, std::vector<uint32_t>(kWordsAhead, kEnd));
   if (is_long) file.BeginStretch();
   SlotGatherer slots(keys.keys);
   std::vector<PlanRing> rings;

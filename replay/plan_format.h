@@ -24,7 +24,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 3;
+inline constexpr uint32_t kPlanVersion = 4;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -36,6 +36,7 @@ inline constexpr uint32_t kDrain = 0xfffffffd;
 inline constexpr uint32_t kTurn = 0xfffffffe;
 inline constexpr uint32_t kEnd = 0xffffffff;
 inline constexpr uint32_t kTurnWords = 1 << 14;  // from one turn to the next
+inline constexpr uint32_t kWordsAhead = 64;  // behind any word of a lane so many more can be read
 // With a page that is read the system maps all of its stretch, bytes. Stretches begin behind the
 // file's first page, which is mapped so that it has one of its own.
 inline constexpr uint64_t kPlanStretch = 64 << 10;

@@ -59,7 +59,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   notes_ = notes;
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (1u << lane->offset_bits) - 1;
-  late_count_ = care_ = early_count_ = late_changes_ = 0;
+  late_count_ = early_count_ = late_changes_ = 0;
+  care_ = calm_ = box_bytes_ >= kOutOfCache ? 1 : 0;
   const uint64_t granules = (box_bytes_ + AnnexBytes(*lane)) / kGranule;
   const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
                         (lane->first_placement + kSampled - 1) / kSampled;
@@ -168,7 +169,7 @@ void Lane::Release(const Word& idle) {
   constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
   const uint64_t begin = idle.granule * kPageGranules;
   const uint64_t end = begin + idle.key * kPageGranules;
-  if (!releases_ || (care_ != noting_ && late_cover_.HasAny(begin, end))) return;
+  if (!releases_ || (care_ != calm_ && late_cover_.HasAny(begin, end))) return;
   madvise(box_ + begin * kGranule, (end - begin) * kGranule, MADV_DONTNEED);
 }
 
@@ -312,7 +313,7 @@ void* Lane::Place(const Word& word) {
   FoundAgain();
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
-  if (care_ == noting_) return planned;
+  if (care_ == calm_) return planned;
   const uint64_t end = word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_);
   if (!late_cover_.HasAny(word.granule, end)) return planned;
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
@@ -441,7 +442,7 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
       if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
     }
     // A late block is looked for first: then what is planned live at its place is early.
-    if (care_ != noting_ && late_.BeginsAt(granule)) {
+    if (care_ != calm_ && late_.BeginsAt(granule)) {
       RemoveLate(granule, LateLength(granule));
       return true;
     }
@@ -506,6 +507,7 @@ uint64_t Lane::Usable(const void* pointer) {
     notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
     DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
     __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
+    ++calm_;
     ++care_;
   }
   return UsableIfQuiet(pointer);

@@ -136,9 +136,9 @@ class Lane {
            __builtin_expect(less_site(key.site) == 0, 1);
   }
 
-  // Places the allocation of that word: plainly, or where there are late blocks in the box, or
-  // lengths are noted, with care. Then it may be null, also for long blocks in any case, and
-  // nothing has happened: PlaceAsExpected finds another place, if there is one.
+  // Places the allocation of that word: plainly, or where there are late blocks in the box, lengths
+  // are noted or the box is large, with care. Then it may be null, among late blocks for long ones
+  // in any case, and nothing has happened: PlaceAsExpected finds another place, if there is one.
   bool TakesCare() const { return care_ != 0; }
   void* PlacePlainly(uint32_t word) {
     cursor_.Step();
@@ -147,14 +147,13 @@ class Lane {
   void* PlaceWithCare(uint32_t word) {
     const uint32_t granule = word & offset_mask_;
     const uint32_t key = word >> offset_bits_;
-    const uint64_t granules = key_granules_[key];
-    if (granules >= LiveKeys::kLong) {
-      if (care_ != noting_) return nullptr;
-    } else if (late_cover_.HasAnyOfFew(granule, granules)) {
-      return nullptr;
+    if (care_ != calm_) {
+      const uint64_t granules = key_granules_[key];
+      if (granules >= LiveKeys::kLong || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
     }
-    if (__builtin_expect(noting_ != 0, 1)) notes_of_blocks_.Note(granule, key);
+    if (noting_ != 0) notes_of_blocks_.Note(granule, key);
     if (__builtin_expect(unmatched_ != 0, 0)) FoundAgain();
+    LookAhead();
     return PlacePlainly(word);
   }
   void* PlaceAsExpected() { return Place(Decode(cursor_)); }
@@ -340,7 +339,8 @@ class Lane {
   static constexpr uint64_t kMissesPerStretch = 128;
   // A miss counts as so many parts; one that differed only in length as one part.
   static constexpr uint64_t kMiss = 16;
-  static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
+  static constexpr uint64_t kOutOfCache = 1 << 20;  // bytes of a box that is worth looking ahead
+  static constexpr uint32_t kSkipped = 8;           // planned allocations that are remembered
   // How long blocks are is noted once that was asked so often, and for one in so many words: a note
   // costs every allocation a few nanoseconds, to look one up takes some microseconds.
   static constexpr uint32_t kAsksBeforeNoting = 64;
@@ -406,6 +406,14 @@ class Lane {
     ++counters_->skipped;
     counters_->skipped_hash += MixAddress(static_cast<uint64_t>(word - first_word_),
                                           reinterpret_cast<uint64_t>(box_ + granule * kGranule));
+  }
+  // The program will soon use the blocks of the words ahead, the new ones and those that it will
+  // free: they are on their way into the caches by then. Of two words: where allocations and frees
+  // take turns there is one of each. What is no offset leads nowhere.
+  void LookAhead() const {
+    const uint32_t* ahead = cursor_ + kWordsAhead;
+    __builtin_prefetch(box_ + (ahead[-1] & offset_mask_) * kGranule);
+    __builtin_prefetch(box_ + (ahead[0] & offset_mask_) * kGranule);
   }
   void* AllocateFreely(uint64_t shape, uint64_t site);
   void* PlaceInstead(const Word& expected, const Request& request);
@@ -546,11 +554,12 @@ class Lane {
   uint64_t box_bytes_;
   uint32_t offset_bits_;
   uint32_t offset_mask_;
-  uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + noting_
+  uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + calm_
   uint32_t early_count_;
 
   // Hot where care is taken.
   uint32_t noting_;        // 1: the lengths of planned blocks are noted
+  uint32_t calm_;          // noting_, + 1 in a lane that looks ahead
   uint64_t unmatched_;     // requests, in a row
   GranuleSet late_cover_;  // every granule of late blocks
   GranuleSet early_;       // where early blocks begin

@@ -77,8 +77,8 @@ void Lane::RunFree() {
   running_free_ = true;
   notes_.RunsFree(now);
   if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
-  care_ -= noting_;
-  noting_ = 0;
+  care_ -= calm_;
+  noting_ = calm_ = 0;
   cursor_ = end_word_;
 }
 

@@ -198,13 +198,21 @@ TEST_F(PlanFileTest, EveryFlippedBitIsRefused) {
   }
 }
 
+TEST_F(PlanFileTest, WordsAheadCanBeRead) {
+  const auto file = PlanFile::Read(Write(Build(RandomRecording({}, 6)).bytes));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const PlanHeader& header = file->header();
+  const PlanLane& last = file->table<PlanLane>(header.lanes)[header.lanes.count - 1];
+  EXPECT_GE(header.words.count, last.first_word + last.words + kWordsAhead);
+}
+
 TEST_F(PlanFileTest, ANewerVersionIsNamed) {
   std::string bytes = Build(RandomRecording({}, 5)).bytes;
   const uint32_t newer = kPlanVersion + 1;
   std::memcpy(bytes.data() + 8, &newer, sizeof(newer));
   const auto file = PlanFile::Read(Write(bytes));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 4"));
+  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 5"));
 }
 
 TEST_F(PlanFileTest, AnOlderVersionIsNamed) {
