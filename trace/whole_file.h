@@ -12,12 +12,31 @@
 
 namespace reprise::trace {
 
-// Where to write what shall appear as `path`: beside it. What is there and no regular file (a
-// device, a pipe) is never replaced or removed, but written to: then it is `path` itself.
+// Names of what somebody has open already, whatever it is.
+inline bool NamesDescriptor(const std::string& path) {
+  return path.starts_with("/dev/std") || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
+}
+
+// The file that shall appear when `path` is written: the one behind it when `path` is a link, so
+// that the link stays.
+inline std::string BehindLinks(std::string path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  for (int i = 0; i < kMostLinks && !NamesDescriptor(path); ++i) {
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = (std::filesystem::path(path).parent_path() / target).string();
+  }
+  return path;
+}
+
+// Where to write what shall appear as `path`, which is no link: beside it. What is there and no
+// regular file (a device, a pipe) is never replaced or removed, but written to: then it is `path`
+// itself. So is what somebody has open already.
 inline std::string TemporaryFor(const std::string& path) {
   std::error_code error;
-  const bool direct =
-      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  const bool direct = NamesDescriptor(path) || (std::filesystem::exists(path, error) &&
+                                                !std::filesystem::is_regular_file(path, error));
   return direct ? path : path + "." + std::to_string(getpid()) + ".tmp";
 }
 

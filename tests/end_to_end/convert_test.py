@@ -95,6 +95,33 @@ def exports(bench):
         expect_equal(outcome.status, 2, f"{name} as input")
 
 
+def links(bench):
+    """A link stays, and the file behind it is replaced; what is open already is written to."""
+    first = bench.work / "first.csv"
+    first.write_text(PLACED)
+    folder = bench.work / "folder"
+    folder.mkdir()
+    (folder / "old").write_text("old")
+    for name, target in (("old.csv", "folder/old"), ("new.csv", "folder/new")):
+        (bench.work / name).symlink_to(target)
+        bench.run(bench.reprise, "plan", first, "-o", name, expected=0)
+        expect((bench.work / name).is_symlink(), f"{name} is no link any more")
+        expect_equal((bench.work / target).read_text(), PLACED, target)
+    bench.record(["/bin/ls", "/"], expected=0)
+    for name in ("l.trace", "l.plan"):
+        (bench.work / name).symlink_to(f"folder/{name}")
+    (trace,) = (bench.scratch / "recording").glob("*.trace")
+    bench.run(bench.reprise, "convert", trace, "l.trace", expected=0)
+    bench.run(bench.reprise, "plan", "l.trace", "-o", "l.plan", expected=0)
+    bench.run(bench.reprise, "check", folder / "l.trace", folder / "l.plan", expected=0)
+    bench.run(bench.reprise, "convert", first, "first.tracealloc.json", expected=0)
+    for word in ("/proc/self/fd/1", "/dev/fd/1"):
+        script = f'"$0" convert first.csv {word} --to mondrian > streamed'
+        bench.run("/bin/sh", "-c", script, bench.reprise, expected=0)
+        written = [(bench.work / it).read_text() for it in ("streamed", "first.tracealloc.json")]
+        expect_equal(written[0], written[1], word)
+
+
 def dhat_viewer(bench):
     """Valgrind's own viewer opens the DHAT file."""
     page = next((path for path in map(pathlib.Path, ("/usr/libexec/valgrind/dh_view.html",
@@ -172,6 +199,7 @@ if __name__ == "__main__":
             "trace_with_plan": trace_with_plan,
             "android": android,
             "exports": exports,
+            "links": links,
             "dhat_viewer": dhat_viewer,
             "mondrian_bad_input": mondrian_bad_input,
             "streams": streams,
