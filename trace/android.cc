@@ -16,6 +16,7 @@ namespace reprise::trace {
 namespace {
 
 constexpr uint64_t kMaxSize = (uint64_t{1} << 56) - 1;  // what a trace can hold
+constexpr uint64_t kMostBytes = INT64_MAX;
 constexpr size_t kTimestamps = 2;
 
 enum class Call { kMalloc, kCalloc, kMemalign, kRealloc, kFree, kThreadDone };
@@ -123,7 +124,12 @@ class Reader {
     if (block.size > kMaxSize) {
       return Expected("a size below 2^56", absl::StrCat(block.size));
     }
-    if (pointer != 0) ledger_.Allocate(pointer, block);
+    if (pointer == 0) return absl::OkStatus();
+    if (block.size > kMostBytes - sum_) {
+      return Expected("sizes whose sum is below 2^63", absl::StrCat(block.size, " more"));
+    }
+    sum_ += block.size;
+    ledger_.Allocate(pointer, block);
     return absl::OkStatus();
   }
 
@@ -142,8 +148,9 @@ class Reader {
         }
         return Allocate(values[0], block);
       case Call::kMemalign:
-        if (!std::has_single_bit(values[1])) {
-          return Expected("an alignment that is a power of two", absl::StrCat(values[1]));
+        if (!std::has_single_bit(values[1]) || values[1] > kMaxSize) {
+          return Expected("an alignment that is a power of two below 2^56",
+                          absl::StrCat(values[1]));
         }
         block.allocation_kind = AllocationKind::kAligned;
         block.log2_alignment = static_cast<uint8_t>(std::countr_zero(values[1]));
@@ -171,6 +178,7 @@ class Reader {
   Recording& recording_;
   Ledger ledger_;
   absl::flat_hash_map<uint64_t, uint32_t> threads_;  // by TID
+  uint64_t sum_ = 0;                                 // of all sizes, bytes
   int64_t line_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/trace_random_recording.h"
 #include "trace/android.h"
 #include "trace/format.h"
@@ -61,9 +62,11 @@ TEST(TraceAndroid, EveryCall) {
 
 TEST(TraceAndroid, WrongLinesAreNamed) {
   struct Case {
-    const char* text;
+    std::string text;
     const char* message;
   };
+  std::string large;
+  for (int i = 1; i <= 129; ++i) large += absl::StrCat("1: malloc ", i, "0 72057594037927935\n");
   const Case cases[] = {
       {"1: malloc 0x10 1\n1: mallok 0x20 1\n",
        "f.txt:2: expected malloc, calloc, memalign, realloc"},
@@ -75,7 +78,11 @@ TEST(TraceAndroid, WrongLinesAreNamed) {
       {"1: malloc 0x10 72057594037927936\n", "f.txt:1: expected a size below 2^56"},
       {"1: calloc 0x10 4294967296 4294967296\n", "f.txt:1: expected COUNT times SIZE below 2^56"},
       {"1: memalign 0x10 24 8\n",
-       "f.txt:1: expected an alignment that is a power of two, found 24"},
+       "f.txt:1: expected an alignment that is a power of two below 2^56, found 24"},
+      {"1: memalign 0x10 9223372036854775808 8\n",
+       "f.txt:1: expected an alignment that is a power of two below 2^56, found "
+       "9223372036854775808"},
+      {large, "f.txt:129: expected sizes whose sum is below 2^63, found 72057594037927935 more"},
       {"1: malloc 0x10 1\nrubbish\n", "f.txt:2: expected TID: CALL ..., found 'rubbish'"},
       {"1: malloc 0x10 1\n1:\n", "f.txt:2: expected TID: CALL ..., found '1:'"},
   };
