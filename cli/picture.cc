@@ -51,8 +51,8 @@ std::vector<double> Ticks(double high, int most, bool binary) {
       step = factor * power;
       if (step >= rough) break;
     }
-    step = std::max(step, 1.0);
   }
+  step = std::max(step, 1.0);  // there is nothing between two events or two bytes
   for (double at = 0; at <= high; at += step) ticks.push_back(at);
   return ticks;
 }

@@ -29,7 +29,7 @@ function makeChart() {
   const data = uPlot.join(lines.map((it) => [it.events, it.values]));
   const series = [{label: 'event', value: (_, value) => value === null ? '–' : countText(value)}];
   lines.forEach((it, index) => {
-    const colour = it.dash ? lineColour(index) : lineColour(index);
+    const colour = lineColour(index);
     series.push({
       label: it.label,
       stroke: colour,
@@ -59,7 +59,8 @@ function makeChart() {
     },
     axes: [
       {stroke: ink, font, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1, size: 4},
-       size: 28, values: (_, values) => values.map(shortCount)},
+       size: 28, splits: (self, axis, low, high) => ticks(low, high, self.width / 70, false),
+       values: (_, values) => values.map(shortCount)},
       {stroke: ink, font, size: GUTTER, grid: {stroke: line, width: 1}, ticks: {show: false},
        splits: (self, axis, low, high) => ticks(low, high, 5, true),
        values: (_, values) => values.map(bytesText)},

@@ -40,7 +40,8 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-// Steps of 1, 2 or 5 times a power of `base` (10; 2 for bytes), about `most` of them in the range.
+// Multiples of 1, 2 or 5 times a power of 10, of a power of 2 for bytes: about `most` of them in the
+// range. Whole numbers, as there is nothing between two events or two bytes.
 function ticks(low, high, most, binary) {
   const rough = (high - low) / Math.max(1, most);
   if (!(rough > 0)) return [];
@@ -50,8 +51,8 @@ function ticks(low, high, most, binary) {
   } else {
     const power = 10 ** Math.floor(Math.log10(rough));
     step = [1, 2, 5, 10].map((factor) => factor * power).find((it) => it >= rough);
-    step = Math.max(1, step);
   }
+  step = Math.max(1, step);
   const found = [];
   for (let at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
   return found;

@@ -329,11 +329,13 @@ DIFFERENT_PIXELS = """
 
 
 def narrow(bench):
-    """On a telephone nothing is wider than the screen."""
+    """On a telephone nothing is wider than the screen, and names are not broken at every letter."""
     path = record(bench)
     with Browser(path, ["--window-size=420,900"]) as browser:
         wide = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
         expect(wide[0] <= wide[1] + 1, f"the page is {wide[0]} pixels wide on {wide[1]}")
+        name = browser.run("return document.querySelector('#sites tbody td').clientWidth")
+        expect(name >= 100, f"names of call sites have {name} pixels")
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
@@ -345,6 +347,8 @@ def without_maps(bench):
     bench.run(bench.reprise, "report", instance, "-o", path, expected=0)
     with Browser(path) as browser:
         expect("--plan" in browser.run("return document.body.innerText"), "no word about --plan")
+        shown = browser.run("return [chart.axes[0]._splits, ticks(0, 1, 5, true)]")
+        expect_equal(shown, [[0, 1, 2, 3, 4], [0, 1]], "ticks of four events, and of a byte")
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
