@@ -310,8 +310,6 @@ bool StartReplay() {
     return false;
   }
   process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);
-  process.image->plan =
-      static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
   WarnOfAnotherBuild();
   DropPlan();  // most of what was read is not read again
   return true;
