@@ -14,12 +14,11 @@
 
 namespace reprise::cli {
 
-// It may replace the file that is being read: it is written beside it and renamed at the end. Links
-// are followed. What is not a regular file (a pipe) is written to directly. Not for several threads
-// at once.
+// It may replace the file that is being read: it is written beside it and renamed at the end. What
+// is not a regular file (a pipe) is written to directly. Not for several threads at once.
 class TextFile {
  public:
-  explicit TextFile(const std::string& path) : path_(trace::BehindLinks(path)) {
+  explicit TextFile(const std::string& path) : path_(path) {
     temporary_ = trace::TemporaryFor(path_);
     file_ = std::fopen(temporary_.c_str(), "we");
     if (file_ == nullptr) error_ = errno;

@@ -93,8 +93,7 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
   return PlanFile(std::move(bytes));
 }
 
-absl::Status WritePlanFile(const std::string& name, const std::string& bytes) {
-  const std::string path = trace::BehindLinks(name);
+absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
   const std::string temporary = trace::TemporaryFor(path);
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return SystemError(path);

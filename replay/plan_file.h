@@ -35,8 +35,7 @@ class PlanFile {
   std::vector<char> bytes_;
 };
 
-// Writes `bytes` as a whole: a temporary file beside `path`, or beside what it links to, then a
-// rename.
+// Writes `bytes` as a whole: a temporary file beside `path`, then a rename.
 absl::Status WritePlanFile(const std::string& path, const std::string& bytes);
 
 // The offset of each allocation of `recording`, from the arena's start. InvalidArgument when the

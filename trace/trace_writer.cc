@@ -39,12 +39,10 @@ void AppendField(std::string& out, Tag tag, uint64_t number) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
-  std::string behind = BehindLinks(path);
-  std::string temporary = TemporaryFor(behind);
+  std::string temporary = TemporaryFor(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wbe");
   if (file == nullptr) return FileError(errno, path);
-  auto writer =
-      std::unique_ptr<TraceWriter>(new TraceWriter(std::move(behind), std::move(temporary), file));
+  auto writer = std::unique_ptr<TraceWriter>(new TraceWriter(path, std::move(temporary), file));
   writer->Write(SealFileHeader());
   return writer;
 }

@@ -30,24 +30,26 @@ inline std::string BehindLinks(std::string path) {
   return path;
 }
 
-// Where to write what shall appear as `path`, which is no link: beside it. What is there and no
-// regular file (a device, a pipe) is never replaced or removed, but written to: then it is `path`
-// itself. So is what somebody has open already.
+// Where to write what shall appear as `path`: beside it. What is there and no regular file (a
+// device, a pipe) is never replaced or removed, but written to, and so is what somebody has open:
+// then it is that file itself.
 inline std::string TemporaryFor(const std::string& path) {
+  const std::string file = BehindLinks(path);
   std::error_code error;
-  const bool direct = NamesDescriptor(path) || (std::filesystem::exists(path, error) &&
-                                                !std::filesystem::is_regular_file(path, error));
-  return direct ? path : path + "." + std::to_string(getpid()) + ".tmp";
+  const bool direct = NamesDescriptor(file) || (std::filesystem::exists(file, error) &&
+                                                !std::filesystem::is_regular_file(file, error));
+  return direct ? file : file + "." + std::to_string(getpid()) + ".tmp";
 }
 
 // Gives the whole file its name; 0 or errno.
 inline int Publish(const std::string& temporary, const std::string& path) {
-  return temporary == path || std::rename(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
+  const std::string file = BehindLinks(path);
+  return temporary == file || std::rename(temporary.c_str(), file.c_str()) == 0 ? 0 : errno;
 }
 
 // Removes what did not become whole.
 inline void Discard(const std::string& temporary, const std::string& path) {
-  if (temporary != path) unlink(temporary.c_str());
+  if (temporary != BehindLinks(path)) unlink(temporary.c_str());
 }
 
 }  // namespace reprise::trace
