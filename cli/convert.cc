@@ -136,7 +136,7 @@ struct FormatRow {
   const char* name;
   const char* extension;  // of an output that is to have this format
   ReadFunction read;      // null: cannot be read
-  WriteFunction write;    // null: cannot be written
+  WriteFunction write;
   bool (*detect)(trace::Format format);
 };
 
@@ -161,10 +161,13 @@ constexpr FormatRow kFormats[] = {
     {"dhat", ".dhat.json", nullptr, Export<ExportFormat::kDhat>, Never},
 };
 
-std::string FormatNames() {
+// Of those that can be read, or of all: each can be written.
+std::string FormatNames(bool readable) {
   std::string names;
-  for (const FormatRow& row : kFormats)
+  for (const FormatRow& row : kFormats) {
+    if (readable && row.read == nullptr) continue;
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+  }
   return names;
 }
 
@@ -173,7 +176,7 @@ absl::StatusOr<const FormatRow*> FindFormat(const std::string& name) {
     if (name == row.name) return &row;
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("no format is called '", name, "'; there are ", FormatNames()));
+      absl::StrCat("no format is called '", name, "'; there are ", FormatNames(false)));
 }
 
 absl::StatusOr<const FormatRow*> InputFormat(const ConvertOptions& options) {
@@ -183,8 +186,9 @@ absl::StatusOr<const FormatRow*> InputFormat(const ConvertOptions& options) {
   for (const FormatRow& row : kFormats) {
     if (row.detect(*format)) return &row;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      options.input, ": offset 0: expected one of the formats ", FormatNames(), ", found neither"));
+  return absl::InvalidArgumentError(absl::StrCat(options.input,
+                                                 ": offset 0: expected one of the formats ",
+                                                 FormatNames(true), ", found none"));
 }
 
 absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
@@ -192,8 +196,9 @@ absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
   for (const FormatRow& row : kFormats) {
     if (absl::EndsWith(options.output, row.extension)) return &row;
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      options.output, ": the name does not tell the format; say --to with one of ", FormatNames()));
+  return absl::FailedPreconditionError(
+      absl::StrCat(options.output, ": the name does not tell the format; say --to with one of ",
+                   FormatNames(false)));
 }
 
 // Instances keep their names and offsets; all else goes as events.
@@ -251,8 +256,9 @@ void AddConvert(CLI::App& app, Run& run) {
   command->add_option("input", options->input, "what to convert")->required();
   command->add_option("output", options->output, "the file to write")->required();
   command->add_option("--from", options->from,
-                      "its format, when the content does not tell: " + FormatNames());
-  command->add_option("--to", options->to, "the format to write, when the name does not tell");
+                      "its format, when the content does not tell: " + FormatNames(true));
+  command->add_option("--to", options->to,
+                      "the format to write, when the name does not tell: " + FormatNames(false));
   command->add_option("--plan", options->plan,
                       "where the blocks of a trace lie, for the format mondrian");
   command->add_option("--segment", options->segment, "which segment of a Mondrian file to read");

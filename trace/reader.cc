@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    if (!fs::exists(path, error)) return FileError(ENOENT, path);
+    if (!fs::exists(path, error)) return FileError(error ? error.value() : ENOENT, path);
     if (fs::is_fifo(path, error)) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": expected a file, found a pipe, which cannot be read twice"));

@@ -176,8 +176,11 @@ def not_a_trace(bench):
         table.row(BAD_INPUT, f"{noise}: offset 0: expected", *words(noise))
         table.row(BAD_INPUT, f"{folder}: expected *.trace", *words(folder))
         table.row(SYSTEM, "missing: No such file or directory", *words("missing"))
+        table.row(SYSTEM, "name too long", *words("x" * 300))
         if os.geteuid() != 0:
             table.row(SYSTEM, "Permission denied", *words(locked))
+    formats = "one of the formats native, android, csv, mondrian, found none"
+    table.row(BAD_INPUT, formats, "convert", noise, "out.csv")
     table.finish()
 
 
@@ -440,7 +443,7 @@ def usage(bench):
         expect(outcome.stdout and not outcome.stderr, f"{words}: help goes to stdout")
 
 
-COMMANDS = ("record", "info", "plan", "check", "replay", "compare", "convert")
+COMMANDS = ("record", "info", "plan", "check", "replay", "compare", "convert", "report", "diff")
 
 
 if __name__ == "__main__":
