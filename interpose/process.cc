@@ -196,7 +196,7 @@ void SetMode(Mode mode) {
   pulse.free = real.free;
   pulse.calloc = real.calloc;
   pulse.realloc = real.realloc;
-  __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
+  __atomic_store(&process.mode, &mode, __ATOMIC_RELEASE);
   __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELEASE);
 }
 

@@ -7,7 +7,7 @@
 
 namespace reprise::interpose {
 
-constinit Real real;
+constinit Real real{};
 
 void* NextSymbol(const char* name) {
   void* symbol = dlsym(RTLD_NEXT, name);
