@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -34,8 +36,8 @@ std::string Demangle(const char* name) {
   return result;
 }
 
-// The name of the innermost function, inlined or not, whose code `address` belongs to. `bias`: what
-// the debug information is shifted by.
+// The name of the innermost function, inlined or not, whose code `address` belongs to; without the
+// unit's bias.
 std::string InnermostFunction(Dwarf_Die* unit, Dwarf_Addr address) {
   Dwarf_Die* scopes = nullptr;
   const int count = dwarf_getscopes(unit, address, &scopes);
@@ -57,6 +59,13 @@ std::string InnermostFunction(Dwarf_Die* unit, Dwarf_Addr address) {
   return name;
 }
 
+// A stretch of code, up to `end`, and the unit of the debug information that tells of it.
+struct Unit {
+  Dwarf_Addr end = 0;
+  Dwarf_Die* die = nullptr;
+  Dwarf_Addr bias = 0;  // what the debug information is shifted by
+};
+
 }  // namespace
 
 // A module with its symbol tables, opened when the first name is asked that the cache lacks.
@@ -69,6 +78,9 @@ struct Symbolizer::LoadedModule {
   Dwfl* session = nullptr;
   Dwfl_Module* module = nullptr;
   Dwarf_Addr bias = 0;
+  // By where its code begins; read when it is needed for the first time.
+  std::map<Dwarf_Addr, Unit> units;
+  bool units_read = false;
 
   ~LoadedModule() {
     if (session != nullptr) dwfl_end(session);
@@ -113,21 +125,45 @@ struct Symbolizer::LoadedModule {
     dwfl_module_getelf(module, &bias);
   }
 
+  // The unit that has the code at `address`; its die is null where there is none.
+  Unit FindUnit(Dwarf_Addr address) {
+    Unit found;
+    found.die = dwfl_module_addrdie(module, address, &found.bias);
+    if (found.die != nullptr) return found;
+    // clang writes no table of which unit has which code (.debug_aranges).
+    if (!std::exchange(units_read, true)) ReadUnits();
+    const auto after = units.upper_bound(address);
+    if (after == units.begin() || address >= std::prev(after)->second.end) return {};
+    return std::prev(after)->second;
+  }
+
+  void ReadUnits() {
+    Unit unit;
+    while ((unit.die = dwfl_module_nextcu(module, unit.die, &unit.bias)) != nullptr) {
+      Dwarf_Addr base = 0, begin = 0;
+      ptrdiff_t next = 0;
+      while ((next = dwarf_ranges(unit.die, next, &base, &begin, &unit.end)) > 0) {
+        unit.end += unit.bias;
+        units[begin + unit.bias] = unit;
+      }
+    }
+  }
+
   Symbol Look(uint64_t offset) {
     Symbol symbol;
     if (module == nullptr || offset == 0) return symbol;
     // A return address is the one after the call.
     const Dwarf_Addr address = bias + offset - 1;
-    Dwarf_Addr unit_bias = 0;
-    if (Dwarf_Die* unit = dwfl_module_addrdie(module, address, &unit_bias)) {
-      symbol.function = InnermostFunction(unit, address - unit_bias);
+    if (const Unit unit = FindUnit(address); unit.die != nullptr) {
+      symbol.function = InnermostFunction(unit.die, address - unit.bias);
+      if (Dwarf_Line* line = dwarf_getsrc_die(unit.die, address - unit.bias)) {
+        dwarf_lineno(line, &symbol.line);
+        const char* file = dwarf_linesrc(line, nullptr, nullptr);
+        if (file != nullptr) symbol.file = file;
+      }
     }
     if (symbol.function.empty()) {
       symbol.function = Demangle(dwfl_module_addrname(module, address));
-    }
-    if (Dwfl_Line* line = dwfl_module_getsrc(module, address)) {
-      const char* file = dwfl_lineinfo(line, nullptr, &symbol.line, nullptr, nullptr, nullptr);
-      if (file != nullptr) symbol.file = file;
     }
     return symbol;
   }

@@ -4,6 +4,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -97,6 +98,20 @@ TEST_F(SymbolsTest, WhatWasFoundIsReadFromTheCache) {
   std::ofstream(path) << text;
   Symbolizer symbolizer(cache_);
   EXPECT_EQ(symbolizer.Find(self, offset).function, "FromTheCache");
+}
+
+// As clang makes them.
+TEST_F(SymbolsTest, AProgramWithoutATableOfUnitsHasNamesAndLines) {
+  Module self = Self();
+  const uint64_t offset = CallFromTemplate<double>(self.base);
+  const std::string copy = cache_ + "/without_table";
+  const std::string command = "objcopy --remove-section .debug_aranges " + self.path + " " + copy;
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  self.path = copy;
+  Symbolizer symbolizer("");
+  const Symbol symbol = symbolizer.Find(self, offset);
+  EXPECT_NE(symbol.function.find("CallFromTemplate<double>"), std::string::npos) << symbol.function;
+  EXPECT_NE(symbol.file.find("trace_symbols_test.cc"), std::string::npos) << symbol.file;
 }
 
 TEST_F(SymbolsTest, AnotherBuildHasNoNames) {
