@@ -20,6 +20,7 @@ uint64_t Word0(uint64_t kind, uint64_t address) {
 }  // namespace
 
 SpoolBuilder::SpoolBuilder() {
+  std::memset(static_cast<void*>(&header), 0, sizeof(header));  // what lies between its fields, too
   header.magic = kSpoolMagic;
   header.version = kSpoolVersion;
   header.byte_order = kSpoolByteOrder;
