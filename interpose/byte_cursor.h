@@ -9,7 +9,6 @@ namespace reprise::interpose {
 
 // How a pointer is encoded: its form in the low four bits, what it counts from in the next three.
 enum PointerEncoding : uint8_t {
-  kPointerOmitted = 0xff,
   kPointerForm = 0x0f,
   kPointerBase = 0x70,
   kPointerFromHere = 0x10,

@@ -106,7 +106,7 @@ inline replay::Lane* UnlessBusy(replay::Lane* lane) {
 }
 inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32_t* word) {
   return lane->Expects(
-      size, [caller](uint64_t site) { return LessQuickSiteWord(site, caller); }, word);
+      size, [caller](uint64_t site) { return LessSiteWord(site, caller); }, word);
 }
 // What the stream does not expect is `otherwise`'s, what takes care is `with_care`'s.
 inline void* ReplayMallocWithCare(size_t size, uint32_t word, replay::Lane* lane, Caller) {

@@ -30,7 +30,7 @@ struct alignas(64) ThreadState {
   uint64_t stack_base;   // stack depths count from here
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
 
-  uint64_t site_base;             // QuickSiteWord's: of replay, in the line beside
+  uint64_t site_base;             // LessSiteWord's: of replay, in the line beside
   replay::LaneCounters* resting;  // the lane's, while it rests and `heap` may be used, else null
   replay::Lane* roaming;          // `lane`, when it runs free and does not rest, else null
 
@@ -75,13 +75,10 @@ inline uint64_t SiteWord(Caller caller) {
   return caller.return_address | depth << kSiteBits;
 }
 
-// The same for a frame on the thread's own stack; for others it is some other number.
+// `word` less the site word of a frame on the thread's own stack, in the order that takes the
+// fewest registers; for other frames it is some other number.
 constexpr int kDepthShift = 47 - 4;
-inline uint64_t QuickSiteWord(Caller caller) {
-  return caller.return_address - (caller.frame << kDepthShift) + self.site_base;
-}
-// `word` less that, in the order that takes the fewest registers.
-inline uint64_t LessQuickSiteWord(uint64_t word, Caller caller) {
+inline uint64_t LessSiteWord(uint64_t word, Caller caller) {
   return (caller.frame << kDepthShift) - caller.return_address - self.site_base + word;
 }
 

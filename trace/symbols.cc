@@ -286,13 +286,4 @@ const std::vector<Frame>& CallersOf(const Recording& recording, uint32_t site) {
   return recording.stacks[recording.sites[site].stack];
 }
 
-std::vector<Symbol> FindSymbols(const Recording& recording, Symbolizer& symbolizer) {
-  std::vector<Symbol> symbols;
-  symbols.reserve(recording.sites.size());
-  for (const Site& site : recording.sites) {
-    symbols.push_back(FindSymbol(recording, {site.module, site.offset}, symbolizer));
-  }
-  return symbols;
-}
-
 }  // namespace reprise::trace

@@ -62,9 +62,6 @@ Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& sy
 // The callers of a site, the nearest first; none when they were not recorded.
 const std::vector<Frame>& CallersOf(const Recording& recording, uint32_t site);
 
-// The symbols of all sites; equal for sites that differ only in their stack depth.
-std::vector<Symbol> FindSymbols(const Recording& recording, Symbolizer& symbolizer);
-
 }  // namespace reprise::trace
 
 #endif  // REPRISE_TRACE_SYMBOLS_H_
