@@ -111,18 +111,25 @@ absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::st
   if (!subject.ok()) return subject.status();
   planner::Instance& instance = subject->instance;
   instance.start_address = start_address;
-  if (absl::Status status = planner::Validate(instance); !status.ok()) return status;
+  const absl::Status valid = planner::Validate(instance, NamesIn(instance_path));
+  if (!valid.ok()) {
+    return absl::Status(valid.code(), absl::StrCat(instance_path, ": ", valid.message()));
+  }
   Verdict verdict;
   verdict.buffers = instance.buffers.size();
   verdict.result = planner::Check(instance, subject->offsets);
   const auto name = [&](uint32_t buffer) {
     return subject->names.empty() ? std::to_string(buffer) : subject->names[buffer];
   };
+  planner::BufferName in_messages;
+  if (!subject->names.empty()) {
+    in_messages = [&](uint32_t buffer) { return absl::StrCat("buffer '", name(buffer), "'"); };
+  }
   for (const planner::Violation& violation : verdict.result.violations) {
     verdict.violations.push_back(
         {{"first", name(violation.first)},
          {"second", name(violation.second)},
-         {"message", planner::Describe(violation, instance, subject->offsets)}});
+         {"message", planner::Describe(violation, instance, subject->offsets, in_messages)}});
   }
   return verdict;
 }

@@ -3,7 +3,9 @@
 #define REPRISE_CLI_CSV_INSTANCE_H_
 
 #include <cstdint>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "planner/instance.h"
 #include "trace/csv.h"
 
@@ -26,6 +28,17 @@ inline planner::Instance ToInstance(const trace::CsvInstance& csv, bool keep_off
     }
   }
   return instance;
+}
+
+// What messages call the buffers of the file at `path`. It is read again: nothing that is kept for
+// messages costs anything before there is one.
+inline planner::BufferName NamesIn(const std::string& path) {
+  return [path](uint32_t buffer) {
+    const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(path);
+    if (!csv.ok() || buffer >= csv->buffers.size()) return absl::StrCat("buffer ", buffer);
+    const trace::CsvBuffer& row = csv->buffers[buffer];
+    return absl::StrCat("buffer '", row.id, "' in line ", row.line);
+  };
 }
 
 }  // namespace reprise::cli

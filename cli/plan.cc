@@ -132,6 +132,7 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
   instance.start_address = options.start_address.value_or(0);
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
+  solve.name = NamesIn(options.input);
   const absl::StatusOr<planner::Plan> plan = planner::Solve(instance, solve);
   if (!plan.ok()) {
     // "Does not fit" is an answer.

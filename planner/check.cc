@@ -349,10 +349,10 @@ CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets,
 }
 
 std::string Describe(const Violation& violation, const Instance& instance,
-                     const std::vector<int64_t>& offsets) {
+                     const std::vector<int64_t>& offsets, const BufferName& name) {
   const auto one = [&](uint32_t i) {
     const Buffer& buffer = instance.buffers[i];
-    return absl::StrCat("buffer ", i, " (live [", buffer.lower, ", ", buffer.upper, "), offset ",
+    return absl::StrCat(NameOf(i, name), " (live [", buffer.lower, ", ", buffer.upper, "), offset ",
                         offsets[i], ", size ", buffer.size, ")");
   };
   switch (violation.kind) {

@@ -31,7 +31,7 @@ CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets,
 
 // One line for a person: which buffers, where, when.
 std::string Describe(const Violation& violation, const Instance& instance,
-                     const std::vector<int64_t>& offsets);
+                     const std::vector<int64_t>& offsets, const BufferName& name = {});
 
 }  // namespace reprise::planner
 

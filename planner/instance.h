@@ -5,7 +5,9 @@
 #define REPRISE_PLANNER_INSTANCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -57,9 +59,13 @@ struct Instance {
   std::optional<int64_t> capacity;
 };
 
+// What messages call a buffer, by its index. Empty: "buffer 7".
+using BufferName = std::function<std::string(uint32_t buffer)>;
+std::string NameOf(uint32_t buffer, const BufferName& name);
+
 // Whether the instance keeps its invariants; the message names the first buffer that does not, and
 // which of its fields. Everything else in this library requires a valid instance.
-absl::Status Validate(const Instance& instance);
+absl::Status Validate(const Instance& instance, const BufferName& name = {});
 
 // `size` rounded up to a multiple of `alignment` (a power of two); both non-negative.
 constexpr int64_t RoundUp(int64_t size, int64_t alignment) {

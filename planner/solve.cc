@@ -19,7 +19,7 @@ const Strategy* Find(std::string_view name) {
 }
 
 // Fixed offsets may contradict each other; no plan can mend that.
-absl::Status CheckFixed(const Instance& instance, const Problem& problem) {
+absl::Status CheckFixed(const Instance& instance, const Problem& problem, const BufferName& name) {
   if (problem.fixed.size() < 2) return absl::OkStatus();
   Instance part;
   part.alignment = instance.alignment;
@@ -40,8 +40,8 @@ absl::Status CheckFixed(const Instance& instance, const Problem& problem) {
     if (violation.kind != Violation::Kind::kOverlap) continue;
     const uint32_t a = problem.fixed[violation.first];
     const uint32_t b = problem.fixed[violation.second];
-    return absl::InvalidArgumentError(
-        absl::StrCat("the fixed offsets of buffers ", a, " and ", b, " overlap"));
+    return absl::InvalidArgumentError(absl::StrCat("the fixed offsets of ", NameOf(a, name),
+                                                   " and ", NameOf(b, name), " overlap"));
   }
   return absl::OkStatus();
 }
@@ -60,14 +60,16 @@ absl::Status DoesNotFit(int64_t capacity, const Plan& plan) {
 
 absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
   const auto start = std::chrono::steady_clock::now();
-  if (const absl::Status status = Validate(instance); !status.ok()) return status;
+  if (const absl::Status status = Validate(instance, options.name); !status.ok()) return status;
   const Strategy* strategy = Find(options.strategy);
   if (strategy == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("there is no strategy '", options.strategy,
                                                    "' (`list` prints those there are)"));
   }
   const Problem problem = MakeProblem(instance);
-  if (const absl::Status status = CheckFixed(instance, problem); !status.ok()) return status;
+  if (absl::Status status = CheckFixed(instance, problem, options.name); !status.ok()) {
+    return status;
+  }
 
   Plan plan;
   plan.seed = options.seed;
@@ -115,7 +117,7 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
         absl::StrCat("strategy '", plan.strategy, "' made an invalid plan: ",
                      check.violations.empty()
                          ? absl::StrCat("makespan ", check.makespan, " is not ", plan.makespan)
-                         : Describe(check.violations[0], instance, plan.offsets)));
+                         : Describe(check.violations[0], instance, plan.offsets, options.name)));
   }
   if (instance.capacity && plan.makespan > *instance.capacity) {
     return DoesNotFit(*instance.capacity, plan);

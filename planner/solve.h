@@ -24,6 +24,7 @@ struct Options {
   int threads = 0;                       // 0: as many as the machine has
   int64_t worst_case_fragmentation = 0;  // bytes: good enough, stop there (idealloc, section 5.1)
   const std::atomic<bool>* cancel = nullptr;  // when it becomes true the best plan is returned
+  BufferName name;                            // of the buffers, in messages
   // Called with every better makespan, from any thread but never two at once. May be empty.
   std::function<void(int64_t makespan, std::string_view finder)> on_improvement;
 };

@@ -97,9 +97,28 @@ def csv(bench):
         for words in (["info", path], ["plan", path, "-o", "out.csv"], ["check", path, path]):
             table.row(BAD_INPUT, f"{path}{message}", *words)
         expect(not (bench.work / "out.csv").exists(), f"{text!r} left a plan behind")
-    large = write(bench, "large.csv", HEADER + f"a,0,1,{2**63 - 1}\n")
-    table.row(BAD_INPUT, str(large), "plan", large, "-o", "out.csv")
     table.finish()
+
+
+def csv_plan(bench):
+    """What the reader takes and the planner does not: the row is named all the same."""
+    table = Table(bench)
+    offset = "id,lower,upper,size,offset\n"
+    rows = {
+        HEADER + f"a,0,1,{2**63 - 1}\n": "buffer 'a' in line 2: size",
+        HEADER + f"# first\na,0,1,4\nb,0,1,{2**61 - 1}\n": "buffer 'b' in line 4: the sum of",
+        "id,lower,upper,size,alignment,offset\na,0,1,4,1,\nb,0,1,4,64,3\n": "buffer 'b' in "
+        "line 3: fixed offset 3 is not aligned to 64",
+        offset + "x,0,9,7,3\ny,0,9,7,\nz,5,6,4,9\n": "the fixed offsets of buffer 'x' in line 2 "
+        "and buffer 'z' in line 4 overlap",
+    }
+    for number, (text, message) in enumerate(rows.items()):
+        path = write(bench, f"row{number}.csv", text)
+        table.row(BAD_INPUT, f"{path}: {message}", "plan", path, "-o", "out.csv")
+    large = write(bench, "large.csv", offset + f"a,0,1,{2**62},0\n")
+    table.row(BAD_INPUT, f"{large}: buffer 'a' in line 2: size", "check", large, large)
+    table.finish()
+    expect(not (bench.work / "out.csv").exists(), "a plan was left behind")
 
 
 def csv_check(bench):
@@ -120,7 +139,8 @@ def csv_check(bench):
         bench, "overlap.csv", "id,lower,upper,size,offset\na,0,2,4,0\nb,1,3,4,3\n"
     )
     outcome = bench.run(bench.reprise, "check", instance, overlapping, expected=NO)
-    expect(b"invalid" in outcome.stdout and b"a" in outcome.stdout, "the pair is not named")
+    expect(b"buffer 'a' (" in outcome.stdout, "the pair is not named by its ids")
+    expect(b"and buffer 'b' (" in outcome.stdout, "the pair is not named by its ids")
 
 
 def capacity(bench):
@@ -452,6 +472,7 @@ if __name__ == "__main__":
             case.__name__: case
             for case in (
                 csv,
+                csv_plan,
                 csv_check,
                 capacity,
                 start_address,

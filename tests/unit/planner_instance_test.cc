@@ -139,7 +139,7 @@ TEST(SolveTest, FixedOffsetsThatContradictAreNamed) {
   instance.fixed_offsets = {0, Instance::kFree, 4};
   const auto plan = Solve(instance, {});
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("buffers 0 and 2"));
+  EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("buffer 0 and buffer 2"));
 }
 
 TEST(SolveTest, UnknownStrategy) {
