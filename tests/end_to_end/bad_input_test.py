@@ -197,6 +197,8 @@ def not_a_trace(bench):
         table.row(BAD_INPUT, f"{folder}: expected *.trace", *words(folder))
         table.row(SYSTEM, "missing: No such file or directory", *words("missing"))
         table.row(SYSTEM, "name too long", *words("x" * 300))
+        pipe = {"stdin": b"id,lower,upper,size\na,0,1,4\n"}
+        table.row(BAD_INPUT, "/dev/stdin: expected a file, found a pipe", *words("/dev/stdin"), **pipe)
         if os.geteuid() != 0:
             table.row(SYSTEM, "Permission denied", *words(locked))
     formats = "one of the formats native, android, csv, mondrian, found none"
