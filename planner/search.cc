@@ -49,8 +49,8 @@ bool Search::Stop(int64_t rank) const {
 
 void Search::RaiseBound(int64_t bound) {
   lower_bound = std::max(lower_bound, bound);
-  record.set_target(lower_bound +
-                    std::max<int64_t>(options.worst_case_fragmentation, 0) / problem.unit);
+  const int64_t good = std::max<int64_t>(options.worst_case_fragmentation, 0) / problem.unit;
+  record.set_target(lower_bound + std::min(good, INT64_MAX - lower_bound));
 }
 
 }  // namespace reprise::planner

@@ -168,7 +168,7 @@ class Placer {
   bool Cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
   bool OutOfTime() const { return Cancelled() || Seconds() > options_.budget_seconds; }
   bool Done() const {
-    return !finder_.empty() && makespan_ <= lower_bound_ + options_.worst_case_fragmentation;
+    return !finder_.empty() && makespan_ - lower_bound_ <= options_.worst_case_fragmentation;
   }
 
   // What conflicts with each other lies side by side: the load of every instant in sequence, grown

@@ -161,5 +161,28 @@ TEST(SolveTest, CapacityThatCannotBeKept) {
   EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("at least 16 needed"));
 }
 
+TEST(SolveTest, AnythingIsGoodEnough) {
+  const Instance instance = RandomInstance(1, {.buffers = 400, .horizon = 100, .most = 1000});
+  Options options;
+  options.worst_case_fragmentation = INT64_MAX;
+  int packings = 0;
+  options.on_improvement = [&](int64_t, std::string_view) { ++packings; };
+  EXPECT_TRUE(Solve(instance, options).ok());
+  EXPECT_EQ(packings, 1);
+}
+
+TEST(SolveTest, MessagesNameBuffersAsTheCallerDoes) {
+  Instance instance;
+  instance.buffers = {{0, 10, 8}, {0, 4, 8}, {5, 9, 8}};
+  instance.fixed_offsets = {0, Instance::kFree, 4};
+  Options options;
+  options.name = [](uint32_t buffer) { return std::string("tensor ") + "xyz"[buffer]; };
+  EXPECT_THAT(std::string(Solve(instance, options).status().message()),
+              testing::HasSubstr("tensor x and tensor z"));
+  instance.buffers[1].size = 0;
+  EXPECT_THAT(std::string(Solve(instance, options).status().message()),
+              testing::HasSubstr("tensor y: size 0"));
+}
+
 }  // namespace
 }  // namespace reprise::planner
