@@ -289,39 +289,65 @@ __attribute__((noinline)) size_t UsableInOtherModes(void* pointer) {
 
 namespace {
 
-// The C++ runtime belongs to the program: its parts are looked up when they are needed.
-using NewHandler = void (*)();
-
-// False: there is none.
-__attribute__((noinline, cold)) bool CallNewHandler() {
-  auto* get_handler =
-      reinterpret_cast<NewHandler (*)()>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
-  const NewHandler handler = get_handler != nullptr ? get_handler() : nullptr;
-  if (handler != nullptr) handler();
-  return handler != nullptr;
+// The C++ runtime belongs to the program: its parts are looked up when they are needed. A program
+// without one may have loaded the caller together with one that nobody else sees.
+__attribute__((noinline, cold)) void* RuntimeSymbol(const char* name, Caller caller) {
+  if (void* symbol = NextSymbol(name)) return symbol;
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(caller.return_address), &info) == 0) return nullptr;
+  void* module = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (module == nullptr) return nullptr;
+  void* symbol = dlsym(module, name);
+  dlclose(module);
+  return symbol;
 }
 
 // Throws std::bad_alloc by the runtime's own function; returns when there is no C++ runtime.
-__attribute__((noinline, cold)) void ThrowBadAlloc() {
-  if (auto* thrower =
-          reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"))) {
-    thrower();
+void ThrowBadAlloc(Caller caller) {
+  if (void* thrower = RuntimeSymbol("_ZSt17__throw_bad_allocv", caller)) {
+    reinterpret_cast<void (*)()>(thrower)();
   }
+}
+
+using NewHandler = void (*)();
+
+NewHandler FindNewHandler(Caller caller) {
+  void* getter = RuntimeSymbol("_ZSt15get_new_handlerv", caller);
+  return getter != nullptr ? reinterpret_cast<NewHandler (*)()>(getter)() : nullptr;
+}
+
+void* AllocateFor(size_t size, size_t alignment, Caller caller) {
+  if (size == 0) size = 1;
+  return alignment <= 16 ? HookMalloc(size, caller) : HookMemalign(alignment, size, caller);
 }
 
 }  // namespace
 
+__attribute__((noinline, cold)) void* NewByRuntime(const char* name, size_t size, size_t alignment,
+                                                   Caller caller) {
+  void* form = RuntimeSymbol(name, caller);
+  const char nothrow = 0;  // stands for std::nothrow, of which only the type counts
+  if (form == nullptr) return AllocateFor(size, alignment, caller);
+  if (alignment == 0) return reinterpret_cast<void* (*)(size_t, const char&)>(form)(size, nothrow);
+  return reinterpret_cast<void* (*)(size_t, size_t, const char&)>(form)(size, alignment, nothrow);
+}
+
 __attribute__((noinline)) void* NewAgain(size_t size, size_t alignment, bool may_throw,
                                          Caller caller) {
-  if (size == 0) size = 1;
   for (;;) {
-    void* pointer =
-        alignment <= 16 ? HookMalloc(size, caller) : HookMemalign(alignment, size, caller);
+    void* pointer = AllocateFor(size, alignment, caller);
     if (__builtin_expect(pointer != nullptr, 1)) return pointer;
-    if (!CallNewHandler()) {
-      if (may_throw) ThrowBadAlloc();
+    const NewHandler handler = FindNewHandler(caller);
+    if (handler == nullptr) {
+      if (may_throw) ThrowBadAlloc(caller);
       return nullptr;
     }
+    if (!may_throw) {  // but the handler may
+      return alignment == 0
+                 ? NewByRuntime("_ZnwmRKSt9nothrow_t", size, 0, caller)
+                 : NewByRuntime("_ZnwmSt11align_val_tRKSt9nothrow_t", size, alignment, caller);
+    }
+    handler();
   }
 }
 

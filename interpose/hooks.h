@@ -27,6 +27,9 @@ void* ReallocInOtherModes(void* pointer, size_t size, Caller caller);
 size_t UsableInOtherModes(void* pointer);
 void FreeInOtherModes(void* pointer);
 void* NewAgain(size_t size, size_t alignment, bool may_throw, Caller caller);
+// By the C++ runtime's operator new of that name, which returns null instead of throwing. No
+// alignment (0): the form has none.
+void* NewByRuntime(const char* name, size_t size, size_t alignment, Caller caller);
 
 // Whether that is the mode, and this no forked child that does not know it yet.
 inline bool PulseIs(Mode mode) {

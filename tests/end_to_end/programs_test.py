@@ -154,6 +154,19 @@ def fork_among_threads(bench):
         expect_equal(stats["invalid_frees"], 0, "invalid_frees")
 
 
+def runtime_of_a_plugin(bench):
+    """A program without a C++ runtime loads a library that has one, and that nobody else sees: there,
+    too, operator new throws."""
+    plugin = bench.build / "bin" / "programs" / "libplugin.so"
+    script = f"import ctypes; print(ctypes.CDLL('{plugin}').RefusedBlocks())"
+    command = ["/usr/bin/python3", "-c", script]
+    plain = bench.run(*command, expected=0)
+    expect_equal(plain.stdout, b"6\n", "plain")
+    expect_equal(outcome_of(bench.record(command)), outcome_of(plain), "recorded")
+    bench.plan()
+    expect_equal(outcome_of(bench.replay(command)[0]), outcome_of(plain), "replayed")
+
+
 def keep_aslr(bench):
     """--keep-aslr: the addresses differ from the recording's, and nothing else does."""
     command = [bench.build / "bin" / "programs" / "longjmp_throw"]
@@ -272,6 +285,6 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (words, descriptors, wrong_frees, fork_among_threads, keep_aslr, huge_pages, release, resident,
-              realloc_in_place, with_command)
+    others = (words, descriptors, wrong_frees, fork_among_threads, runtime_of_a_plugin, keep_aslr,
+              huge_pages, release, resident, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})

@@ -75,6 +75,9 @@ int main() {
   } catch (int number) {
     printf("the handler throws: %d\n", number);
   }
+  printf("nothrow: %s", Use(::operator new(huge, std::nothrow)) == nullptr ? "null" : "a block");
+  printf(", aligned: %s\n",
+         Use(::operator new (huge, std::align_val_t{64}, std::nothrow)) == nullptr ? "null" : "?");
   std::set_new_handler(nullptr);
   try {
     std::vector<char> vector;
