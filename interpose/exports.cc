@@ -221,38 +221,78 @@ enum class align_val_t : size_t;
 }  // namespace std
 
 REPRISE_EXPORT_CXX void* operator new(size_t size) { return HookNew<true>(size, CALLER); }
-REPRISE_EXPORT_CXX void* operator new[](size_t size) { return HookNew<true>(size, CALLER); }
+REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment) {
+  return NewAgain(size, static_cast<size_t>(alignment), /*may_throw=*/true, CALLER);
+}
+REPRISE_EXPORT_CXX void operator delete(void* pointer) noexcept { HookFree(pointer); }
+REPRISE_EXPORT_CXX void operator delete(void* pointer, std::align_val_t) noexcept {
+  HookFree(pointer);
+}
+
+// A program may bring some forms itself and leave the others to the C++ runtime, which makes them
+// of those. So do we, by way of the dynamic linker: else the program's delete would get blocks from
+// our new, and ours blocks from the program's. By jumps, so that the call site is the caller's.
+REPRISE_EXPORT_CXX REPRISE_JUMPS void* operator new[](size_t size) {
+  REPRISE_JUMP return ::operator new(size);
+}
+REPRISE_EXPORT_CXX REPRISE_JUMPS void* operator new[](size_t size, std::align_val_t alignment) {
+  REPRISE_JUMP return ::operator new(size, alignment);
+}
+#define DELETE(form, parameters, arguments) \
+  REPRISE_EXPORT_CXX void operator form parameters noexcept { ::operator arguments; }
+DELETE(delete[], (void* pointer), delete (pointer))
+DELETE(delete, (void* pointer, size_t), delete (pointer))
+DELETE(delete[], (void* pointer, size_t), delete[](pointer))
+DELETE(delete, (void* pointer, const std::nothrow_t&), delete (pointer))
+DELETE(delete[], (void* pointer, const std::nothrow_t&), delete[](pointer))
+DELETE(delete[], (void* pointer, std::align_val_t alignment), delete (pointer, alignment))
+DELETE(delete, (void* pointer, size_t, std::align_val_t alignment), delete (pointer, alignment))
+DELETE(delete[], (void* pointer, size_t, std::align_val_t alignment), delete[](pointer, alignment))
+DELETE(delete, (void* pointer, std::align_val_t alignment, const std::nothrow_t&),
+       delete (pointer, alignment))
+DELETE(delete[], (void* pointer, std::align_val_t alignment, const std::nothrow_t&),
+       delete[](pointer, alignment))
+
+// A form that does not throw is the one that does, but for the exception. Where that one is the
+// program's, only the runtime can catch what it throws.
+namespace {
+
+// The linker's names for where our library begins and ends.
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end[];
+
+bool IsOurCode(void* function) { return function >= __ehdr_start && function < _end; }
+bool NewIsOurs() {
+  void* (*plain)(size_t) = ::operator new;
+  return IsOurCode(reinterpret_cast<void*>(plain));
+}
+bool AlignedNewIsOurs() {
+  void* (*plain)(size_t, std::align_val_t) = ::operator new;
+  return IsOurCode(reinterpret_cast<void*>(plain));
+}
+
+}  // namespace
+
 REPRISE_EXPORT_CXX void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  if (!NewIsOurs()) return NewByRuntime("_ZnwmRKSt9nothrow_t", size, 0, CALLER);
   return HookNew<false>(size, CALLER);
 }
 REPRISE_EXPORT_CXX void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+  if (!NewIsOurs()) return NewByRuntime("_ZnamRKSt9nothrow_t", size, 0, CALLER);
   return HookNew<false>(size, CALLER);
-}
-
-#define NEW_ALIGNED(may_throw) NewAgain(size, static_cast<size_t>(alignment), may_throw, CALLER)
-
-REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment) {
-  return NEW_ALIGNED(true);
-}
-REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment) {
-  return NEW_ALIGNED(true);
 }
 REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment,
                                       const std::nothrow_t&) noexcept {
-  return NEW_ALIGNED(false);
+  const auto bytes = static_cast<size_t>(alignment);
+  if (!AlignedNewIsOurs()) {
+    return NewByRuntime("_ZnwmSt11align_val_tRKSt9nothrow_t", size, bytes, CALLER);
+  }
+  return NewAgain(size, bytes, /*may_throw=*/false, CALLER);
 }
 REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment,
                                         const std::nothrow_t&) noexcept {
-  return NEW_ALIGNED(false);
+  const auto bytes = static_cast<size_t>(alignment);
+  if (!AlignedNewIsOurs()) {
+    return NewByRuntime("_ZnamSt11align_val_tRKSt9nothrow_t", size, bytes, CALLER);
+  }
+  return NewAgain(size, bytes, /*may_throw=*/false, CALLER);
 }
-
-// Each form of operator delete, for objects and for arrays.
-#define DELETE(...)                                                                    \
-  REPRISE_EXPORT_CXX void operator delete(__VA_ARGS__) noexcept { HookFree(pointer); } \
-  REPRISE_EXPORT_CXX void operator delete[](__VA_ARGS__) noexcept { HookFree(pointer); }
-DELETE(void* pointer)
-DELETE(void* pointer, size_t)
-DELETE(void* pointer, const std::nothrow_t&)
-DELETE(void* pointer, std::align_val_t)
-DELETE(void* pointer, size_t, std::align_val_t)
-DELETE(void* pointer, std::align_val_t, const std::nothrow_t&)

@@ -52,6 +52,7 @@ PROGRAMS = {
     "links_tcmalloc_tc_malloc": Program(refused="its own allocator's entry points"),
     "longjmp_throw": Program(served=99),
     "operator_new_family": Program(served=99),
+    "own_operator_new": Program(served=99),
     "quick_exit_live_blocks": Program(6, threads=2),
     "realloc_family": Program(served=95),
     "signal_alloc": Program(events=50000, threads=2),
