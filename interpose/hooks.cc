@@ -85,7 +85,7 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
   void* pointer;
   if (Serves(mode)) {
     if (alignment > (size_t{1} << 62)) {
-      errno = EINVAL;
+      errno = alignment > (size_t{1} << 63) ? EINVAL : ENOMEM;
       return nullptr;
     }
     pointer = ReplayAllocate(size, LegalAlignment(alignment), SiteWord(caller));

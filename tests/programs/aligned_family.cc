@@ -65,6 +65,12 @@ int main() {
   errno = 0;
   printf("memalign too large: %d", Use(memalign(64, huge)) == nullptr);
   printf(" %s\n", strerrorname_np(errno));
+  for (unsigned bit = 62; bit < 64; ++bit) {
+    const size_t above = (size_t{1} << bit) + zero + 1;
+    errno = 0;
+    Require(Use(memalign(above, 100)) == nullptr, "memalign beyond all memory");
+    printf("memalign above 2^%u: %s\n", bit, strerrorname_np(errno));
+  }
   errno = 0;
   printf("aligned_alloc too large: %d", Use(aligned_alloc(64, huge)) == nullptr);
   printf(" %s\n", strerrorname_np(errno));
