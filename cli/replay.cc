@@ -140,6 +140,7 @@ std::vector<LaneCounters> CountersOf(const std::string& bytes, const replay::Pla
   for (LaneCounters& lane : counters) {
     lane.fallback += lane.granted - lane.unused;
     lane.unmatched += lane.granted - lane.unused;
+    lane.improvised = std::min(lane.improvised, lane.apart);  // some were made ahead of requests
   }
   return counters;
 }

@@ -57,7 +57,20 @@ def another_plan(bench):
     expect_equal(len(hashes), 1, "different hashes of the fallback's addresses")
 
 
+def made_ahead(bench):
+    """Places that a lane makes ahead of requests, for which there is no use then, are no allocations
+    that went elsewhere."""
+    program = bench.build / "bin" / "programs" / "diverging"
+    bench.record([program, "1", "0", "30"])
+    bench.plan()
+    outcome, stats = bench.replay([program, "3", "0", "100"])
+    elsewhere = stats["improvised"] + stats["fallback"]
+    expect(elsewhere <= stats["allocations"], f"{elsewhere} of {stats['allocations']}")
+    expect(stats["improvised"] > stats["allocations"] / 2, "the plan fits")
+    expect(any(" went elsewhere" in line for line in outcome.ours()), f"said: {outcome.ours()}")
+
+
 if __name__ == "__main__":
     cases = {name: lambda bench, name=name, run=run: run_case(bench, name, run)
              for name, run in RUNS.items()}
-    main({**cases, "another_plan": another_plan})
+    main({**cases, "another_plan": another_plan, "made_ahead": made_ahead})
