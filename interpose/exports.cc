@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "interpose/exec.h"
@@ -122,6 +123,13 @@ REPRISE_EXPORT int dlclose(void* handle) {
   const int result = Next(next, "dlclose")(handle);
   if (process.mode >= Mode::kRecord) ForgetModules();
   return result;
+}
+
+// Nearly all of our mappings is never touched; locked whole it would fill the disk and the memory.
+REPRISE_EXPORT int mlockall(int flags) {
+  static int (*next)(int);
+  if (process.mode > Mode::kPlain) flags |= MCL_ONFAULT;
+  return Next(next, "mlockall")(flags);
 }
 
 REPRISE_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) {

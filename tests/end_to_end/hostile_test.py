@@ -311,6 +311,27 @@ def full_tmp(bench):
     expect(any("No space left" in line for line in recorded.ours()), f"said: {recorded.ours()}")
 
 
+def locked_memory(bench):
+    """A program that locks its memory locks what it uses, not all that reprise has room for."""
+    if os.geteuid() != 0:
+        raise Skip("to lock memory without a limit needs root")
+    script = (
+        "import ctypes; ctypes.CDLL(None).mlockall(3); print(len([str(i) for i in range(9999)]));"
+        "print(*(line for line in open('/proc/self/status') if 'VmLck' in line and ' 0 k' in line))"
+    )
+    command = ["/usr/bin/python3", "-c", script]
+    plain = bench.run(*command, expected=0)
+    directory = bench.scratch / "small"
+    directory.mkdir()
+    mount = f"mount -t tmpfs -o size=64m tmpfs '{directory}' || exit 77"
+    words = f"'{bench.reprise}' record -o '{directory}/recording' -- \"$0\" \"$@\""
+    recorded = bench.run("unshare", "-m", "/bin/sh", "-c", f"{mount}; {words}", *command)
+    if recorded.status == 77:
+        raise Skip(f"mount: {recorded.stderr.decode().strip()}")
+    expect_equal((recorded.status, recorded.stdout), (0, plain.stdout), "recorded")
+    expect(" events of 1 process images" in recorded.ours()[0], f"said: {recorded.ours()}")
+
+
 def two_at_once(bench):
     """Two recordings do not share a directory: the second is refused and the first is whole."""
     directory = bench.scratch / "recording"
@@ -614,6 +635,7 @@ CASES = (
     killed_before_it_began,
     full_registry,
     full_tmp,
+    locked_memory,
     two_at_once,
     stranger_in_directory,
     full_disk,
