@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,8 +181,16 @@ bool Register() {
   return true;
 }
 
+// What we map in our reservation goes past RLIMIT_DATA, but counts: the program would get nothing.
+bool DataIsLimited() {
+  rlimit limit{};
+  return SystemCall(SYS_prlimit64, 0, RLIMIT_DATA, 0, reinterpret_cast<long>(&limit)) == 0 &&
+         limit.rlim_cur != RLIM_INFINITY;
+}
+
 // Reserves our range; false when something lies there or the system refuses (RLIMIT_AS).
 bool Reserve() {
+  if (DataIsLimited()) return false;
   const long result = SystemCall(
       SYS_mmap, static_cast<long>(kReserved.begin), static_cast<long>(kReserved.bytes), PROT_NONE,
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -230,8 +239,8 @@ bool RunsUnderValgrind() {
 Mode RecordMode() {
   const uint32_t frames = process.session->stack_frames;
   if (frames == 0) return Mode::kRecord;
-  if (StartStacks(frames)) return Mode::kRecordStacks;
-  Say("recorded without call stacks: no room for them (RLIMIT_AS)");
+  if (!DataIsLimited() && StartStacks(frames)) return Mode::kRecordStacks;
+  Say("recorded without call stacks: no room for them (RLIMIT_AS, RLIMIT_DATA)");
   return Mode::kRecord;
 }
 

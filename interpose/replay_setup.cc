@@ -293,7 +293,8 @@ bool StartReplay() {
     return false;
   }
   if (!process.reserved) {
-    Say("not replayed: the arena's addresses are taken or may not be reserved (RLIMIT_AS)");
+    Say("not replayed: the arena's addresses are taken or may not be reserved (RLIMIT_AS, "
+        "RLIMIT_DATA)");
     return false;
   }
   if (AnyModuleCalls(kForeign, sizeof(kForeign) / sizeof(kForeign[0]))) {

@@ -465,6 +465,25 @@ def address_space_limit(bench):
     expect_equal(stats["allocations"], 0, "allocations")
 
 
+def data_limit(bench):
+    """RLIMIT_DATA counts what reprise has room for: it is left to the program."""
+    command = [programs(bench) / "longjmp_throw"]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_DATA, (50 << 20, 50 << 20))
+
+    ours = expect_unchanged(
+        bench, command, bench.scratch / "recording", limits=limit, options=("--stacks", "5")
+    )
+    expect(any("without call stacks" in line for line in ours), f"said: {ours}")
+    expect(bench.info()["events"] > 1000, "nothing is recorded")
+    bench.plan()
+    plain = bench.run(*command)
+    replayed, _ = bench.replay(command, limits=limit)
+    expect_equal((replayed.status, replayed.stdout), (plain.status, plain.stdout), "replayed")
+    expect(any("not replayed" in line for line in replayed.ours()), f"said: {replayed.ours()}")
+
+
 def instance_of(bench, buffers):
     """A CSV instance with so many buffers, some of them longer-lived."""
     path = bench.work / "many.csv"
@@ -642,6 +661,7 @@ CASES = (
     full_disk_with_stacks,
     file_size_limit,
     address_space_limit,
+    data_limit,
     no_threads,
     no_memory,
     seccomp_in_replay,
