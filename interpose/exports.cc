@@ -4,6 +4,7 @@
 // line inside libstdc++.
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -116,6 +117,64 @@ REPRISE_EXPORT REPRISE_JUMPS void* dlopen(const char* path, int flags) {
   }
   auto* open = Next(next, "dlopen");
   REPRISE_JUMP return open(path, flags);
+}
+
+namespace {
+
+// The linker's names for where our library begins and ends.
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end[];
+
+// Whether the program has no definition of its own in front of ours. A stub for calls of ours is
+// none, although its address stands for that of the function.
+bool LeadsHere(void* function) {
+  if (function >= __ehdr_start && function < _end) return true;
+  Dl_info info;
+  void* symbol = nullptr;
+  return dladdr1(function, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol != nullptr &&
+         static_cast<const ElfW(Sym)*>(symbol)->st_shndx == SHN_UNDEF;
+}
+
+// What everybody calls in place of a real function of the allocation family.
+void* InPlaceOf(void* found) {
+  const struct {
+    void *theirs, *ours;
+  } family[] = {
+#define MEMBER(name) {reinterpret_cast<void*>(real.name), reinterpret_cast<void*>(::name)}
+      MEMBER(malloc),         MEMBER(free),
+      MEMBER(calloc),         MEMBER(realloc),
+      MEMBER(memalign),       MEMBER(aligned_alloc),
+      MEMBER(posix_memalign), MEMBER(valloc),
+      MEMBER(pvalloc),        MEMBER(malloc_usable_size),
+#undef MEMBER
+  };
+  if (found == nullptr) return nullptr;
+  for (const auto& [theirs, ours] : family) {
+    if (found == theirs && LeadsHere(ours)) return ours;
+  }
+  return found;
+}
+
+#if defined(__x86_64__)
+constexpr char kFirstVersion[] = "GLIBC_2.2.5";
+#else
+constexpr char kFirstVersion[] = "GLIBC_2.17";
+#endif
+
+}  // namespace
+
+// Who asks libc itself for free (python's ctypes) is to get the one that everybody else has: libc's
+// would crash when it is given a block of the plan. What depends on who asks is left alone; a jump,
+// as in dlopen.
+REPRISE_EXPORT REPRISE_JUMPS void* dlsym(void* handle, const char* name) {
+  static void* (*next)(void*, const char*);
+  if (next == nullptr) {
+    next = reinterpret_cast<decltype(next)>(dlvsym(RTLD_NEXT, "dlsym", kFirstVersion));
+  }
+  if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && process.mode > Mode::kPlain) {
+    return InPlaceOf(next(handle, name));
+  }
+  auto* look_up = next;
+  REPRISE_JUMP return look_up(handle, name);
 }
 
 REPRISE_EXPORT int dlclose(void* handle) {
@@ -265,17 +324,15 @@ DELETE(delete[], (void* pointer, std::align_val_t alignment, const std::nothrow_
 // program's, only the runtime can catch what it throws.
 namespace {
 
-// The linker's names for where our library begins and ends.
-extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end[];
-
-bool IsOurCode(void* function) { return function >= __ehdr_start && function < _end; }
 bool NewIsOurs() {
   void* (*plain)(size_t) = ::operator new;
-  return IsOurCode(reinterpret_cast<void*>(plain));
+  static const bool ours = LeadsHere(reinterpret_cast<void*>(plain));
+  return ours;
 }
 bool AlignedNewIsOurs() {
   void* (*plain)(size_t, std::align_val_t) = ::operator new;
-  return IsOurCode(reinterpret_cast<void*>(plain));
+  static const bool ours = LeadsHere(reinterpret_cast<void*>(plain));
+  return ours;
 }
 
 }  // namespace

@@ -168,6 +168,31 @@ def runtime_of_a_plugin(bench):
     expect_equal(outcome_of(bench.replay(command)[0]), outcome_of(plain), "replayed")
 
 
+def libc_by_name(bench):
+    """Functions that the program gets from libc itself are given blocks of the plan, too."""
+    script = """
+import ctypes
+libc = ctypes.CDLL("libc.so.6")
+for function in libc.strdup, libc.malloc, libc.realloc, libc.reallocarray:
+    function.restype = ctypes.c_void_p
+for size in range(500):
+    libc.free(ctypes.c_void_p(libc.strdup(bytes(size))))
+    block = ctypes.c_void_p(libc.realloc(ctypes.c_void_p(libc.malloc(size + 1)), 2 * size + 1))
+    block = ctypes.c_void_p(libc.reallocarray(block, 10, size + 1))
+    print(libc.malloc_usable_size(block) >= 10 * size)
+    libc.free(block)
+"""
+    command = ["/usr/bin/python3", "-c", script]
+    plain = bench.run(*command, expected=0)
+    expect_equal(outcome_of(bench.record(command)), outcome_of(plain), "recorded")
+    info = bench.info()
+    expect_equal((info["implied_frees"], info["unmatched_frees"]), (0, 0), "strange frees")
+    bench.plan()
+    replayed, stats = bench.replay(command)
+    expect_equal(outcome_of(replayed), outcome_of(plain), "replayed")
+    expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+
+
 def keep_aslr(bench):
     """--keep-aslr: the addresses differ from the recording's, and nothing else does."""
     command = [bench.build / "bin" / "programs" / "longjmp_throw"]
@@ -286,6 +311,7 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (words, descriptors, wrong_frees, fork_among_threads, runtime_of_a_plugin, keep_aslr,
+    others = (words, descriptors, wrong_frees, fork_among_threads, runtime_of_a_plugin,
+              libc_by_name, keep_aslr,
               huge_pages, release, resident, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})
