@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -197,6 +198,12 @@ REPRISE_EXPORT int execve(const char* path, char* const arguments[], char* const
 }
 REPRISE_EXPORT int execv(const char* path, char* const arguments[]) {
   return execve(path, arguments, environ);
+}
+REPRISE_EXPORT int fexecve(int fd, char* const arguments[], char* const environment[]) {
+  static int (*next)(int, char* const[], char* const[]);
+  char path[sizeof("/proc/self/fd/-2147483648")];
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  return Exec(path, false, [&] { return Next(next, "fexecve")(fd, arguments, environment); });
 }
 REPRISE_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);

@@ -1,4 +1,5 @@
 // A process that replaces itself three times, with live blocks each time.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "tests/programs/block.h"
@@ -15,6 +16,10 @@ int main(int argc, char** argv) {
   }
   char next[16];
   snprintf(next, sizeof(next), "%d", left - 1);
+  if (left == 3) {
+    char* const arguments[] = {argv[0], next, nullptr};
+    fexecve(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), arguments, environ);
+  }
   execl("/proc/self/exe", argv[0], next, nullptr);
   return 1;
 }
