@@ -1,5 +1,6 @@
 #include "interpose/spool_file.h"
 
+#include <errno.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/vfs.h>
@@ -57,7 +58,8 @@ SpoolFile OpenSpool() {
   NameSpool(path);
   const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
   if (fd < 0) {
-    Say("not recorded: the output directory cannot be written to");
+    Say(fd == -EMFILE ? "not recorded: it had no file descriptor left"
+                      : "not recorded: the output directory cannot be written to");
     return {};
   }
   rlimit limit{RLIM_INFINITY, RLIM_INFINITY};

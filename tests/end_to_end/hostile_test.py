@@ -603,6 +603,21 @@ def vanished_directory(bench):
     expect(any("not recorded" in line for line in ours), f"said: {ours}")
 
 
+def no_descriptors(bench):
+    """A forked child that has no file descriptor left goes on without a recording, and that is why."""
+    script = (
+        "import os, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"
+        "try:\n"
+        "  while True: os.dup(0)\n"
+        "except OSError as error: print(error)\n"
+        "if os.fork() == 0: os._exit(len(str(list(range(9999)))) % 100)\n"
+        "print(os.wait()[1] >> 8, flush=True)\n"
+    )
+    ours = expect_unchanged(bench, ["/usr/bin/python3", "-c", script], bench.scratch / "recording")
+    expect(any("descriptor" in line for line in ours), f"said: {ours}")
+
+
 def closed_output(bench):
     """Standard streams that are closed: the program's business, not reprise's."""
     for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
@@ -667,6 +682,7 @@ CASES = (
     seccomp_in_replay,
     vanished_directory,
     vanished_session,
+    no_descriptors,
     session_of_another,
     valgrind,
     names_of_two_lines,
