@@ -30,12 +30,12 @@ bool MakeArena() {
   state = arena_state;
   if (state == kNotMade) {
     // Exclusive: mimalloc's own mappings lie at random addresses, these blocks must not. Not
-    // committed, although it is: only then does mimalloc give back what threads have left.
-    state = MapMemory(kFallback.begin, kFallback.bytes) != nullptr &&
-                    mi_manage_os_memory_ex(reinterpret_cast<void*>(kFallback.begin),
-                                           kFallback.bytes, /*is_committed=*/false,
-                                           /*is_large=*/false, /*is_zero=*/true, /*numa_node=*/-1,
-                                           /*exclusive=*/true, &arena_id)
+    // committed: mimalloc makes what it needs of our reservation writable, and gives back what
+    // threads have left. A core file has no more than that.
+    state = mi_manage_os_memory_ex(reinterpret_cast<void*>(kFallback.begin), kFallback.bytes,
+                                   /*is_committed=*/false,
+                                   /*is_large=*/false, /*is_zero=*/true, /*numa_node=*/-1,
+                                   /*exclusive=*/true, &arena_id)
                 ? kMade
                 : kRefused;
     __atomic_store_n(&arena_state, state, __ATOMIC_RELEASE);

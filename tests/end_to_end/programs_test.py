@@ -271,6 +271,30 @@ for name in ("r--p .*[.]plan", "r-xp .*libmimalloc"):
     expect(code[0] > 0 and code[1] == 0, f"of {code[0]} KiB of mimalloc's code {code[1]} are resident")
 
 
+def unused_fallback(bench):
+    """Of the fallback's addresses only those in use are memory of the program: a core file would have
+    256 GiB."""
+    script = """
+import sys, threading
+def work(): kept.append([bytes(number) for number in range(3000)])
+kept = []
+for number in range(int(sys.argv[1])):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+print(len(kept), file=sys.stderr)
+print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmData")))
+"""
+    bench.environment["PYTHONMALLOC"] = "malloc"
+    command = ["/usr/bin/python3", "-c", script]
+    bench.record([*command, 0], expected=0)
+    bench.plan()
+    replayed, stats = bench.replay([*command, 3], expected=0)
+    expect_equal(replayed.theirs(), ["3"], "output")
+    expect(stats["fallback"] > 5000, f"{stats['fallback']} blocks in the fallback")
+    expect(int(replayed.stdout) < 4 << 20, f"{replayed.stdout.decode().strip()} KiB of data")
+
+
 def realloc_in_place(bench):
     """A block that grows has room for its final size from the start: it never moves."""
     command = [bench.build / "bin" / "programs" / "idle_phase"]
@@ -312,6 +336,6 @@ if __name__ == "__main__":
         for name, program in PROGRAMS.items()
     }
     others = (words, descriptors, wrong_frees, fork_among_threads, runtime_of_a_plugin,
-              libc_by_name, keep_aslr,
-              huge_pages, release, resident, realloc_in_place, with_command)
+              libc_by_name, keep_aslr, huge_pages, release, resident, unused_fallback,
+              realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})
