@@ -178,6 +178,25 @@ REPRISE_EXPORT REPRISE_JUMPS void* dlsym(void* handle, const char* name) {
   REPRISE_JUMP return look_up(handle, name);
 }
 
+// libc's other names for its functions. A program with a malloc of its own that has libc do the
+// work (Chromium's allocators) means ours, which is its libc's; else libc itself is meant.
+#define LIBC_NAME(result, name, parameters, hook, arguments)                 \
+  REPRISE_EXPORT result __libc_##name parameters {                           \
+    static const bool wrapped = !LeadsHere(reinterpret_cast<void*>(::name)); \
+    static decltype(::name)* next;                                           \
+    return wrapped ? hook : Next(next, "__libc_" #name) arguments;           \
+  }
+LIBC_NAME(void*, malloc, (size_t size), HookMalloc(size, CALLER), (size))
+LIBC_NAME(void, free, (void* pointer), HookFree(pointer), (pointer))
+LIBC_NAME(void*, calloc, (size_t count, size_t size), HookCalloc(count, size, CALLER),
+          (count, size))
+LIBC_NAME(void*, realloc, (void* pointer, size_t size), HookRealloc(pointer, size, CALLER),
+          (pointer, size))
+LIBC_NAME(void*, memalign, (size_t alignment, size_t size), HookMemalign(alignment, size, CALLER),
+          (alignment, size))
+LIBC_NAME(void*, valloc, (size_t size), HookValloc(size, CALLER), (size))
+LIBC_NAME(void*, pvalloc, (size_t size), HookPvalloc(size, CALLER), (size))
+
 REPRISE_EXPORT int dlclose(void* handle) {
   static int (*next)(void*);
   const int result = Next(next, "dlclose")(handle);

@@ -59,6 +59,7 @@ PROGRAMS = {
     "thread_churn": Program(threads=10501),
     "threads_exit_with_live_blocks": Program(5, threads=39),
     "vfork_spawn": Program(images=0, served=99),
+    "wraps_libc_malloc": Program(served=99),
 }
 
 
