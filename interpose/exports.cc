@@ -135,6 +135,13 @@ bool LeadsHere(void* function) {
          static_cast<const ElfW(Sym)*>(symbol)->st_shndx == SHN_UNDEF;
 }
 
+// The same, asked once.
+enum class Leads : char { kUnknown, kHere, kElsewhere };
+bool LeadsHere(void* function, Leads& answer) {
+  if (answer == Leads::kUnknown) answer = LeadsHere(function) ? Leads::kHere : Leads::kElsewhere;
+  return answer == Leads::kHere;
+}
+
 // What everybody calls in place of a real function of the allocation family.
 void* InPlaceOf(void* found) {
   const struct {
@@ -180,11 +187,12 @@ REPRISE_EXPORT REPRISE_JUMPS void* dlsym(void* handle, const char* name) {
 
 // libc's other names for its functions. A program with a malloc of its own that has libc do the
 // work (Chromium's allocators) means ours, which is its libc's; else libc itself is meant.
-#define LIBC_NAME(result, name, parameters, hook, arguments)                 \
-  REPRISE_EXPORT result __libc_##name parameters {                           \
-    static const bool wrapped = !LeadsHere(reinterpret_cast<void*>(::name)); \
-    static decltype(::name)* next;                                           \
-    return wrapped ? hook : Next(next, "__libc_" #name) arguments;           \
+#define LIBC_NAME(result, name, parameters, hook, arguments)             \
+  REPRISE_EXPORT result __libc_##name parameters {                       \
+    static Leads leads;                                                  \
+    static decltype(::name)* next;                                       \
+    if (!LeadsHere(reinterpret_cast<void*>(::name), leads)) return hook; \
+    return Next(next, "__libc_" #name) arguments;                        \
   }
 LIBC_NAME(void*, malloc, (size_t size), HookMalloc(size, CALLER), (size))
 LIBC_NAME(void, free, (void* pointer), HookFree(pointer), (pointer))
@@ -352,13 +360,13 @@ namespace {
 
 bool NewIsOurs() {
   void* (*plain)(size_t) = ::operator new;
-  static const bool ours = LeadsHere(reinterpret_cast<void*>(plain));
-  return ours;
+  static Leads leads;
+  return LeadsHere(reinterpret_cast<void*>(plain), leads);
 }
 bool AlignedNewIsOurs() {
   void* (*plain)(size_t, std::align_val_t) = ::operator new;
-  static const bool ours = LeadsHere(reinterpret_cast<void*>(plain));
-  return ours;
+  static Leads leads;
+  return LeadsHere(reinterpret_cast<void*>(plain), leads);
 }
 
 }  // namespace
