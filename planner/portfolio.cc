@@ -15,7 +15,11 @@ constexpr int64_t kRound = 32;
 
 // Decisions of the shortest valley search. The n-th may take Luby(n) times as many: run times have
 // heavy tails, so most searches are cut short and a few run long (Luby, Sinclair, Zuckerman 1993).
+// Each takes at least one decision per job.
 constexpr int64_t kNodes = 2000;
+
+// Jobs: a problem with more is seldom packed from nothing, by decisions that must all be right.
+constexpr uint32_t kMostFromNothing = 4000;
 
 // Partial packings of the narrowest beam search; the others follow Luby's sequence, too.
 constexpr int64_t kBeamWidth = 16;
@@ -62,35 +66,40 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
     constexpr Kind kAbove = Kind::kValleyRelaxed;
     const Kind beam = SuitsBeamSearch(problem) ? Kind::kBeam : Kind::kSampleFirstFit;
     const Kind kernel = problem.plain ? Kind::kKernel : Kind::kEjection;
-    return {kBound,
-            kAbove,
-            kernel,
-            kAbove,
-            kBound,
-            kAbove,
-            kBound,
-            kAbove,
-            kBound,
-            kAbove,
-            kBound,
-            kAbove,
-            Kind::kSampleFirstFit,
-            kBound,
-            kAbove,
-            beam,
-            kAbove,
-            kBound,
-            kAbove,
-            Kind::kEjection,
-            kernel,
-            kAbove,
-            kBound,
-            kAbove,
-            kBound,
-            kAbove,
-            Kind::kSampleBestFit,
-            kBound,
-            kAbove};
+    std::vector<Kind> kinds = {kBound,
+                               kAbove,
+                               kernel,
+                               kAbove,
+                               kBound,
+                               kAbove,
+                               kBound,
+                               kAbove,
+                               kBound,
+                               kAbove,
+                               kBound,
+                               kAbove,
+                               Kind::kSampleFirstFit,
+                               kBound,
+                               kAbove,
+                               beam,
+                               kAbove,
+                               kBound,
+                               kAbove,
+                               Kind::kEjection,
+                               kernel,
+                               kAbove,
+                               kBound,
+                               kAbove,
+                               kBound,
+                               kAbove,
+                               Kind::kSampleBestFit,
+                               kBound,
+                               kAbove};
+    if (problem.size() > kMostFromNothing) {
+      // An ejection search begins with a packing: half of the attempts.
+      for (size_t i = 0; i < kinds.size(); i += 2) kinds.insert(kinds.begin() + i, Kind::kEjection);
+    }
+    return kinds;
   }
   if (problem.plain && StaysFull(problem)) {
     return {Kind::kPeakSweep, Kind::kPeakSweep, Kind::kPeakSweep, Kind::kEjection};
@@ -242,8 +251,9 @@ void Portfolio::NoteImpossible(int64_t capacity) {
 void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker) {
   if (!worker.valley) worker.valley = std::make_unique<ValleySearch>(search_.problem);
   Random random(search_.options.seed, rank);
-  const ValleySearch::Outcome outcome = worker.valley->Run(
-      capacity, random, kNodes * Luby(attempt + 1), [&] { return search_.Stop(rank); });
+  const int64_t nodes = std::max<int64_t>(kNodes, search_.problem.size()) * Luby(attempt + 1);
+  const ValleySearch::Outcome outcome =
+      worker.valley->Run(capacity, random, nodes, [&] { return search_.Stop(rank); });
   if (outcome == ValleySearch::Outcome::kFound) {
     Addresses addresses = worker.valley->addresses();
     const int64_t makespan = Makespan(search_.problem, addresses);
