@@ -5,9 +5,10 @@
 
 BIN is the folder with reprise and leveldb_bench. Where other work shares the machine, times of whole
 programs tell a tenth at best. Of the samples of one run the allocator's and the program's own meet the
-same noise, so their ratio tells a hundredth. It holds the system calls and page faults that began in the
-allocator's code, and not what its blocks' places cost the program's caches. In replay the allocator is
-libreprise with its fallback; glibc's is not a library of its own and is left out.
+same noise, so their ratio tells a hundredth. It holds the system calls that began in the allocator's code and,
+but for recording, all page faults: whose code is the first to touch a page is chance, how many pages there
+are is not. It does not hold what its blocks' places cost or save the program's caches. In replay the
+allocator is libreprise with its fallback; glibc's is not a library of its own and is left out.
 """
 
 import argparse
@@ -27,15 +28,15 @@ FREQUENCY = 4000  # samples per second
 OURS = ("libreprise.so", "libmimalloc")
 
 
-def share(folder, workload, prefix, libraries):
-    """Samples in these libraries over those elsewhere in the program; None when it died."""
+def share(folder, workload, prefix, libraries, faults=True):
+    """Samples in these libraries, and of page faults, over the others; None when it died."""
     data = folder / "samples"
     if not workload.run(["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(FREQUENCY), "-o", data,
                          *prefix, *workload.program], folder):
         return None
     counts = collections.Counter()
     # Per sample: the command's name, then a line per frame, innermost first, and an empty line.
-    with subprocess.Popen(["perf", "script", "-i", data, "-F", "comm,ip,dso"], text=True,
+    with subprocess.Popen(["perf", "script", "-i", data, "-F", "comm,ip,sym,dso"], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as script:
         name, known = None, False
         for line in script.stdout:
@@ -43,10 +44,11 @@ def share(folder, workload, prefix, libraries):
                 name = None
             elif name is None:
                 name, known = line.strip(), False
-            elif not known and "[kernel" not in line and "[vdso" not in line:
+            elif not known and (faults and "exc_page_fault" in line
+                                or "[kernel" not in line and "[vdso" not in line):
                 known = True
                 if not name.startswith(("reprise", "perf")):
-                    counts[any(library in line for library in libraries)] += 1
+                    counts["[kernel" in line or any(library in line for library in libraries)] += 1
     data.unlink()
     return counts[True] / counts[False] if counts[False] else None
 
@@ -71,7 +73,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="reprise-bench-") as scratch:
         bench = bench_record.Bench(options.bin, pathlib.Path(scratch))
         peers = {name: file for name, file in bench_replay.peers().items() if file is not None}
-        print(f"{time.strftime('%Y-%m-%d')}, {bench_record.machine()}; allocator's samples over the rest, "
+        print(f"{time.strftime('%Y-%m-%d')}, {bench_record.machine()}; samples of the allocator and of page faults over the rest, "
               f"medians of {options.rounds} interleaved rounds")
         print("| program | recording adds | " + " | ".join([*peers, "replay"]) + " | replay to the best |")
         print("|---" * (len(peers) + 4) + "|")
@@ -86,7 +88,7 @@ def main():
                 trace = replay.folder / f"trace{turn}"
                 taken["record"].append(share(replay.folder, workload,
                                              [bench.bin / "reprise", "record", "-o", trace, "--"],
-                                             ("libreprise.so",)))
+                                             ("libreprise.so",), faults=False))
                 shutil.rmtree(trace, ignore_errors=True)
                 for peer, file in peers.items():
                     taken[peer].append(share(replay.folder, workload,
