@@ -57,6 +57,7 @@ struct alignas(64) ThreadState {
   uint8_t ended;        // the thread's exit hook has run; only destructors of others may follow
   uint8_t leaving;      // replay: destructors of thread-local objects have run, of keys follow
   uint8_t exit_rounds;  // how often the exit hook has stood back behind other destructors
+  uint8_t beginning;    // replay: libc allocates for us, not for the program
 };
 
 extern __thread ThreadState self;

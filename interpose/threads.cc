@@ -94,9 +94,9 @@ void* ThreadMain(void* pointer) {
 }  // namespace
 
 void WatchThreadLeaving() {
-  self.busy = ~uint64_t{0};
+  self.beginning = 1;
   __cxa_thread_atexit_impl(OnThreadLocalsGone, nullptr, &__dso_handle);
-  self.busy = 0;
+  self.beginning = 0;
 }
 
 void StartMainThread() {

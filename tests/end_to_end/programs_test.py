@@ -156,6 +156,21 @@ def fork_among_threads(bench):
         expect_equal(stats["invalid_frees"], 0, "invalid_frees")
 
 
+def threads_of_the_program_alone(bench):
+    """What libc allocates for reprise as a thread begins is not among the program's allocations, and
+    in no recording: the thread's first request is the program's."""
+    command = [bench.build / "bin" / "programs" / "thread_churn", "50"]
+    bench.record(command, expected=0)
+    bench.plan()
+    recorded = bench.info()["buffers"]
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--record", bench.scratch / "again"]
+    bench.run(*words, "--", *command, expected=0)
+    expect_equal(bench.info("again")["buffers"], recorded, "buffers of a recording made in replay")
+    stats = bench.replay(command)[1]
+    expect_equal(stats["allocations"], recorded, "allocations in replay")
+    expect_equal(stats["fallback"], 0, "fallback")
+
+
 def runtime_of_a_plugin(bench):
     """A program without a C++ runtime loads a library that has one, and that nobody else sees: there,
     too, operator new throws."""
@@ -336,7 +351,8 @@ if __name__ == "__main__":
         name: lambda bench, name=name, program=program: run_case(bench, name, program)
         for name, program in PROGRAMS.items()
     }
-    others = (words, descriptors, wrong_frees, fork_among_threads, runtime_of_a_plugin,
+    others = (words, descriptors, wrong_frees, fork_among_threads,
+              threads_of_the_program_alone, runtime_of_a_plugin,
               libc_by_name, keep_aslr, huge_pages, release, resident, unused_fallback,
               realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})
