@@ -93,9 +93,10 @@ absl::StatusOr<std::string> NameForPreload(const std::string& library, const std
 }
 
 volatile sig_atomic_t child_process = 0;
-// Before SettleSignals.
+// Before SettleSignals and Launch.
 struct sigaction file_size_action {};
 struct sigaction child_action {};
+struct sigaction pipe_action {};
 
 // A key press reaches the whole terminal group, the program included; only what was sent to us
 // alone is passed on.
@@ -196,6 +197,7 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   if (child == 0) {
     sigaction(SIGXFSZ, &file_size_action, nullptr);
     sigaction(SIGCHLD, &child_action, nullptr);
+    sigaction(SIGPIPE, &pipe_action, nullptr);
     signals.Restore();
     RunProgram(request, library, session, pipe_ends[1]);
   }
@@ -253,6 +255,10 @@ void Collect(const std::string& session, const Registry& registry, LaunchResult&
 absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   const absl::StatusOr<std::string> library = FindLibrary();
   if (!library.ok()) return library.status();
+  // That nobody reads what we say any more is no reason to leave the rest undone.
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &pipe_action);
   SignalsForProgram signals;  // outlives the session
   const absl::StatusOr<std::string> session = MakeSession(request);
   if (!session.ok()) return session.status();
