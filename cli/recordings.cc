@@ -38,15 +38,31 @@ std::vector<fs::path> TracesIn(const fs::path& directory, std::error_code& error
   return traces;
 }
 
+// The number of the process image that wrote it; kMaxImages: its name does not tell.
+uint32_t ImageOf(const fs::path& spool) {
+  uint32_t number = interpose::kMaxImages;
+  return absl::SimpleAtoi(spool.filename().string().substr(0, 5), &number) ? number
+                                                                           : interpose::kMaxImages;
+}
+
+// How many images were recorded and have no spool in the directory any more.
+size_t CountMissing(const std::vector<fs::path>& spools, const LaunchResult& result) {
+  std::vector<bool> present(interpose::kMaxImages + 1);
+  for (const fs::path& spool : spools)
+    present[std::min(ImageOf(spool), interpose::kMaxImages)] = true;
+  size_t missing = 0;
+  for (size_t i = 0; i < result.images.size(); ++i) {
+    if ((result.images[i].state & interpose::kImageRecorded) != 0 && !present[i]) ++missing;
+  }
+  return missing;
+}
+
 // Whether the spool's process may still run. One that has not got as far as saying who it is stands
 // in the registry, if it is not younger than our copy of that.
 bool HasWriter(const fs::path& spool, const LaunchResult& result) {
   if (trace::SpoolHasBegun(spool.string())) return trace::SpoolHasWriter(spool.string());
-  uint32_t number = 0;
-  if (!absl::SimpleAtoi(spool.filename().string().substr(0, 5), &number) ||
-      number >= result.images.size()) {
-    return true;
-  }
+  const uint32_t number = ImageOf(spool);
+  if (number >= result.images.size()) return true;
   return trace::StillRuns(result.images[number].pid, result.images[number].start_time);
 }
 
@@ -91,12 +107,22 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   std::error_code error;
   std::vector<fs::path> spools = SpoolsIn(directory, error);
   std::sort(spools.begin(), spools.end());
+  const size_t missing = CountMissing(spools, result);
+  if (missing > 0) {
+    absl::FPrintF(
+        stderr,
+        "reprise: %s: what %d process images recorded was removed or moved away while the "
+        "program ran\n",
+        OneLine(directory), missing);
+  }
+  size_t left = 0;
   uint64_t events = 0;
   uint64_t lost = 0;
   for (const fs::path& spool : spools) {
     if (HasWriter(spool, result)) {
       absl::FPrintF(stderr, "reprise: %s: its process still runs; left as a spool\n",
                     OneLine(spool.string()));
+      ++left;
       continue;
     }
     if (!trace::SpoolHasBegun(spool.string())) {
@@ -110,14 +136,16 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     if (!written.ok()) {
       absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", OneLine(spool.string()),
                     OneLine(std::string(written.status().message())));
+      ++left;
       continue;
     }
     events += written->events;
     lost += written->lost_events;
     fs::remove(spool, error);
   }
-  absl::FPrintF(stderr, "reprise: recorded %d events of %d process images into %s\n", events,
-                result.images.size(), OneLine(directory));
+  absl::FPrintF(stderr, "reprise: recorded %d events of %d process images into %s%s\n", events,
+                result.images.size(), OneLine(directory),
+                left > 0 ? absl::StrFormat(", besides those in %d spools", left) : "");
   if (lost > 0) absl::FPrintF(stderr, "reprise: %d events were lost\n", lost);
 }
 

@@ -232,7 +232,7 @@ ordered_json ImageJson(const ImageEntry& image, const Totals& totals,
 size_t CountWithoutPlan(const LaunchResult& result) {
   return static_cast<size_t>(
       std::count_if(result.images.begin(), result.images.end(), [](const ImageEntry& image) {
-        return image.forked == 0 && image.state != interpose::kImageReplayed;
+        return image.forked == 0 && (image.state & interpose::kImageReplayed) == 0;
       }));
 }
 
@@ -298,7 +298,8 @@ int RunReplay(const ReplayOptions& options) {
   trace::Symbolizer symbolizer;
   for (size_t i = 0; i < result->images.size(); ++i) {
     const ImageEntry& image = result->images[i];
-    if (image.state != interpose::kImageReplayed || image.plan >= offer->headers.size()) continue;
+    if ((image.state & interpose::kImageReplayed) == 0) continue;
+    if (image.plan >= offer->headers.size()) continue;
     const replay::PlanHeader& plan = offer->headers[image.plan];
     const std::vector<LaneCounters> counters = CountersOf(result->counters[i], plan);
     // Reading the plan again takes a while: only where something is to be said of it.
@@ -336,6 +337,10 @@ int RunReplay(const ReplayOptions& options) {
   if (std::fclose(stats) != 0 || !whole) {
     Fail(SystemError(errno, options.stats));
     fs::resize_file(options.stats, 0, no_file);
+    return kLauncher;
+  }
+  if (access(options.stats.c_str(), F_OK) != 0) {  // removed while the program ran
+    Fail(SystemError(errno, options.stats));
     return kLauncher;
   }
   return result->exit_code;

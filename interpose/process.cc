@@ -265,7 +265,8 @@ Mode ChooseMode() {
   }
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
   const bool replay = (process.session->flags & kSessionReplay) != 0 && StartReplay();
-  process.image->state = replay ? kImageReplayed : record ? kImageRecorded : kImagePlain;
+  process.image->state =
+      (record ? kImageRecorded : kImagePlain) | (replay ? kImageReplayed : kImagePlain);
   if (record) return replay ? Mode::kReplayRecord : RecordMode();
   return replay ? Mode::kReplay : Mode::kPlain;
 }

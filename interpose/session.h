@@ -66,8 +66,8 @@ struct ImageEntry {
   char message[256];  // one line for the launcher to say; empty: nothing to say
 };
 
-enum ImageState : uint32_t {
-  kImagePlain = 0,  // neither recorded nor replayed (see message)
+enum ImageState : uint32_t {  // bits
+  kImagePlain = 0,            // neither recorded nor replayed (see message)
   kImageRecorded = 1,
   kImageReplayed = 2,
 };

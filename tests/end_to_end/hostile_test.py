@@ -396,6 +396,7 @@ def full_disk(bench, options=()):
             directory = disk / name
             ours = expect_unchanged(bench, command, directory, options=options)
             expect(any("No space left" in line for line in ours), f"said: {ours}")
+            expect("besides those in 1 spools" in ours[-1], f"said: {ours}")
             info = expect_some_lost(bench, directory)
             # A free that was lost is implied by the next block at its address, and counted again.
             recorded = info["events"] - info["implied_frees"]
@@ -594,13 +595,50 @@ def vanished_directory(bench):
     """The directory is gone, or can no longer be written to, when a second image starts."""
     directory = bench.scratch / "recording"
     command = ["/bin/sh", "-c", f"/bin/ls /; rm -rf '{directory}'; /bin/ls /; exit 4"]
-    expect_unchanged(bench, command, directory)
+    ours = expect_unchanged(bench, command, directory)
+    expect(any("removed or moved away" in line for line in ours), f"said: {ours}")
     if os.geteuid() == 0:
         return  # root may write anywhere
     directory = bench.scratch / "locked"
     command = ["/bin/sh", "-c", f"chmod 500 '{directory}' 2>&-; /bin/ls /; exit 4"]
     ours = expect_unchanged(bench, command, directory)
     expect(any("not recorded" in line for line in ours), f"said: {ours}")
+
+
+def vanished_statistics(bench):
+    """Statistics that went away with their folder while the program ran are an error."""
+    folder = bench.scratch / "folder"
+    folder.mkdir()
+    command = ["/bin/rm", "-r", folder]
+    bench.record(["/bin/rm", "-rf", bench.scratch / "nothing"], expected=0)
+    bench.plan()
+    replayed = bench.replay(command, stats="folder/stats.json", expected=LAUNCHER)[0]
+    expect("stats.json: No such file" in replayed.ours()[-1], f"said: {replayed.ours()}")
+
+
+def deaf_reader(bench):
+    """Nobody reads what reprise says: recordings and statistics are finished all the same, and the
+    program has the SIGPIPE that it has without reprise."""
+    command = ["/bin/sh", "-c", "grep SigIgn /proc/self/status >ignored; exit 3"]
+    bench.run(*command, expected=3)
+    ignored = (bench.work / "ignored").read_text()
+
+    def run_unheard(*words):
+        reading, writing = os.pipe()
+        os.close(reading)
+        process = subprocess.run([*words, "--", *command], cwd=bench.work, env=bench.environment,
+                                 stderr=writing, timeout=TIMEOUT, check=False)
+        os.close(writing)
+        expect_equal(process.returncode, 3, f"exit status of {words[1]}")
+        expect_equal((bench.work / "ignored").read_text(), ignored, "signals ignored")
+
+    recording, stats = bench.scratch / "recording", bench.scratch / "stats.json"
+    run_unheard(bench.reprise, "record", "-o", recording)
+    expect(list(recording.glob("*.trace")), "no trace")
+    bench.plan()
+    again = bench.scratch / "again"
+    run_unheard(bench.reprise, "replay", bench.scratch / "plan", "--record", again, "--stats", stats)
+    expect(json.loads(stats.read_text())["allocations"] > 0, "no statistics")
 
 
 def no_descriptors(bench):
@@ -681,6 +719,8 @@ CASES = (
     no_memory,
     seccomp_in_replay,
     vanished_directory,
+    vanished_statistics,
+    deaf_reader,
     vanished_session,
     no_descriptors,
     session_of_another,
