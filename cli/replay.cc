@@ -1,4 +1,6 @@
 // `reprise replay`: runs a program from the arena that a plan describes.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -43,7 +45,10 @@ struct ReplayOptions {
 struct Offer {
   std::vector<interpose::PlanEntry> entries;  // sorted by place, then by name
   std::vector<replay::PlanHeader> headers;    // one for each entry
+  std::vector<int> files;  // the first of them, open: they may be replaced while the program runs
 };
+
+constexpr size_t kMostOpenPlans = 256;  // of the descriptors, which are few
 
 absl::StatusOr<Offer> ReadPlans(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
@@ -77,6 +82,9 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
   for (const auto& [entry, header] : plans) {
     offer.entries.push_back(entry);
     offer.headers.push_back(header);
+    if (offer.files.size() < kMostOpenPlans) {
+      offer.files.push_back(open(entry.path, O_RDONLY | O_CLOEXEC));
+    }
   }
   return offer;
 }
@@ -206,12 +214,19 @@ ordered_json LaneDetails(const std::vector<LaneCounters>& counters,
   return lanes;
 }
 
-// The plan that an image ran by, or nothing when its file is no longer the one that it took.
-std::optional<replay::PlanFile> PlanOf(const interpose::PlanEntry& entry,
-                                       const replay::PlanHeader& header) {
-  absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(entry.path);
-  if (!plan.ok() || plan->header().checksum != header.checksum) return std::nullopt;
-  return *std::move(plan);
+// A plan that was taken, or nothing, and a line that says so, when its file is another by now.
+std::optional<replay::PlanFile> PlanOf(const Offer& offer, size_t number) {
+  const char* path = offer.entries[number].path;
+  absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(
+      number < offer.files.size() ? absl::StrCat("/proc/self/fd/", offer.files[number]) : path);
+  if (plan.ok() && plan->header().checksum == offer.headers[number].checksum) {
+    return *std::move(plan);
+  }
+  absl::FPrintF(stderr,
+                "reprise: %s: changed while the program ran: what was served as planned is not "
+                "counted\n",
+                OneLine(path));
+  return std::nullopt;
 }
 
 // An image in the statistics.
@@ -308,7 +323,7 @@ int RunReplay(const ReplayOptions& options) {
       sums.Add(least);
       continue;
     }
-    const std::optional<replay::PlanFile> file = PlanOf(offer->entries[image.plan], plan);
+    const std::optional<replay::PlanFile> file = PlanOf(*offer, image.plan);
     const std::vector<replay::Served> served = ServedBy(counters, file ? &*file : nullptr);
     const Totals totals = TotalsOf(image, counters, served, plan);
     sums.Add(totals);

@@ -616,6 +616,20 @@ def vanished_statistics(bench):
     expect("stats.json: No such file" in replayed.ours()[-1], f"said: {replayed.ours()}")
 
 
+def changed_plan(bench):
+    """A plan file that is removed or replaced while a program runs from it serves on, and what it
+    served is counted; one that is written over is not, and that is said."""
+    plan = bench.scratch / "plan" / f"00000-{pathlib.Path('/bin/sh').resolve().name}.plan"
+    for how, said in {f"rm -f {plan}": False, f"mv -f {plan} {plan}.moved": False,
+                      f"printf X | dd of={plan} conv=notrunc": True}.items():
+        command = ["/bin/sh", "-c", f"{how} 2>/dev/null; true"]
+        bench.record(command, expected=0)
+        bench.plan()
+        replayed, stats = bench.replay(command, expected=0)
+        expect_equal(any("changed while" in line for line in replayed.ours()), said, how)
+        expect(said or stats["images"][0]["served"] > 10, f"{how}: {stats['allocations']}")
+
+
 def deaf_reader(bench):
     """Nobody reads what reprise says: recordings and statistics are finished all the same, and the
     program has the SIGPIPE that it has without reprise."""
@@ -720,6 +734,7 @@ CASES = (
     seccomp_in_replay,
     vanished_directory,
     vanished_statistics,
+    changed_plan,
     deaf_reader,
     vanished_session,
     no_descriptors,
