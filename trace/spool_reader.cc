@@ -1,6 +1,10 @@
 #include "trace/spool_reader.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -231,6 +235,17 @@ void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpr
   }
 }
 
+// Whether a mapping of it, or a descriptor, can write to the file. False also where the file system
+// does not tell.
+bool IsOpenForWriting(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  // A lease for reading is refused just then. It ends with the descriptor.
+  const bool refused = fcntl(fd, F_SETLEASE, F_RDLCK) != 0 && errno == EAGAIN;
+  close(fd);
+  return refused;
+}
+
 }  // namespace
 
 absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recording& recording,
@@ -288,6 +303,8 @@ bool StillRuns(uint32_t pid, uint64_t start_time) {
 }
 
 bool SpoolHasWriter(const std::string& path) {
+  // A process in a namespace of its own goes by another number there.
+  if (IsOpenForWriting(path)) return true;
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return false;
   absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);

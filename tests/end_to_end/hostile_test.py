@@ -616,6 +616,28 @@ def vanished_statistics(bench):
     expect("stats.json: No such file" in replayed.ours()[-1], f"said: {replayed.ours()}")
 
 
+def other_namespace(bench):
+    """A process that is still running is known to be, although it goes by another number there."""
+    if bench.run("unshare", "-p", "-f", "true").status != 0:
+        raise Skip("namespaces need root")
+    begun, end, output = (bench.scratch / name for name in ("begun", "end", "output"))
+    os.mkfifo(end)
+    os.mkfifo(output)
+    reading = os.open(output, os.O_RDONLY | os.O_NONBLOCK)
+    inner = f"unshare -p -f /bin/sh -c 'echo >{begun}; read line <{end}' >{output} 2>&1"
+    outer = f"{inner} & until test -e {begun}; do :; done"
+    try:
+        bench.record(["/bin/sh", "-c", outer], expected=0)
+        traces = [path.name for path in (bench.scratch / "recording").glob("*.trace")]
+        expect_equal(len(traces), 1, f"traces of what has ended: {traces}")
+    finally:
+        end.write_text("now\n")
+        os.set_blocking(reading, True)
+        while os.read(reading, 1):  # until nobody is left
+            pass
+        os.close(reading)
+
+
 def changed_plan(bench):
     """A plan file that is removed or replaced while a program runs from it serves on, and what it
     served is counted; one that is written over is not, and that is said."""
@@ -734,6 +756,7 @@ CASES = (
     seccomp_in_replay,
     vanished_directory,
     vanished_statistics,
+    other_namespace,
     changed_plan,
     deaf_reader,
     vanished_session,
