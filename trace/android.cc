@@ -15,7 +15,6 @@
 namespace reprise::trace {
 namespace {
 
-constexpr uint64_t kMaxSize = (uint64_t{1} << 56) - 1;  // what a trace can hold
 constexpr uint64_t kMostBytes = INT64_MAX;
 constexpr size_t kTimestamps = 2;
 

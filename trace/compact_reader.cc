@@ -311,6 +311,7 @@ class Reader {
       CallSite call;
       call.kind = static_cast<AllocationKind>(flags & 3);
       call.log2_alignment = static_cast<uint8_t>(flags >> 2);
+      if (call.log2_alignment >= kSizeBits) return false;
       if ((flags >> 10 & 1) != 0) {
         if (module != 0) site.module = Module(module - 1);
         if ((flags >> 11 & 1) != 0) site.stack = Stack(stack);
@@ -356,7 +357,7 @@ class Reader {
           block.log2_alignment = call->second.log2_alignment;
         }
         block.size = reader.Varint();
-        if (!reader.ok()) return false;
+        if (!reader.ok() || block.size > kMaxSize) return false;
         if (block.allocation_kind == AllocationKind::kRealloc) {
           block.previous = previous_given ? previous : LastFreed(thread);
           LastFreed(thread) = kNever;
@@ -396,8 +397,9 @@ class Reader {
       case EventCode::kUsable: {
         const uint64_t distance = reader.Varint();
         const uint64_t answer = reader.Varint();
-        if (reader.ok()) books_.Usable(ordinal - distance, thread, answer);
-        return reader.ok();
+        if (!reader.ok() || answer > kMaxSize) return false;
+        books_.Usable(ordinal - distance, thread, answer);
+        return true;
       }
     }
     return false;

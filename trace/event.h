@@ -9,6 +9,11 @@
 
 namespace reprise::trace {
 
+// Sizes, alignments and usable sizes are below 2^56: more than any address space has. What is not
+// in a file is damage, so that sums over a few blocks stay far from 2^63.
+inline constexpr int kSizeBits = 56;
+inline constexpr uint64_t kMaxSize = (uint64_t{1} << kSizeBits) - 1;
+
 enum class EventKind : uint8_t {
   kAllocate,
   kFree,           // of a block whose allocation is known

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "trace/event.h"
 
 namespace reprise::trace {
 namespace {
@@ -336,6 +337,12 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
   if (event.kind == kSpoolSmallUsable) {
     event.kind = kSpoolUsable;
     event.words[0] = (word >> 4) & (kSpoolSmallSizes - 1);
+  }
+  const bool allocates = event.kind >= kSpoolMalloc && event.kind <= kSpoolReallocAlloc;
+  if ((allocates && event.words[1] >> kSpoolSizeBits >= kSizeBits) ||
+      (event.kind == kSpoolUsable && event.words[0] > kMaxSize)) {
+    malformed = true;
+    return false;
   }
   if (event.kind == kSpoolThread) event.turn = event.words[2];
   if (event.kind == kSpoolTurn) event.turn = event.words[0];

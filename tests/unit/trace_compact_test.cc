@@ -201,6 +201,35 @@ TEST(TraceCompact, NonsenseInsideAnIntactChunkIsDamage) {
   }
 }
 
+// Larger than any address space: sums over such sizes would wrap, and plans would hold nonsense.
+TEST(TraceCompact, SizesThatNoAddressSpaceHasAreDamage) {
+  const auto damaged = [](uint64_t log2_alignment, uint64_t size, uint64_t usable) {
+    std::string sites, events, end;
+    for (const uint64_t number :
+         {uint64_t{0}, uint64_t{1}, log2_alignment << 2, uint64_t{0}, uint64_t{0}, uint64_t{0}}) {
+      AppendVarint(sites, number);
+    }
+    for (const uint64_t number : {uint64_t{0}, uint64_t{0}, uint64_t{0}, uint64_t{0}, size,
+                                  uint64_t{4 << 2 | 2}, uint64_t{1}, usable}) {
+      AppendVarint(events, number);
+    }
+    for (const uint64_t number : {1, 1, 1, 2, 1, 1})
+      AppendVarint(end, number);  // an event, a block
+    const std::string path = TestPath("a.trace");
+    WriteFile(path, SealFileHeader() + SealChunk(ChunkType::kSites, 0, sites) +
+                        SealChunk(ChunkType::kEvents, 1, events) +
+                        SealChunk(ChunkType::kEnd, 2, end));
+    const auto recording = LoadRecording(path);
+    EXPECT_TRUE(recording.ok());
+    return recording.ok() && !recording->damage.empty();
+  };
+  EXPECT_FALSE(damaged(kSizeBits - 1, kMaxSize, kMaxSize));
+  EXPECT_TRUE(damaged(kSizeBits, 1, 1));
+  EXPECT_TRUE(damaged(0, kMaxSize + 1, 1));
+  EXPECT_TRUE(damaged(0, UINT64_MAX, 1));
+  EXPECT_TRUE(damaged(0, 1, kMaxSize + 1));
+}
+
 TEST(FindTraces, AFolderGivesItsTracesByName) {
   for (const char* name : {"b.trace", "a.spool", "b.spool", "c.txt"}) {
     WriteFile(TestPath(name), "something");

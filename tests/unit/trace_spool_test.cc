@@ -352,6 +352,23 @@ TEST(TraceSpool, StackWithoutEnd) {
   }
 }
 
+TEST(TraceSpool, SizesThatNoAddressSpaceHasAreDamage) {
+  for (const bool usable : {false, true}) {
+    SpoolBuilder spool;
+    spool.Thread(0, 0, 0, 1, 0);
+    spool.Allocate(0, 1, 0x1000, 10);
+    if (usable) {
+      spool.Usable(0, 1, 0x1000, kMaxSize + 1);
+    } else {
+      spool.Allocate(0, 1, 0x2000, 20, kSpoolAligned, 0x1000, kSizeBits);
+    }
+    spool.Seal(0);
+    const Recording recording = Load(spool);
+    EXPECT_THAT(Story(recording), testing::ElementsAre("0-:10"));
+    EXPECT_EQ(recording.damage.size(), 1);
+  }
+}
+
 TEST(TraceSpool, RefusesWhatItCannotRead) {
   SpoolBuilder spool;
   spool.Thread(0, 0, 0, 1, 0);
