@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "replay/arena/stream.h"
+#include "trace/statistics.h"
 #include "trace/whole_file.h"
 
 namespace reprise::replay {
@@ -27,6 +28,51 @@ absl::Status SystemError(const std::string& path) {
 
 absl::Status Refuse(const std::string& path, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+// Whether [first, first + count) lies in [0, all).
+bool Within(uint64_t first, uint64_t count, uint64_t all) {
+  return first <= all && count <= all - first;
+}
+
+// A checksum can be right for nonsense, too. Nobody who follows the tables looks again whether what
+// they name is there.
+bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
+  const PlanHeader& header = plan.header();
+  const auto fits = [&](const PlanTable& table, uint64_t entry_bytes) {
+    return table.offset % alignof(uint64_t) == 0 && table.offset <= file_bytes &&
+           table.count <= (file_bytes - table.offset) / entry_bytes;
+  };
+  const auto text = [&](uint32_t offset, uint32_t bytes) {
+    return Within(offset, bytes, header.strings.count);
+  };
+  if (!fits(header.modules, sizeof(PlanModule)) || !fits(header.keys, sizeof(PlanKey)) ||
+      !fits(header.lanes, sizeof(PlanLane)) || !fits(header.words, sizeof(uint32_t)) ||
+      !fits(header.placements, sizeof(PlanBlock)) || !fits(header.samples, sizeof(PlanSample)) ||
+      !fits(header.rings, sizeof(PlanRing)) || !fits(header.slots, sizeof(uint32_t)) ||
+      !fits(header.strings, 1) || !text(header.executable_offset, header.executable_bytes) ||
+      !text(header.build_id_offset, header.build_id_bytes)) {
+    return false;
+  }
+  const auto* modules = plan.table<PlanModule>(header.modules);
+  for (uint64_t i = 0; i < header.modules.count; ++i) {
+    if (!text(modules[i].path_offset, modules[i].path_bytes) ||
+        !text(modules[i].build_id_offset, modules[i].build_id_bytes)) {
+      return false;
+    }
+  }
+  const auto* lanes = plan.table<PlanLane>(header.lanes);
+  for (uint64_t i = 0; i < header.lanes.count; ++i) {
+    const PlanLane& lane = lanes[i];
+    if (header.words.count < kWordsAhead || lane.offset_bits >= 32 ||
+        !Within(lane.box_offset, lane.box_bytes, header.arena_bytes) ||
+        !Within(lane.first_word, lane.words, header.words.count - kWordsAhead) ||
+        !Within(lane.first_placement, lane.placements, header.placements.count) ||
+        !Within(lane.first_ring, lane.rings, header.rings.count)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // The allocation words of a lane, in order: offsets from the arena's start.
@@ -90,7 +136,11 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
   }
   header.checksum = expected;
   std::memcpy(bytes.data(), &header, sizeof(header));
-  return PlanFile(std::move(bytes));
+  PlanFile plan(std::move(bytes));
+  if (!TablesLieIn(plan, header.file_bytes)) {
+    return absl::DataLossError(absl::StrCat(path, ": damaged: its tables do not lie in it"));
+  }
+  return plan;
 }
 
 absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
@@ -121,11 +171,13 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
   const PlanHeader& header = plan.header();
   const auto* lanes = plan.table<PlanLane>(header.lanes);
   absl::flat_hash_map<uint64_t, std::vector<int64_t>> by_path;
+  absl::flat_hash_map<uint64_t, uint64_t> box_end;
   uint64_t planned = 0;
   for (uint64_t i = 0; i < header.lanes.count; ++i) {
     std::vector<int64_t> offsets = LaneOffsets(plan, lanes[i]);
     planned += offsets.size();
     by_path[lanes[i].path] = std::move(offsets);
+    box_end[lanes[i].path] = lanes[i].box_offset + lanes[i].box_bytes;
   }
   const absl::Status another = absl::InvalidArgumentError(
       absl::StrCat("the plan was made for another recording: it holds ", planned,
@@ -139,7 +191,12 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
     const uint64_t path = whole ? lanes[0].path : recording.threads[allocation.thread].path;
     const auto lane = by_path.find(path);
     if (lane == by_path.end() || next[path] >= lane->second.size()) return another;
-    offsets.push_back(lane->second[next[path]++]);
+    const int64_t offset = lane->second[next[path]++];
+    if (!Within(static_cast<uint64_t>(offset), trace::BlockBytes(allocation.size), box_end[path])) {
+      return absl::InvalidArgumentError(absl::StrCat("allocation ", offsets.size(), " at ", offset,
+                                                     " does not lie in the box of its lane"));
+    }
+    offsets.push_back(offset);
   }
   return offsets;
 }

@@ -13,7 +13,8 @@
 
 namespace reprise::replay {
 
-// A plan file in memory, verified: its checksum is right, so its tables are what was written.
+// A plan file in memory, verified: its checksum is right, so its tables are what was written, and
+// they lie in the file.
 class PlanFile {
  public:
   // Errors, one line that begins with the path: it cannot be read (Unavailable, with the errno
@@ -39,7 +40,7 @@ class PlanFile {
 absl::Status WritePlanFile(const std::string& path, const std::string& bytes);
 
 // The offset of each allocation of `recording`, from the arena's start. InvalidArgument when the
-// plan was made for another recording.
+// plan was made for another recording, or has a block outside its lane's box.
 absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
                                                  const trace::Recording& recording);
 

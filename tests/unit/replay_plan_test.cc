@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -196,6 +198,40 @@ TEST_F(PlanFileTest, EveryFlippedBitIsRefused) {
     EXPECT_FALSE(PlanFile::Read(Write(bytes)).ok()) << bit;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
   }
+}
+
+// A checksum can be made for anything: what is read then may be wrong, but lies in the file.
+TEST_F(PlanFileTest, FlippedBitsUnderARightChecksumAreHarmless) {
+  RecordingShape small;
+  small.allocations = 10;
+  const trace::Recording recording = RandomRecording(small, 4);
+  std::string bytes = Build(recording).bytes;
+  constexpr size_t kChecksum = offsetof(PlanHeader, checksum);
+  size_t refused = 0;
+  for (size_t bit = 0; bit < bytes.size() * 8; bit += 13) {
+    const std::string before = bytes;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+    std::memset(bytes.data() + kChecksum, 0, sizeof(uint64_t));
+    const uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
+    std::memcpy(bytes.data() + kChecksum, &checksum, sizeof(checksum));
+    const auto file = PlanFile::Read(Write(bytes));
+    if (file.ok()) {
+      const auto* modules = file->table<PlanModule>(file->header().modules);
+      for (uint64_t i = 0; i < file->header().modules.count; ++i) {
+        EXPECT_LE(file->String(modules[i].path_offset, modules[i].path_bytes).size(), bytes.size());
+      }
+      const auto offsets = PlanOffsets(*file, recording);
+      for (size_t i = 0; offsets.ok() && i < offsets->size(); ++i) {
+        EXPECT_LE((*offsets)[i] + static_cast<int64_t>(recording.allocations[i].size),
+                  file->header().arena_bytes)
+            << bit;
+      }
+    } else {
+      ++refused;
+    }
+    bytes = before;
+  }
+  EXPECT_GT(refused, 30);
 }
 
 TEST_F(PlanFileTest, WordsAheadCanBeRead) {
