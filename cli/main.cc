@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string_view>
 
@@ -30,6 +31,14 @@ void OccupyClosedStreams() {
   if (fd >= 0) close(fd);
 }
 
+// False, and said, when what was printed could not be written.
+bool Written() {
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  std::fprintf(stderr, "reprise: cannot write to standard output\n");
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -48,6 +57,7 @@ int main(int argc, char** argv) {
   // record and replay take the program's own status, so their usage errors are 125, as with env.
   const std::string_view name = argc > 1 ? argv[1] : "";
   const bool launches = name == "record" || name == "replay";
+  const int failed = launches ? kLauncher : kSystem;
   char** const end = argv + argc;
   char** const mark =
       launches || name == "compare" ? std::find(argv, end, std::string_view("--")) : end;
@@ -66,21 +76,20 @@ int main(int argc, char** argv) {
   try {
     app.parse(static_cast<int>(mark - argv), argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+      const int code = app.exit(error);  // --help and --version
+      return Written() ? code : failed;
+    }
     std::fprintf(stderr, "reprise: %s (see `reprise --help`)\n", error.what());
     return launches ? kLauncher : kUsage;
   }
   try {
     const int code = run();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      std::fprintf(stderr, "reprise: cannot write to standard output\n");
-      return launches ? kLauncher : kSystem;
-    }
-    return code;
+    return Written() ? code : failed;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "reprise: out of memory\n");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "reprise: %s\n", error.what());
   }
-  return launches ? kLauncher : kSystem;
+  return failed;
 }

@@ -396,7 +396,8 @@ def outputs(bench):
     expect_equal(sorted(bench.work.glob("out.*")), [], "what was left of outputs")
     expect(all(link.is_symlink() for link in links), "a device was replaced")
     with open("/dev/full", "wb") as full:
-        for words in (["info", trace], ["info", "--json", trace], ["plan", "--strategy", "list"]):
+        for words in (["info", trace], ["info", "--json", trace], ["plan", "--strategy", "list"],
+                      ["--help"], ["--version"], ["plan", "--help"]):
             ended = subprocess.run(
                 [bench.reprise, *words], stdout=full, stderr=subprocess.PIPE, check=False
             )
