@@ -127,6 +127,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
   const trace::Recording& recording = subject->recording;
   const trace::Statistics& statistics = subject->statistics;
   options.alignment = subject->alignment;
+  options.max_load = static_cast<int64_t>(statistics.max_load);
   std::optional<replay::Placement> placement;
   std::vector<Contender> contenders;
   for (const replay::Allocator& it : allocators) contenders.push_back({it.name, &it});

@@ -43,12 +43,8 @@ absl::StatusOr<Image> ExamineInstance(const std::string& path) {
   Image image;
   image.path = path;
   image.instance = true;
-  trace::StatisticsBuilder builder(1);
   image.recording = trace::ToRecording(*instance);
-  trace::ForEachEvent(image.recording, [&](const trace::Event& event) { builder.Add(event); });
-  image.statistics = builder.Finish({}, 0);
-  image.statistics.max_load = static_cast<uint64_t>(trace::MaxLoad(*instance));
-  image.statistics.requested_max_load = image.statistics.max_load;
+  image.statistics = trace::ComputeStatistics(*instance, image.recording);
   return image;
 }
 
@@ -174,7 +170,7 @@ void PrintHistogram(const char* title, const trace::Histogram& histogram, bool b
 }
 
 void PrintLine(const char* name, const std::string& value) {
-  std::printf("%-20s %s\n", name, value.c_str());
+  std::printf("%-20s %s\n", name, OneLine(value).c_str());
 }
 
 void Print(const Image& image) {

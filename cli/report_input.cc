@@ -119,18 +119,17 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path) {
     subject.is_instance = true;
     subject.alignment = 1;
     subject.recording = trace::ToRecording(*instance);
+    subject.statistics = trace::ComputeStatistics(*instance, subject.recording);
     subject.instance = *std::move(instance);
   } else {
     absl::StatusOr<trace::Recording> recording = trace::LoadRecording(subject.path);
     if (!recording.ok()) return recording.status();
     subject.recording = *std::move(recording);
     WarnOfDamage(subject.path, subject.recording);
+    subject.statistics = trace::ComputeStatistics(subject.recording, 0);
   }
   const std::string& executable = subject.recording.process.executable;
   subject.name = FileName(executable.empty() ? subject.path : executable);
-  trace::StatisticsBuilder builder(subject.alignment);
-  trace::ForEachEvent(subject.recording, [&](const trace::Event& event) { builder.Add(event); });
-  subject.statistics = builder.Finish(subject.recording.sites, 0);
   return subject;
 }
 

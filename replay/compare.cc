@@ -197,6 +197,10 @@ int64_t MaxLoad(const trace::Recording& recording, uint64_t alignment) {
   return static_cast<int64_t>(builder.Finish(recording.sites, 0).max_load);
 }
 
+static int64_t NeededLoad(const trace::Recording& recording, const CompareOptions& options) {
+  return options.max_load ? *options.max_load : MaxLoad(recording, options.alignment);
+}
+
 absl::StatusOr<Measurement> MeasureAllocator(const trace::Recording& recording,
                                              const Allocator& allocator,
                                              const CompareOptions& options) {
@@ -208,7 +212,7 @@ absl::StatusOr<Measurement> MeasureAllocator(const trace::Recording& recording,
       recording, {.order = options.order, .touch = options.touch, .nothing = allocator.nothing});
   if (!script.ok()) return script.status();
   const std::string library = chosen.libraries.empty() ? "" : chosen.libraries.front();
-  return Measure(allocator.name, library, *script, *player, MaxLoad(recording, options.alignment));
+  return Measure(allocator.name, library, *script, *player, NeededLoad(recording, options));
 }
 
 absl::StatusOr<Measurement> MeasurePlan(const trace::Recording& recording,
@@ -221,7 +225,7 @@ absl::StatusOr<Measurement> MeasurePlan(const trace::Recording& recording,
       Lower(recording, {.touch = options.touch, .placement = &placement});
   if (!script.ok()) return script.status();
   absl::StatusOr<Measurement> result =
-      Measure("plan", "", *script, *player, MaxLoad(recording, options.alignment));
+      Measure("plan", "", *script, *player, NeededLoad(recording, options));
   if (result.ok()) result->version.clear();  // that of the fallback says nothing of the plan
   return result;
 }

@@ -4,6 +4,7 @@
 #define REPRISE_REPLAY_COMPARE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +72,8 @@ struct CompareOptions {
   bool touch = true;
   // What blocks count as rounded up to in the max load, and are in a plan: bytes.
   uint64_t alignment = trace::kBlockAlignment;
+  // Bytes, what fragmentation is above; that of the recording unless said. Gaps may lower it.
+  std::optional<int64_t> max_load{};
 };
 
 // What a run looked like from inside, in the recorded order. Watching it takes time and memory, so

@@ -343,7 +343,7 @@ std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& o
   return text;
 }
 
-int64_t MaxLoad(const CsvInstance& instance) {
+CsvPeak Peak(const CsvInstance& instance) {
   std::vector<std::pair<int64_t, int64_t>> changes;  // instant, bytes; releases sort first
   for (const CsvBuffer& buffer : instance.buffers) {
     changes.emplace_back(buffer.lower, buffer.size);
@@ -356,9 +356,20 @@ int64_t MaxLoad(const CsvInstance& instance) {
   }
   std::sort(changes.begin(), changes.end());
   int64_t load = 0;
-  int64_t highest = 0;
-  for (const auto& [instant, bytes] : changes) highest = std::max(highest, load += bytes);
-  return highest;
+  int64_t when = 0;
+  CsvPeak peak;
+  for (const auto& [instant, bytes] : changes) {
+    load += bytes;
+    if (load <= peak.load) continue;
+    peak.load = load;
+    when = instant;
+  }
+  uint64_t events = 0;
+  for (const CsvBuffer& buffer : instance.buffers) {
+    events += (buffer.lower <= when ? 1 : 0) + (buffer.upper <= when ? 1 : 0);
+  }
+  if (events > 0) peak.event = events - 1;
+  return peak;
 }
 
 Recording ToRecording(const CsvInstance& instance) {

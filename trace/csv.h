@@ -60,8 +60,12 @@ absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& 
 // last column, or in the place of the offsets that were given. The text of a whole file.
 std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& offsets);
 
-// The highest sum of sizes in use at one time, gaps considered.
-int64_t MaxLoad(const CsvInstance& instance);
+// When most is in use, gaps considered.
+struct CsvPeak {
+  int64_t load = 0;    // the highest sum of sizes in use at one time
+  uint64_t event = 0;  // of ToRecording: the last one at the first instant at which that is in use
+};
+CsvPeak Peak(const CsvInstance& instance);
 
 // A recording with the same births and deaths in the same order (at one instant, deaths first), in
 // one thread. Gaps are not kept. The n-th allocation is the n-th birth.

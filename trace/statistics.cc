@@ -93,4 +93,14 @@ Statistics ComputeStatistics(const Recording& recording, size_t top_sites) {
   return builder.Finish(recording.sites, top_sites);
 }
 
+Statistics ComputeStatistics(const CsvInstance& instance, const Recording& recording) {
+  StatisticsBuilder builder(1);
+  ForEachEvent(recording, [&](const Event& event) { builder.Add(event); });
+  Statistics statistics = builder.Finish({}, 0);
+  const CsvPeak peak = Peak(instance);
+  statistics.max_load = statistics.requested_max_load = static_cast<uint64_t>(peak.load);
+  statistics.peak_event = peak.event;
+  return statistics;
+}
+
 }  // namespace reprise::trace

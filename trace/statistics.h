@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "trace/csv.h"
 #include "trace/event.h"
 #include "trace/recording.h"
 
@@ -71,6 +72,10 @@ class StatisticsBuilder {
 
 // The statistics of a recording that is in memory.
 Statistics ComputeStatistics(const Recording& recording, size_t top_sites);
+
+// Those of an instance, whose ToRecording is `recording`: sizes count as they are given, and at the
+// peak only what is in use, gaps considered.
+Statistics ComputeStatistics(const CsvInstance& instance, const Recording& recording);
 
 }  // namespace reprise::trace
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 from harness import expect, expect_equal, main
 
@@ -48,6 +49,19 @@ def instance(bench):
     expect_equal(found["requested_at_peak"], load, "requested at the max load")
     expect_equal(found["internal_fragmentation"], 0, "inside the blocks of the plan")
     expect_equal(found["footprint"] % 4096, 0, "whole pages")
+
+    # A gap lowers the max load for everyone who says one.
+    page = 4096
+    path.write_text(f"id,lower,upper,size,gaps\na,0,10,{page},2-8\nb,3,7,{page},\n")
+    bench.run(bench.reprise, "plan", path, "-o", plan, expected=0)
+    compared = json.loads(bench.run(bench.reprise, *words, expected=0).stdout)
+    expect_equal(compared["max_load"], page, "max load with a gap")
+    expect_equal(compared["results"][0]["fragmentation"], compared["results"][0]["footprint"] - page,
+                 "fragmentation is above that")
+    html = bench.work / "gaps.html"
+    bench.run(bench.reprise, "report", path, "--plan", plan, "-o", html, expected=0)
+    facts = re.search(r'id="facts">([^<]*)', html.read_text()).group(1)
+    expect_equal(json.loads(facts)["max_load"], page, "max load in the report")
 
 
 def hostile(bench):

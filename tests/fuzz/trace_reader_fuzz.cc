@@ -110,7 +110,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3: {
       const absl::StatusOr<CsvInstance> instance = ParseCsv(rest, "fuzz");
       if (!instance.ok()) break;
-      Require(MaxLoad(*instance) >= 0);
+      Require(Peak(*instance).load >= 0);
       Require(ToRecording(*instance).allocations.size() == instance->buffers.size());
       const std::vector<int64_t> offsets(instance->buffers.size(), 0);
       Require(ParseCsv(FormatCsv(*instance, offsets), "fuzz").ok());

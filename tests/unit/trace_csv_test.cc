@@ -129,8 +129,15 @@ TEST(TraceCsv, OffsetsAreWrittenBesideTheOriginalColumns) {
 }
 
 TEST(TraceCsv, MaxLoad) {
-  EXPECT_EQ(MaxLoad(Parse("id,lower,upper,size\na,0,3,4\nb,3,9,5\nc,0,9,10\n")), 15);
-  EXPECT_EQ(MaxLoad(Parse("id,lower,upper,size,gaps\na,0,9,8,2-5@0:3\nb,2,5,5,\n")), 8);
+  EXPECT_EQ(Peak(Parse("id,lower,upper,size\na,0,3,4\nb,3,9,5\nc,0,9,10\n")).load, 15);
+  EXPECT_EQ(Peak(Parse("id,lower,upper,size,gaps\na,0,9,8,2-5@0:3\nb,2,5,5,\n")).load, 8);
+}
+
+// The event of the peak is one of the instance as a recording, although gaps are no events of it.
+TEST(TraceCsv, EventOfThePeak) {
+  EXPECT_EQ(Peak(Parse("id,lower,upper,size\n")).event, 0);
+  EXPECT_EQ(Peak(Parse("id,lower,upper,size\na,0,3,4\nb,3,9,5\nc,0,9,10\n")).event, 3);
+  EXPECT_EQ(Peak(Parse("id,lower,upper,size,gaps\na,0,9,8,2-5\nb,2,5,5,\nc,6,7,1,\n")).event, 3);
 }
 
 // At one instant deaths come before births, so that the recording has the instance's load.
@@ -159,7 +166,7 @@ TEST(TraceCsv, PublicSuitesParse) {
     EXPECT_GT(instance->buffers.size(), 100);
     EXPECT_EQ(*DetectFormat(entry.path().string()), Format::kCsv);
     if (entry.path().parent_path().filename() == "minimalloc") {
-      EXPECT_LE(MaxLoad(*instance), 1048576);
+      EXPECT_LE(Peak(*instance).load, 1048576);
     }
   }
 }
