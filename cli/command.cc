@@ -21,11 +21,6 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
   words = program;
 }
 
-std::string OneLine(std::string text) {
-  std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, '?');
-  return text;
-}
-
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "reprise: %s\n", OneLine(std::string(status.message())).c_str());
   switch (status.code()) {

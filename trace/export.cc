@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "trace/one_line.h"
 
 namespace reprise::trace {
 namespace {
@@ -31,7 +32,7 @@ uint32_t ModuleOf(const Recording& recording, uint32_t site) {
 }
 
 std::string ModuleName(const Recording& recording, uint32_t module) {
-  return module == kNone ? "(no module)" : FileName(recording.modules[module].path);
+  return module == kNone ? "(no module)" : OneLine(FileName(recording.modules[module].path));
 }
 
 // A table of frames, each once.
@@ -278,8 +279,7 @@ void WriteSummary(const Profile& profile, WriteText write) {
                         statistics.buffers > 0 ? 100.0 * static_cast<double>(temporary) /
                                                      static_cast<double>(statistics.buffers)
                                                : 0.0));
-  write(absl::StrFormat("peak heap memory consumption: %d B, at event %d\n",
-                        statistics.requested_max_load, statistics.peak_event));
+  write(absl::StrFormat("peak heap memory consumption: %d B\n", statistics.requested_max_load));
   write(absl::StrFormat("total memory never freed: %d B\n", statistics.never_freed_bytes));
 }
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "trace/one_line.h"
 
 namespace reprise::trace {
 namespace {
@@ -269,10 +270,11 @@ std::string DescribeFrame(const Recording& recording, const Frame& frame, const 
       frame.module == kNone ? std::string() : FileName(recording.modules[frame.module].path);
   if (symbol.function.empty()) {
     return module.empty() ? absl::StrFormat("%#x", frame.offset)
-                          : absl::StrFormat("%s+%#x", module, frame.offset);
+                          : OneLine(absl::StrFormat("%s+%#x", module, frame.offset));
   }
-  if (symbol.line == 0) return absl::StrCat(symbol.function, " (", module, ")");
-  return absl::StrCat(symbol.function, " (", FileName(symbol.file), ":", symbol.line, ")");
+  return OneLine(symbol.line == 0 ? absl::StrCat(symbol.function, " (", module, ")")
+                                  : absl::StrCat(symbol.function, " (", FileName(symbol.file), ":",
+                                                 symbol.line, ")"));
 }
 
 Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer) {
