@@ -201,12 +201,22 @@ absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
                    FormatNames(false)));
 }
 
-// Instances keep their names and offsets; all else goes as events.
+absl::Status CopyInstance(const ConvertOptions& options) {
+  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(options.input);
+  if (!instance.ok()) return instance.status();
+  TextFile file(options.output);
+  if (!file.ok()) return file.Finish();
+  file.Write(instance->header + "\n" + instance->rows);
+  return file.Finish();
+}
+
+// Instances keep their names and offsets, and as CSV every column; all else goes as events.
 absl::Status Convert(const ConvertOptions& options, const FormatRow& from, const FormatRow& to,
                      trace::Recording& tables) {
   const bool from_mondrian = from.read == ReadMondrianEvents;
   const bool to_mondrian = to.write == WriteMondrianTrace;
   const bool from_csv = from.read == ReadCsvEvents, to_csv = to.write == WriteCsv;
+  if (from_csv && to_csv) return CopyInstance(options);
   const bool as_instance = (from_mondrian && (to_csv || to_mondrian)) || (from_csv && to_mondrian);
   if (!as_instance) return to.write(options, from.read, tables);
   const absl::StatusOr<trace::CsvInstance> instance =

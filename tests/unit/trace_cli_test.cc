@@ -159,6 +159,44 @@ TEST(TraceCommands, ConvertRefuses) {
   EXPECT_FALSE(std::filesystem::exists(TestPath("b.csv")));
 }
 
+// Gaps lower the load: info says what a plan must have.
+TEST(TraceCommands, InfoOfAnInstanceConsidersGaps) {
+  const std::string path = TestPath("gaps.csv");
+  WriteFile(path, "id,lower,upper,size,gaps\na,0,10,64,2-8\nb,3,7,60,\n");
+  const nlohmann::json json = Info(path);
+  EXPECT_EQ(json["max_load"], 64);
+  EXPECT_EQ(json["peak_event"], 0);
+}
+
+// What CSV can hold is not lost between two of them: names, gaps, sizes as they are given.
+TEST(TraceCommands, ConvertKeepsAnInstance) {
+  const std::string text =
+      "id,lower,upper,size,alignment,gaps,note\n\"a, b\",0,10,60,1,2-8@8:16,x\nb,3,7,9,64,,\n";
+  WriteFile(TestPath("a.csv"), text);
+  ASSERT_EQ(Reprise("convert " + TestPath("a.csv") + " " + TestPath("b.csv")).code, 0);
+  EXPECT_EQ(ReadFile(TestPath("b.csv")), text);
+}
+
+// Names come from files: none may break a line, or order a terminal about.
+TEST(TraceCommands, NamesAreShownOnOneLine) {
+  Recording recording = RandomRecording(5, 1000);
+  for (Module& module : recording.modules) module.path = "/tmp/two\nlines\x1b[31m";
+  recording.process.executable = "/tmp/two\nlines";
+  const std::string trace = TestPath("a.trace");
+  const std::string empty = TestPath("b.trace");
+  const std::string summary = TestPath("c.heaptrack.txt");
+  ASSERT_TRUE(WriteRecording(recording, trace).ok());
+  ASSERT_TRUE(WriteRecording(RandomRecording(5, 1), empty).ok());
+  ASSERT_EQ(Reprise("convert " + trace + " " + summary).code, 0);
+  for (const std::string& text :
+       {Reprise("info " + trace).output, Reprise("diff " + trace + " " + empty).output,
+        ReadFile(summary)}) {
+    EXPECT_THAT(text, testing::HasSubstr("two?lines"));
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("two\nlines")));
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("\x1b")));
+  }
+}
+
 TEST(TraceCommands, ConvertAnonymizes) {
   const std::string trace = TestPath("a.trace");
   WriteFile(trace, DocumentVector("trace"));
