@@ -96,7 +96,7 @@ SiteTable TabulatePlaces(const Recording& recording, const std::vector<trace::Si
       row.peak_bytes += bytes;
       ++row.peak_blocks;
     }
-    if (it.death == kNever) row.end_bytes += bytes;
+    if (it.death == kNever) row.end_bytes += it.size;
   }
   std::vector<uint32_t> order(table.rows.size());
   std::iota(order.begin(), order.end(), 0);

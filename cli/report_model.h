@@ -54,7 +54,7 @@ struct SiteTable {
     uint64_t bytes = 0;       // requested, over all allocations
     uint64_t peak_bytes = 0;  // rounded, live at the peak
     uint64_t peak_blocks = 0;
-    uint64_t end_bytes = 0;  // rounded, never freed
+    uint64_t end_bytes = 0;  // requested, never freed
   };
   std::vector<Row> rows;         // most bytes at the peak first, then most bytes
   std::vector<uint32_t> row_of;  // per site of the recording; kNone's row is the last entry

@@ -111,6 +111,9 @@ def page(bench):
         info = bench.info()
         for name in ("buffers", "events", "max_load"):
             expect_equal(facts[name], info[name], name)
+        for column, name in (("allocations", "buffers"), ("bytes", "sum_bytes"),
+                             ("peak_bytes", "max_load"), ("end_bytes", "never_freed_bytes")):
+            expect_equal(sum(it[column] for it in facts["sites"]), info[name], f"{name} over sites")
         for name in ("firstPaint", "allPainted", "exact"):
             expect(browser.run(f"return repriseReport.measured.{name}") > 0, f"no {name}")
         colours = browser.run(PIXELS_OF_FIRST_MAP)
