@@ -336,7 +336,8 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     built.lane_overhead_percent =
         std::max(0.0, 100.0 * static_cast<double>(box_load - built.max_load) / built.max_load);
   }
-  built.strategy = lanes.empty() ? options.strategy : lanes[largest].plan.strategy;
+  if (!lanes.empty()) built.strategy = lanes[largest].plan.strategy;
+  if (built.strategy.empty()) built.strategy = options.strategy;  // there was nothing to place
   if (mode == LaneMode::kNone && built.lanes == 1) {
     // Page rounding is a matter of the box, not of the planner.
     built.lane_overhead_percent = 0;

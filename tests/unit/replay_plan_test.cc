@@ -175,6 +175,9 @@ TEST_F(PlanFileTest, SaysWhereLongBlocksComeAndGo) {
 }
 
 TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
+  trace::Recording silent;
+  silent.threads.push_back({1, trace::kNone, 0, 0});
+  EXPECT_EQ(Build(silent).strategy, "auto");
   const BuiltPlan built = Build(trace::Recording{});
   EXPECT_EQ(built.makespan, 0);
   EXPECT_TRUE(PlanFile::Read(Write(built.bytes)).ok());
