@@ -67,8 +67,8 @@ struct LiveKey {
 
 // The keys of a plan in this process.
 struct LiveKeys {
-  const LiveKey* keys;  // twice as many as the plan has, the others zero: where a word that is no
-                        // allocation is taken for one, its code names one of these
+  const LiveKey* keys;  // twice as many as the plan has, the others zero: what is looked up by the
+                        // code of a word that is no allocation can be read
   // Called when a request's shape is the expected one, but the module of the expected call site is
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.
@@ -132,7 +132,9 @@ class Lane {
   bool Expects(uint64_t size, LessSite less_site, uint32_t* word) const {
     *word = *cursor_.Seen();  // loaded again later: registers are scarce
     const LiveKey& key = keys_[*word >> offset_bits_];
-    return __builtin_expect(key.shape == PlainShape(size), 1) &&
+    // The code of a free may be that of a rare key, which a far word has.
+    return __builtin_expect(static_cast<int32_t>(*word) >= 0, 1) &&
+           __builtin_expect(key.shape == PlainShape(size), 1) &&
            __builtin_expect(less_site(key.site) == 0, 1);
   }
 
@@ -166,7 +168,7 @@ class Lane {
     if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer) || unmatched_ != 0) return nullptr;
     const uint32_t word = at[1];
     const LiveKey& key = keys_[word >> offset_bits_];
-    if (key.shape != PlainShape(size) || key.site != site) return nullptr;
+    if ((word & kFreeBit) != 0 || key.shape != PlainShape(size) || key.site != site) return nullptr;
     const uint64_t old = at[0] & ~kFreeBit;
     if (early_count_ != 0 && early_.Has(old)) return nullptr;
     if ((word & offset_mask_) != old && !may_move) return nullptr;

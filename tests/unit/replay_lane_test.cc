@@ -87,6 +87,31 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
   }
 }
 
+// Not even one whose key has the number that the free has for a code.
+TEST(LaneTest, WhereAFreeIsExpectedNoRequestIs) {
+  RecordingShape shape;
+  shape.allocations = 6000;
+  shape.most_bytes = 4000000;  // nearly as many keys, and few bits for their codes
+  const trace::Recording recording = RandomRecording(shape, 1);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  std::vector<char*> blocks(recording.allocations.size());
+  for (const auto& [when, what] : EventsOf(recording)) {
+    const uint32_t index = what & ~kDies;
+    if (what == index) {
+      const trace::Allocation& allocation = recording.allocations[index];
+      blocks[index] = Allocate(lane, allocation.size, allocation.log2_alignment,
+                               SiteWordOf(recording, allocation));
+      continue;
+    }
+    for (const trace::Allocation& other : recording.allocations) {
+      ASSERT_EQ(AllocateExpected(lane, other.size, SiteWordOf(recording, other)), nullptr);
+    }
+    ASSERT_TRUE(lane->Free(blocks[index]));
+  }
+  EXPECT_EQ(plan.counters(0).improvised, 0u);
+}
+
 // In lanes so long that a block is looked for between samples, wherever those of a lane begin. What
 // is read of the plan does not stay in memory.
 TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {
