@@ -410,14 +410,12 @@ class Lane {
                                           reinterpret_cast<uint64_t>(box_ + granule * kGranule));
   }
   // The program will soon use the blocks of the words ahead, the new ones and those that it will
-  // free: they are on their way into the caches by then, and so are the keys. Of two words: where
-  // allocations and frees take turns there is one of each. What is no offset leads nowhere.
+  // free: they are on their way into the caches by then. Of two words: where allocations and frees
+  // take turns there is one of each. What is no offset leads nowhere.
   void LookAhead() const {
     const uint32_t* ahead = cursor_ + kWordsAhead;
-    for (const uint32_t word : {ahead[-1], ahead[0]}) {
-      __builtin_prefetch(box_ + (word & offset_mask_) * kGranule);
-      __builtin_prefetch(&keys_[(word & ~kFreeBit) >> offset_bits_]);  // of a free: the first few
-    }
+    __builtin_prefetch(box_ + (ahead[-1] & offset_mask_) * kGranule);
+    __builtin_prefetch(box_ + (ahead[0] & offset_mask_) * kGranule);
   }
   void* AllocateFreely(uint64_t shape, uint64_t site);
   void* PlaceInstead(const Word& expected, const Request& request);
