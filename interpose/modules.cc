@@ -64,21 +64,21 @@ struct CallSearch {
   bool found;
 };
 
+int OpenPageMap() { return OpenFile("/proc/self/pagemap", O_RDONLY); }
+
 // Gives back the pages of [begin, end) that are resident and the file's own. One that somebody has
 // written to (a breakpoint), or that came from no file (an unpacked program), would be lost.
-// Lies beside malloc: to end elsewhere would bring pages back for nothing.
-__attribute__((hot, noinline)) void DropFilePages(uint64_t begin, uint64_t end) {
+// Lies beside malloc, and names no file: to look elsewhere would bring pages back for nothing.
+__attribute__((hot, noinline)) void DropFilePages(int page_map, uint64_t begin, uint64_t end) {
   constexpr uint64_t kPage = 4096;
   constexpr uint64_t kAtOnce = 64;
   constexpr uint64_t kOfFile = uint64_t{1} << 63 | uint64_t{1} << 61;  // proc_pid_pagemap(5)
-  const int fd = OpenFile("/proc/self/pagemap", O_RDONLY);
-  if (fd < 0) return;
   uint64_t entries[kAtOnce];
   end = (end + kPage - 1) / kPage;
   for (uint64_t at = begin / kPage; at < end;) {
     const uint64_t count = end - at < kAtOnce ? end - at : kAtOnce;
     const auto bytes = static_cast<long>(count * sizeof(uint64_t));
-    const long got = SystemCall(SYS_pread64, fd, reinterpret_cast<long>(entries), bytes,
+    const long got = SystemCall(SYS_pread64, page_map, reinterpret_cast<long>(entries), bytes,
                                 static_cast<long>(at * sizeof(uint64_t)));
     if (got != bytes) break;
     uint64_t dropped = 0;
@@ -92,7 +92,6 @@ __attribute__((hot, noinline)) void DropFilePages(uint64_t begin, uint64_t end) 
     }
     at += count;
   }
-  CloseFile(fd);
 }
 
 // What SearchObject needs of a module's dynamic section.
@@ -157,8 +156,10 @@ void ForEachImport(const dl_phdr_info& info, Visitor visit) {
     }
   }
   // The names follow the symbols. Of a large program both are, and few are looked at again.
-  DropFilePages(reinterpret_cast<uint64_t>(imports.symbols),
+  const int page_map = OpenPageMap();
+  DropFilePages(page_map, reinterpret_cast<uint64_t>(imports.symbols),
                 reinterpret_cast<uint64_t>(imports.strings) + imports.strings_bytes);
+  CloseFile(page_map);
 }
 
 int SearchObject(dl_phdr_info* info, size_t, void* data) {
@@ -204,11 +205,13 @@ __attribute__((hot)) void DropCleanPages(const void* address) {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(module.begin);
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
   const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.begin + header->e_phoff);
+  const int page_map = OpenPageMap();
   for (int i = header->e_phnum - 1; i >= 0; --i) {
     if (segment[i].p_type != PT_LOAD || (segment[i].p_flags & PF_W) != 0) continue;
     const uint64_t begin = module.base + segment[i].p_vaddr;
-    DropFilePages(begin, begin + segment[i].p_memsz);
+    DropFilePages(page_map, begin, begin + segment[i].p_memsz);
   }
+  CloseFile(page_map);
 }
 
 bool AnyModuleCalls(const char* const* names, size_t count) {

@@ -330,11 +330,11 @@ void SayNotDeepBound(const char* library) {
   Say(message);
 }
 
-bool IsOwnImage() {
+__attribute__((hot)) bool IsOwnImage() {
   return process.image != nullptr && static_cast<uint32_t>(ProcessId()) == process.image->pid;
 }
 
-void NoteEnd() {
+__attribute__((hot)) void NoteEnd() {
   if (!IsOwnImage()) return;
   if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
   if (const uint64_t peak = PeakRss(); peak != 0) process.image->peak_rss = peak;

@@ -245,7 +245,7 @@ bool StartRecording() {
   return true;
 }
 
-void EndRecording() {
+__attribute__((hot)) void EndRecording() {
   if (spool.header != nullptr) __atomic_store_n(&spool.header->complete, 1, __ATOMIC_RELEASE);
 }
 

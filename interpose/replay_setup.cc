@@ -146,8 +146,10 @@ bool MapPlan(const char* path) {
       static_cast<uint64_t>(bytes) < kPlanMap.bytes) {
     // Not at a multiple of 2 MiB: a file that the page cache holds in huge pages would be mapped in
     // huge pages, whatever madvise says, and each look at a word would add 2 MiB.
-    mapped = MapAt(kPlanMap.begin + replay::kPlanStretch - replay::kPlanFirst, bytes, PROT_READ,
-                   MAP_PRIVATE, fd);
+    mapped = MapAt(kPlanMap.begin + replay::kPlanStretch, bytes, PROT_READ, MAP_PRIVATE, fd);
+    // Another kind of mapping than what follows: pages come with those around them, but none of
+    // another mapping.
+    if (mapped != nullptr) Advise(mapped, replay::kPlanFirst, MADV_RANDOM);
   }
   CloseFile(fd);
   const auto* plan = static_cast<const PlanHeader*>(mapped);
@@ -277,7 +279,7 @@ void WarnOfAnotherBuild() {
 
 }  // namespace
 
-void DropPlan() {
+__attribute__((hot)) void DropPlan() {
   const char* plan = reinterpret_cast<const char*>(replay_state.plan);
   const uint64_t bytes = (replay_state.plan->file_bytes + 4095) & ~uint64_t{4095};
   replay::DropPages(plan + replay::kPlanFirst, bytes - replay::kPlanFirst);

@@ -67,7 +67,7 @@ void* SideAllocate(size_t bytes, size_t alignment) {
   return reinterpret_cast<void*>(block);
 }
 
-void SideFree(void* pointer) {
+__attribute__((hot)) void SideFree(void* pointer) {
   Header* header = HeaderOf(pointer);
   if (header == nullptr || header->pages_bytes == 0) return;
   // The pages read as zero from now on, so a second free of the block finds no header. The

@@ -6,6 +6,7 @@
 
 #include "interpose/process.h"
 #include "interpose/real.h"
+#include "interpose/replay_setup.h"
 #include "interpose/replayer.h"
 #include "interpose/side_heap.h"
 #include "interpose/spool_chunks.h"
@@ -76,10 +77,13 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
   if (exit_key_made) pthread_setspecific(exit_key, &self);
 }
 
-// The main thread's may be gone because the process ends, and much comes after that.
-void OnThreadLocalsGone(void*) {
+// The main thread's may be gone because the process ends, and much comes after that: pages of many
+// libraries, while the program may have its most. So what runs at the end lies beside malloc, and
+// the plan gives way.
+__attribute__((hot)) void OnThreadLocalsGone(void*) {
   if (Forked()) AfterFork();
   self.leaving = self.id != 0;
+  if (process.mode >= Mode::kReplay && !self.leaving) DropPlan();
   self.resting = nullptr;
 }
 

@@ -395,7 +395,7 @@ class File {
   void Reserve(size_t bytes) { bytes_.reserve(bytes_.size() + bytes); }
 
   // The next table begins with a stretch.
-  void BeginStretch() { Align(kPlanStretch, kPlanFirst); }
+  void BeginStretch() { Align(kPlanStretch); }
 
   template <typename T>
   PlanTable Add(const std::vector<T>& entries) {
@@ -449,9 +449,7 @@ class File {
   }
 
  private:
-  void Align(uint64_t to = kTableAlignment, uint64_t behind = 0) {
-    bytes_.resize(((bytes_.size() - behind + to - 1) & ~(to - 1)) + behind);
-  }
+  void Align(uint64_t to = kTableAlignment) { bytes_.resize((bytes_.size() + to - 1) & ~(to - 1)); }
 
   std::string bytes_;
   std::vector<char> strings_;

@@ -148,7 +148,9 @@ absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return SystemError(path);
   for (size_t at = 0; at < bytes.size();) {
-    const ssize_t put = write(fd, bytes.data() + at, bytes.size() - at);
+    // By stretches: what is written at once lies in the page cache in one piece.
+    const size_t end = std::min(bytes.size(), at - at % kPlanStretch + kPlanStretch);
+    const ssize_t put = write(fd, bytes.data() + at, end - at);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
       const absl::Status status = SystemError(path);

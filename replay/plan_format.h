@@ -37,8 +37,9 @@ inline constexpr uint32_t kTurn = 0xfffffffe;
 inline constexpr uint32_t kEnd = 0xffffffff;
 inline constexpr uint32_t kTurnWords = 1 << 14;  // from one turn to the next
 inline constexpr uint32_t kWordsAhead = 64;  // behind any word of a lane so many more can be read
-// With a page that is read the system maps all of its stretch, bytes. Stretches begin behind the
-// file's first page, which is mapped so that it has one of its own.
+// With a page that is read the system maps all of its stretch, bytes, if that is in one piece in
+// the page cache; a longer piece is mapped whole. The first page, which is read all the time, is
+// mapped so that it comes alone.
 inline constexpr uint64_t kPlanStretch = 64 << 10;
 inline constexpr uint64_t kPlanFirst = 4096;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 32 GiB

@@ -92,7 +92,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
   noting_ = asked_ = turns_ = 0;
-  looked_at_ = 0;
+  looked_at_ = kNoSample;
   FoundAgain();
   behind_replaced_ = nullptr;
   for (Request& request : skipped_) request = {};
@@ -147,19 +147,15 @@ void Lane::EndLateChange() {
 
 void Lane::PassTurn() {
   Publish();
-  // The words behind are not read again, but for a few that notes look at; the ones ahead will be.
-  // A long stream takes several turns at once, because the system asks a few microseconds each
-  // time.
+  // The words behind are not read again, but for a few that notes look at. A long stream takes
+  // several turns at once, because the system asks a few microseconds each time.
   constexpr uint64_t kPage = 4096;
   const uint64_t at_once = 1 + (lane_->words >> 22 < 3 ? lane_->words >> 22 : 3);
   if (turns_++ % at_once == 0) {
-    const uint64_t stretch = at_once * kTurnWords * sizeof(uint32_t);
     const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
     const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
-    const auto end = reinterpret_cast<uint64_t>(end_word_);
     if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
-    madvise(reinterpret_cast<void*>(here), end - here < stretch ? end - here : stretch,
-            MADV_POPULATE_READ);
+    if (LookedAt() != kNoSample) LookElsewhere(kNoSample);
   }
   ++cursor_;
 }
@@ -525,6 +521,7 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   }
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   if (!placement || placement->death < now) return 0;
+  LookElsewhere(kNoSample);
   const PlanKey* key = &plan_keys_[placement->key];
   const uint64_t usable = key->usable;
   DropAround(key, key + 1, plan_keys_);

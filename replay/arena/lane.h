@@ -342,7 +342,8 @@ class Lane {
   // A miss counts as so many parts; one that differed only in length as one part.
   static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kOutOfCache = 1 << 20;  // bytes of a box that is worth looking ahead
-  static constexpr uint32_t kSkipped = 8;           // planned allocations that are remembered
+  static constexpr uint64_t kNoSample = UINT64_MAX;
+  static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
   // How long blocks are is noted once that was asked so often, and for one in so many words: a note
   // costs every allocation a few nanoseconds, to look one up takes some microseconds.
   static constexpr uint32_t kAsksBeforeNoting = 64;
@@ -531,6 +532,8 @@ class Lane {
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
+  uint64_t LookedAt() const { return __atomic_load_n(&looked_at_, __ATOMIC_RELAXED); }
+  void LookElsewhere(uint64_t sample) const;
   uint64_t PlannedBefore(uint32_t birth) const;
   void DropAround(const void* begin, const void* end, const void* table) const;
   void AddEarly(uint64_t granule);
@@ -598,7 +601,7 @@ class Lane {
   const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
   const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;
-  mutable uint64_t looked_at_;  // the sample that ended the latest look at the placements
+  mutable uint64_t looked_at_;  // atomic: the sample that ended the latest look at the placements
   uint32_t turns_;              // passed
   uint32_t asked_;              // for usable sizes, by the owner
   bool releases_;

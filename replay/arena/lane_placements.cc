@@ -26,11 +26,7 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
     }
   }
   // The next look is often close to this one; what the one before has brought goes if it was not.
-  const uint64_t before = __atomic_exchange_n(&looked_at_, sample, __ATOMIC_RELAXED);
-  if (before != sample) {
-    const PlanBlock* stretch = placements_ + BeforeFirstSample(*lane_) + before * kSampled;
-    DropAround(before == 0 ? placements_ : stretch - kSampled, stretch, placements_);
-  }
+  if (LookedAt() != sample) LookElsewhere(sample);
   // Between that sample and the one before.
   uint64_t high = sample * kSampled + BeforeFirstSample(*lane_);
   uint64_t low = sample == 0 ? 0 : high - kSampled;
@@ -46,6 +42,14 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   std::optional<PlanBlock> found;
   if (low != 0 && placements_[low - 1].offset == granule) found = placements_[low - 1];
   return found;
+}
+
+// From now on at another stretch of the placements, or at none.
+void Lane::LookElsewhere(uint64_t sample) const {
+  const uint64_t before = __atomic_exchange_n(&looked_at_, sample, __ATOMIC_RELAXED);
+  if (before == kNoSample) return;
+  const PlanBlock* stretch = placements_ + BeforeFirstSample(*lane_) + before * kSampled;
+  DropAround(before == 0 ? placements_ : stretch - kSampled, stretch, placements_);
 }
 
 // Where a word that has been passed places its block. What it brings back of the file goes again.
