@@ -273,8 +273,8 @@ for number in range(300000): block = bytes(600 + number % 100)
 print(len(block))
 table = open("/proc/self/smaps").read()
 for name in ("r--p .*[.]plan", "r-xp .*libmimalloc"):
-    area = re.search(name + "[^\\n]*\\nSize: *([0-9]+)(?:.*\\n)*?Rss: *([0-9]+)", table)
-    if area: print(*area.groups(), file=sys.stderr)
+    areas = re.findall(name + "[^\\n]*\\nSize: *([0-9]+)(?:.*\\n)*?Rss: *([0-9]+)", table)
+    print(*(sum(map(int, kind)) for kind in zip(*areas)), file=sys.stderr)
 """
     bench.environment["PYTHONMALLOC"] = "malloc"
     command = ["/usr/bin/python3", "-c", script]
