@@ -295,7 +295,7 @@ TEST_F(PlanFileTest, ManyLanesKeepTheBudget) {
   options.budget_seconds = 0.5;
   const auto built = BuildPlan(recording, options, LaneMode::kThread);
   ASSERT_TRUE(built.ok()) << built.status();
-  EXPECT_LT(built->seconds, 4);
+  EXPECT_LT(built->seconds, kThreads * options.budget_seconds / 10) << "each lane took the budget";
 }
 
 TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistShareMemory) {
