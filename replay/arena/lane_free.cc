@@ -223,6 +223,7 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
 // other requests. Places that have been taken since are forgotten.
 bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
+  if (granules > Granules()) return false;  // nor is there a list for every such length
   uint32_t list = ListOf(granules);
   if (TakeFromThisList(list, shape, lowest, slot)) return true;
   for (uint32_t tries = 0; tries < kListTries; ++tries) {

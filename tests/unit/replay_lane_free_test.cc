@@ -107,6 +107,19 @@ TEST(LaneTest, LooksForAGapBeforeItUsesMoreOfTheAnnex) {
   EXPECT_EQ(plan.counters(0).annex_bytes, annex_bytes);
 }
 
+// The longest request that the hooks pass on. No list of freed places is for such lengths.
+TEST(LaneTest, ARequestThatNoArenaHasRoomForIsRefused) {
+  const trace::Recording recording = RecordingOf({{0, 1, 64}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  constexpr uint64_t kLongest = uint64_t{1} << 39;
+  EXPECT_EQ(Allocate(lane, kLongest, 4, 0x7000), nullptr);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  EXPECT_EQ(Allocate(lane, kLongest, 4, 0x7000), nullptr);
+  EXPECT_TRUE(lane->Empty());
+}
+
 // Nothing is live in an annex in which a short block was freed.
 TEST(LaneTest, KeptPlacesOfTheAnnexGiveWay) {
   const trace::Recording recording = RecordingOf({{0, 1, 64}});
