@@ -12,7 +12,7 @@ const PlanLane* PlanLanes(const PlanHeader& plan) {
                                            plan.lanes.offset);
 }
 
-// Boxes whose blocks are more strictly aligned than pages are themselves aligned to this.
+// What a box that moves is aligned to at least: its blocks may be more strictly aligned than pages.
 constexpr uint64_t kSpareAlignment = 2 << 20;
 
 // No two blocks of an arena of that size are as far apart as a lane's last words say.
@@ -68,7 +68,15 @@ char* Arena::BoxFor(const PlanLane& plan_lane, bool* moved) {
   char* box = memory_.blocks + plan_lane.box_offset;
   if (Clear(box, plan_lane.box_bytes)) return box;
   *moved = true;
-  return Spare(plan_lane.box_bytes, kSpareAlignment);
+  uint64_t alignment = kSpareAlignment;
+  const auto* rings =
+      reinterpret_cast<const PlanRing*>(reinterpret_cast<const char*>(plan_) + plan_->rings.offset);
+  for (uint64_t ring = plan_lane.first_ring; ring < plan_lane.first_ring + plan_lane.rings;
+       ++ring) {
+    const uint64_t step = ShapeStep(keys_.keys[rings[ring].key].shape) * kGranule;
+    if (step > alignment) alignment = step;
+  }
+  return Spare(plan_lane.box_bytes, alignment);
 }
 
 // Takes a part of the spare range, for good; null when there is none left.

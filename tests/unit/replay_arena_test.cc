@@ -139,6 +139,24 @@ TEST(ArenaTest, ALaneWhosePlaceIsTakenRunsElsewhere) {
   EXPECT_EQ(plan.arena().LaneOf(block), one);
 }
 
+// The same where a block is more strictly aligned than huge pages are.
+TEST(ArenaTest, ALaneThatRunsElsewhereIsAlignedAsItsBlocksAre) {
+  trace::Recording recording = RecordingOf({{0, 1, 5000}, {2, 3, 5000}});
+  recording.threads = {{1, trace::kNone, 0, 2}, {2, 0, 2, 4}};
+  trace::Allocation& second = recording.allocations[1];
+  second.log2_alignment = 23;
+  second.thread = second.free_thread = 1;
+  ServedPlan plan(recording, {}, 32 << 20);
+  Lane* one = plan.arena().Take(1, 0, 0);
+  ASSERT_NE(Allocate(one, 5000, 4, SiteWordOf(recording, recording.allocations[0])), nullptr);
+  Lane* two = plan.arena().Take(2, 0, 0);
+  ASSERT_NE(two, nullptr);
+  EXPECT_EQ(plan.counters(1).moved, 1u);
+  char* block = Allocate(two, 5000, 23, SiteWordOf(recording, second));
+  EXPECT_TRUE(two->Contains(block));
+  EXPECT_EQ(reinterpret_cast<uint64_t>(block) % (1 << 23), 0u);
+}
+
 TEST(ArenaTest, ALaneIsTakenOnce) {
   ServedPlan plan(RandomRecording({}, 31));
   EXPECT_NE(plan.arena().Take(1, 0, 0), nullptr);

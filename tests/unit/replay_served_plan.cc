@@ -24,6 +24,9 @@ uint64_t SiteOf(const PlanKey& key) {
 
 uint64_t Pages(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
 
+// Of the blocks; those of a replayed program are aligned to more.
+constexpr uint64_t kAlignment = 1 << 30;
+
 }  // namespace
 
 ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned,
@@ -46,7 +49,8 @@ ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned
   }
   keys_.resize(2 * keys_.size());
   spacious_bytes_ = Pages(plan_->arena_bytes * 5 + spare_bytes);
-  memory_.blocks = static_cast<char*>(Map(spacious_bytes_));
+  const auto blocks = reinterpret_cast<uint64_t>(Map(spacious_bytes_ + kAlignment));
+  memory_.blocks = reinterpret_cast<char*>((blocks + kAlignment - 1) & ~(kAlignment - 1));
   memory_.state = static_cast<char*>(Map(Arena::StateBytes(*plan_, spacious_bytes_)));
   Restart();
 }
