@@ -52,7 +52,9 @@ std::vector<uint32_t> WithoutStacks(const std::vector<trace::Site>& sites) {
 Keys FindKeys(const Recording& recording, const BlockBytes& block_bytes) {
   absl::flat_hash_map<uint32_t, uint64_t> answers;
   for (const auto& [allocation, answer] : recording.usable_answers) {
-    answers[allocation] = std::max<uint64_t>(answer, recording.allocations[allocation].size);
+    // Some allocators answer what was asked for, which may be nothing.
+    const uint64_t told = std::max<uint64_t>(answer, recording.allocations[allocation].size);
+    answers[allocation] = 8 * ShapeUnits(Shape(told, 4));
   }
   const auto usable = [&](uint32_t allocation) {
     const auto found = answers.find(allocation);

@@ -51,8 +51,8 @@ inline constexpr uint32_t kNoModule = UINT32_MAX;
 // Shape: the size in units of 8 bytes, rounded up, in bits 0..55, at least 1; for alignments above
 // 16 also bit 63, and log2 of the alignment in bits 56..62. So the shape of a plain malloc is a
 // number of units, and no size, however large, looks like a shape with an alignment. Units of 8,
-// because allocators' usable sizes are multiples of 8: what one request of a shape was told to be
-// usable is enough for every other of that shape.
+// because most allocators' usable sizes are multiples of 8, and all of a plan's: what is usable in
+// the block of one request of a shape is enough for every other of that shape.
 constexpr uint64_t PlainShape(uint64_t size) { return (size + 7) >> 3; }  // of sizes above 0
 constexpr uint64_t Shape(uint64_t size, unsigned log2_alignment) {
   const uint64_t units = size > 0 ? PlainShape(size) : 1;

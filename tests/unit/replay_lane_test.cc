@@ -574,6 +574,40 @@ TEST(LaneTest, ABlockIsAsLongAsItsUsableSizeWhereverItLies) {
   }
 }
 
+// Some allocators say that a block that was asked for with no bytes has none. It takes room all the
+// same, when it outlives its free as well.
+TEST(LaneTest, ABlockWithoutBytesTakesRoom) {
+  trace::Recording recording = RecordingOf({{0, 2, 0}, {1, 6, 1000}, {3, 5, 16}, {4, 7, 16}});
+  recording.usable_answers = {{0, 0}};
+  ServedPlan plan(recording);
+  ASSERT_EQ(plan.built().offsets[0], plan.built().offsets[2]);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const auto allocate = [&](uint32_t number) {
+    const trace::Allocation& allocation = recording.allocations[number];
+    return Allocate(lane, allocation.size, 4, SiteWordOf(recording, allocation));
+  };
+  char* empty = allocate(0);
+  EXPECT_NE(allocate(1), nullptr);
+  char* third = allocate(2);
+  EXPECT_NE(third, empty);
+  char* fourth = allocate(3);
+  EXPECT_EQ(fourth, plan.blocks() + plan.built().offsets[3]);
+  EXPECT_TRUE(lane->Free(empty));
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+}
+
+// Nor is a block told to have fewer bytes than were asked for, because the recorded one, which took
+// the same place and turn, had fewer.
+TEST(LaneTest, WhatIsUsableIsEnoughForEveryRequestOfAShape) {
+  trace::Recording recording = RecordingOf({{0, 1, 17}});
+  recording.usable_answers = {{0, 17}};
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* block = Allocate(lane, 24, 4, SiteWordOf(recording, recording.allocations[0]));
+  EXPECT_EQ(block, plan.blocks() + plan.built().offsets[0]);
+  EXPECT_EQ(lane->Usable(block), 24u);
+}
+
 // A realloc that fails because its planned place, which begins where the old block does, is taken.
 TEST(LaneTest, ReviveKeepsTheLengthOfItsBlock) {
   // An alignment of 8192 is too much for an annex.
