@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -232,7 +233,10 @@ class SlotGatherer {
 
   // How many blocks of each kind live at one time.
   void FindPeaks(std::span<const uint32_t> words, uint32_t offset_bits, uint64_t box_bytes) {
-    live_at_.resize(std::max<size_t>(live_at_.size(), box_bytes / kGranule));
+    if (room_ < box_bytes / kGranule) {
+      room_ = box_bytes / kGranule;
+      live_at_ = std::make_unique_for_overwrite<uint32_t[]>(room_);
+    }
     for (const uint32_t* at = words.data();;) {
       const Word word = DecodeWord(at, offset_bits);
       if (word.kind == Word::kEnded) break;
@@ -269,7 +273,10 @@ class SlotGatherer {
   std::vector<uint32_t> kind_;  // per key: the first key of its kind
   std::vector<Tally> tally_;    // per kind
   std::vector<uint32_t> kinds_;
-  std::vector<uint32_t> live_at_;  // per granule: the kind of the block that began there last
+  // Per granule: the kind of the block that began there last. In a long box there are few, and
+  // what is not touched takes no memory.
+  std::unique_ptr<uint32_t[]> live_at_;
+  uint64_t room_ = 0;
   std::vector<Visited> visited_;
   std::vector<uint64_t> dwelt_;
   std::vector<PlanRing> rings_;

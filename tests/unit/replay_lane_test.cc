@@ -96,7 +96,8 @@ TEST(LaneTest, WhereAFreeIsExpectedNoRequestIs) {
   ServedPlan plan(recording);
   Lane* lane = plan.arena().Take(1, 0, 0);
   std::vector<char*> blocks(recording.allocations.size());
-  for (const auto& [when, what] : EventsOf(recording)) {
+  const std::map<uint64_t, uint32_t> events = EventsOf(recording);
+  for (const auto& [when, what] : events) {
     const uint32_t index = what & ~kDies;
     if (what == index) {
       const trace::Allocation& allocation = recording.allocations[index];
@@ -104,8 +105,12 @@ TEST(LaneTest, WhereAFreeIsExpectedNoRequestIs) {
                                SiteWordOf(recording, allocation));
       continue;
     }
+    const bool another_follows = events.contains(when + 1) && events.at(when + 1) >= kDies;
     for (const trace::Allocation& other : recording.allocations) {
-      ASSERT_EQ(AllocateExpected(lane, other.size, SiteWordOf(recording, other)), nullptr);
+      const uint64_t site = SiteWordOf(recording, other);
+      ASSERT_EQ(AllocateExpected(lane, other.size, site), nullptr);
+      if (!another_follows) continue;
+      ASSERT_EQ(lane->ReallocateExpected(blocks[index], other.size, site, true), nullptr);
     }
     ASSERT_TRUE(lane->Free(blocks[index]));
   }
@@ -151,6 +156,72 @@ TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {
     EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
     // Around the words that each lane has come to, a few stretches.
     EXPECT_LE(most_resident, 4 * threads * kPlanStretch) << "of " << plan.built().bytes.size();
+  }
+}
+
+// As long as a lane can be: the last blocks have the highest offsets that words can say, next to
+// the special ones. Whatever the long block does, all are known.
+TEST(LaneTest, TheLongestLaneIsServedToItsEnd) {
+  constexpr uint64_t kLong = (kMostLaneGranules - 1 - 2) * kGranule;
+  const trace::Recording recording =
+      RecordingOf({{0, 5, kLong}, {1, 3, 16}, {2, 4, 16}, {6, 8, 16}, {7, 10, 16}, {9, 11, kLong}});
+  ServedPlan plan(recording);
+  const auto allocate = [&](Lane* lane, uint32_t number) {
+    return Allocate(lane, recording.allocations[number].size, 4,
+                    SiteWordOf(recording, recording.allocations[number]));
+  };
+  for (const bool late : {false, true}) {
+    plan.Restart();
+    Lane* lane = plan.arena().Take(1, 0, 0);
+    ASSERT_EQ(lane->plan()->box_bytes, (kMostLaneGranules + 255) / 256 * kBoxAlignment);
+    Model model;
+    std::vector<char*> blocks(recording.allocations.size());
+    for (const auto& [when, what] : EventsOf(recording)) {
+      const uint32_t index = what & ~kDies;
+      const uint64_t size = recording.allocations[index].size;
+      if (what != index) {
+        EXPECT_EQ(lane->UsableRemotely(blocks[index]), size);
+        EXPECT_TRUE((late && index == 0) || lane->Free(blocks[index]));
+        if (!late || index != 0) model.Free(blocks[index]);
+        continue;
+      }
+      blocks[index] = allocate(lane, index);
+      // Where the long one lies for longer, nothing else of its length can.
+      ASSERT_EQ(blocks[index] == nullptr, late && index == 5);
+      if (blocks[index] == nullptr) break;
+      EXPECT_TRUE(late || blocks[index] == plan.blocks() + plan.built().offsets[index]);
+      ASSERT_NO_FATAL_FAILURE(model.Place(blocks[index], size, 16));
+    }
+    if (late) {
+      EXPECT_TRUE(lane->Free(blocks[4]));
+      EXPECT_TRUE(lane->Free(blocks[0]));
+    }
+    EXPECT_TRUE(lane->Empty());
+    EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+  }
+}
+
+// Pages that the plan leaves idle for long are given back, but for those of a block that has
+// outlived its free.
+TEST(LaneTest, PagesOfABlockThatIsLateAreNotGivenBack) {
+  constexpr uint64_t kLong = 1 << 20;
+  std::vector<Made> made = {{0, 1, kLong}};
+  for (uint64_t i = 1; i <= 150'000; ++i) made.push_back({2 * i, 2 * i + 1, 16});
+  trace::Recording recording = RecordingOf(made);
+  for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
+  ServedPlan plan(recording);
+  const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
+  for (const bool late : {false, true}) {
+    plan.Restart();
+    Lane* lane = plan.arena().Take(1, 0, 0);
+    char* block = Allocate(lane, kLong, 4, site);
+    std::memset(block, 1, kLong);
+    EXPECT_TRUE(late || lane->Free(block));
+    for (uint64_t i = 1; i <= 150'000; ++i) ASSERT_TRUE(lane->Free(Allocate(lane, 16, 4, site)));
+    EXPECT_EQ(block[kLong / 2], late ? 1 : 0);
+    EXPECT_EQ(plan.counters(0).blocked, late ? 150'000u : 0u);
+    EXPECT_TRUE(!late || lane->Free(block));
+    EXPECT_TRUE(lane->Empty());
   }
 }
 
