@@ -1,6 +1,7 @@
 #include "tests/unit/replay_recordings.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 namespace reprise::replay {
@@ -9,6 +10,12 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto chance = [&random](double share) {
     return std::uniform_real_distribution<double>(0, 1)(random) < share;
+  };
+  // Of a number that is drawn.
+  const auto size_of = [&shape](uint64_t number) {
+    if (!shape.magnitudes) return number % shape.most_bytes;
+    return number % std::max<uint64_t>(
+                        1, shape.most_bytes >> (number >> 40) % std::bit_width(shape.most_bytes));
   };
   trace::Recording recording;
   recording.process.place = seed | 1;
@@ -67,11 +74,13 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
     allocation.thread = static_cast<uint32_t>(phase + random() % in_phase * shape.phases);
     allocation.site = static_cast<uint32_t>(random() % shape.sites);
     // A site mostly asks for one size.
-    allocation.size =
-        chance(0.8) ? (allocation.site * 37 + 5) % shape.most_bytes : random() % shape.most_bytes;
+    const uint64_t own = shape.magnitudes ? (allocation.site + 1) * 0x9e3779b97f4a7c15
+                                          : allocation.site * uint64_t{37} + 5;
+    allocation.size = size_of(chance(shape.own_size) ? own : random());
     if (chance(shape.aligned)) {
       allocation.kind = trace::AllocationKind::kAligned;
-      allocation.log2_alignment = static_cast<uint8_t>(6 + random() % 7);
+      allocation.log2_alignment =
+          static_cast<uint8_t>(6 + random() % (shape.most_log2_alignment - 5));
     }
     if (chance(shape.usable_asked)) {
       // As glibc answers.

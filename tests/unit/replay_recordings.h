@@ -19,9 +19,12 @@ struct RecordingShape {
   uint32_t phases = 1;  // thread i runs in phase i % phases, which frees all but what lives forever
   uint32_t sites = 20;
   uint64_t most_bytes = 400;
+  bool magnitudes = false;  // sizes of each magnitude are as many as of the others
+  double own_size = 0.8;    // share of requests of the size that their site has
   double remote_frees = 0;  // share of blocks that another thread frees
   double never_freed = 0.02;
-  double aligned = 0.02;       // share of requests that ask for 64 to 4096 bytes of alignment
+  double aligned = 0.02;  // share of requests that ask for 64 bytes of alignment or more
+  uint64_t most_log2_alignment = 12;
   double reallocs = 0;         // share of blocks that a realloc frees
   double usable_asked = 0.05;  // share of blocks whose usable size was asked for
 };

@@ -67,6 +67,7 @@ void ServedPlan::Restart(bool spare) {
   memory_.counters = counters_.data();
   notes_.assign(plan_->lanes.count * CountersLayout::Of(*plan_).pages, {});
   memory_.notes = notes_.data();
+  memory_.releases = true;
   arena_ = Arena();
   arena_.Start(plan_, {keys_.data(), LearnNothing, key_granules_.data()}, memory_);
 }

@@ -1,6 +1,7 @@
 // A soak of the arena: threads run plans of random recordings and deviate from them in every way,
 // millions of times a second. Every block is filled with a pattern of its own, which is verified
 // whenever the block is used and when it is freed: two blocks that share a byte are found out.
+// Where blocks are too long for that, a map of all that are live finds it out at once.
 //
 //     replay_soak --operations 1000000000 --seed 7 --threads 2
 //
@@ -9,12 +10,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -70,15 +74,28 @@ struct Block {
   uint64_t tag = 0;
 };
 
-void Fill(const Block& block, uint64_t from = 0) {
+// Longer blocks have the pattern at their ends only, so many bytes of it.
+constexpr uint64_t kFilled = 32 << 10;
+constexpr uint64_t kEnds = 64;
+
+// From its beginning on.
+uint64_t BytesFilled(const Block& block) { return block.bytes > kFilled ? kEnds : block.bytes; }
+
+void FillFrom(const Block& block, uint64_t from) {
   uint64_t at = from & ~uint64_t{7};
   for (; at + 8 <= block.bytes; at += 8) std::memcpy(block.pointer + at, &block.tag, 8);
   std::memcpy(block.pointer + at, &block.tag, block.bytes - at);
 }
 
-void Verify(const Block& block) {
+void Fill(const Block& block, uint64_t from = 0) {
+  if (block.bytes <= kFilled) return FillFrom(block, from);
+  FillFrom({block.pointer, kEnds, block.tag}, 0);
+  FillFrom(block, block.bytes - kEnds);
+}
+
+void VerifyFrom(const Block& block, uint64_t from) {
   uint64_t differ = 0;
-  uint64_t at = 0;
+  uint64_t at = from & ~uint64_t{7};
   for (; at + 8 <= block.bytes; at += 8) {
     uint64_t word;
     std::memcpy(&word, block.pointer + at, 8);
@@ -87,6 +104,49 @@ void Verify(const Block& block) {
   differ |= static_cast<uint64_t>(std::memcmp(block.pointer + at, &block.tag, block.bytes - at));
   Require(differ == 0, "a block was overwritten");
 }
+
+void Verify(const Block& block) {
+  VerifyFrom({block.pointer, BytesFilled(block), block.tag}, 0);
+  if (block.bytes > kFilled) VerifyFrom(block, block.bytes - kEnds);
+}
+
+// All that is live. It orders the threads among each other, which may hide what they do wrong: only
+// for runs that need it, and for those of one thread.
+class LiveRanges {
+ public:
+  explicit LiveRanges(bool kept) : kept_(kept) {}
+
+  // What was live at `begin` may become longer by this.
+  void Set(const char* begin, uint64_t bytes) {
+    if (!kept_) return;
+    const char* end = begin + std::max<uint64_t>(bytes, 1);
+    const std::lock_guard guard(lock_);
+    const auto above = ranges_.upper_bound(begin);
+    Require(above == ranges_.end() || end <= above->first, "a block overlaps the one above");
+    Require(above == ranges_.begin() || std::prev(above)->first == begin ||
+                std::prev(above)->second <= begin,
+            "a block overlaps the one below");
+    ranges_[begin] = end;
+  }
+  void Add(const char* begin, uint64_t bytes) {
+    if (!kept_) return;
+    {
+      const std::lock_guard guard(lock_);
+      Require(!ranges_.contains(begin), "a place is given out twice");
+    }
+    Set(begin, bytes);
+  }
+  void Remove(const char* begin) {
+    if (!kept_) return;
+    const std::lock_guard guard(lock_);
+    Require(ranges_.erase(begin) == 1, "freed what is not live");
+  }
+
+ private:
+  const bool kept_;
+  std::mutex lock_;
+  std::map<const char*, const char*> ranges_;  // begin -> end
+};
 
 // How often a thread does something else than was recorded, per event: shares of 2^32.
 struct Deviation {
@@ -150,8 +210,9 @@ struct Totals {
 
 // What the threads of a run share.
 struct Run {
-  Run(const trace::Recording& of, const std::vector<Script>& with, ServedPlan& by, unsigned threads)
-      : recording(of), scripts(with), plan(by), mail(threads) {}
+  Run(const trace::Recording& of, const std::vector<Script>& with, ServedPlan& by, unsigned threads,
+      bool long_blocks)
+      : recording(of), scripts(with), plan(by), live(long_blocks || threads == 1), mail(threads) {}
 
   struct Mail {
     std::mutex lock;
@@ -161,6 +222,7 @@ struct Run {
   const trace::Recording& recording;
   const std::vector<Script>& scripts;
   ServedPlan& plan;
+  LiveRanges live;
   std::vector<Mail> mail;  // blocks on their way, per thread
   std::atomic<uint64_t> tags{0};
   std::atomic<uint64_t> operations{0};
@@ -285,6 +347,7 @@ class Life {
     const uint64_t alignment = uint64_t{1} << std::max(4u, log2_alignment);
     Require(reinterpret_cast<uint64_t>(block.pointer) % alignment == 0, "alignment");
     Require(arena_.LaneOf(block.pointer) == held_.lane, "a block outside of its lane");
+    run_.live.Add(block.pointer, size);
     Fill(block);
     return block;
   }
@@ -299,6 +362,7 @@ class Life {
     Verify(block);
     Lane* owner = arena_.LaneOf(block.pointer);
     Require(owner != nullptr, "a live block without a lane");
+    run_.live.Remove(block.pointer);
     if (owner != held_.lane) {
       owner->FreeRemotely(block.pointer);
       return;
@@ -333,7 +397,8 @@ class Life {
       const uint64_t freely = owner->UsableFreely(block.pointer);
       Require(freely == 0 || freely == usable, "two answers for one block");
     }
-    const uint64_t before = block.bytes;
+    run_.live.Set(block.pointer, usable);
+    const uint64_t before = BytesFilled(block);
     block.bytes = usable;
     Fill(block, before);
   }
@@ -351,25 +416,34 @@ class Life {
     }
     Verify(old);
     operations_ += 2;
-    if (ReallocateInPlace(owner, old.pointer, like.size, site)) {
-      ++held_.allocations;
-      ++held_.in_place;
-      const Block block{old.pointer, like.size, old.tag};
-      if (block.bytes > old.bytes) Fill(block, old.bytes);
-      return block;
+    run_.live.Remove(old.pointer);
+    owner->set_releases(false);
+    Block block{nullptr, like.size, old.tag};
+    block.pointer = static_cast<char*>(
+        owner->ReallocateExpected(old.pointer, like.size, site, /*may_move=*/like.size <= 1024));
+    if (block.pointer == nullptr && owner->ReallocateFreely(old.pointer, like.size)) {
+      block.pointer = old.pointer;
     }
-    const uint64_t usable = owner->Usable(old.pointer);
-    Require(owner->Free(old.pointer), "a live block was not recognised");
-    Block block{Allocate(owner, like.size, 4, site), like.size, old.tag};
+    held_.in_place += block.pointer == old.pointer ? 1 : 0;
+    if (block.pointer == nullptr) {
+      const uint64_t usable = owner->Usable(old.pointer);
+      Require(usable >= old.bytes, "less is usable than was asked for");
+      Require(owner->Free(old.pointer), "a live block was not recognised");
+      block.pointer = Allocate(owner, like.size, 4, site);
+      if (block.pointer == nullptr) owner->Revive(old.pointer, usable);
+    }
+    const uint64_t moved = std::min(BytesFilled(old), block.bytes);
     if (block.pointer == nullptr) {
       ++held_.refused;
-      owner->Revive(old.pointer, usable);
-      return old;
+      block = old;
+    } else {
+      ++held_.allocations;
+      std::memmove(block.pointer, old.pointer, moved);
     }
-    ++held_.allocations;
-    std::memmove(block.pointer, old.pointer, std::min(old.bytes, block.bytes));
-    Verify({block.pointer, std::min(old.bytes, block.bytes), block.tag});
-    Fill(block, old.bytes < block.bytes ? old.bytes : block.bytes);
+    owner->set_releases(true);
+    run_.live.Add(block.pointer, block.bytes);
+    VerifyFrom({block.pointer, moved, block.tag}, 0);
+    Fill(block, moved);
     return block;
   }
 
@@ -500,7 +574,7 @@ void Settle(Run& run) {
 void RunOnce(const trace::Recording& recording, const std::vector<Script>& scripts,
              const RecordingShape& shape, ServedPlan& plan, unsigned threads, Random& random) {
   plan.Restart(/*spare=*/!random.Chance(kAlways / 8));
-  Run run(recording, scripts, plan, threads);
+  Run run(recording, scripts, plan, threads, shape.magnitudes);
   const std::vector<uint32_t> lives = DrawThreads(shape, random);
   const uint64_t seed = random();
   std::atomic<size_t> next{0};
@@ -528,7 +602,30 @@ RecordingShape DrawShape(Random& random) {
   shape.aligned = random.Chance(kAlways / 2) ? 0 : 0.1 * random.Share();
   shape.reallocs = random.Chance(kAlways / 2) ? 0 : 0.5 * random.Share();
   shape.usable_asked = random.Chance(kAlways / 2) ? 0 : 0.2 * random.Share();
+  if (random.Chance(kAlways / 3)) shape.most_log2_alignment = 24;
+  if (random.Chance(kAlways / 3)) {
+    // So many keys, in so large a box, that words have no bits for most of them.
+    shape.sites = static_cast<uint32_t>(random.Magnitude(20, 10'000));
+    shape.own_size = random.Share();
+    shape.magnitudes = true;
+    shape.most_bytes = random.Magnitude(20'000, 1 << 27);
+  }
   return shape;
+}
+
+// What a recording has only of some programs: reallocs that make a block shorter, and allocators
+// that answer malloc_usable_size in another way than glibc.
+void Vary(trace::Recording& recording, Random& random) {
+  for (trace::Allocation& allocation : recording.allocations) {
+    if (allocation.previous != trace::kNone && random.Chance(kAlways / 4)) {
+      allocation.size = random.Below(allocation.size + 1);
+    }
+  }
+  const uint64_t way = random.Below(3);
+  for (auto& [index, answer] : recording.usable_answers) {
+    const uint64_t size = recording.allocations[index].size;
+    answer = way == 0 ? size : way == 1 ? std::bit_ceil(size) : std::max(answer, size);
+  }
 }
 
 // As if replays had taught that some blocks live longer, and that a call site lacks places.
@@ -552,10 +649,12 @@ Learned DrawLessons(const trace::Recording& recording, Random& random) {
 void Round(unsigned threads, uint64_t most) {
   Random random(where.seed * 1'000'003 + where.round);
   const RecordingShape shape = DrawShape(random);
-  const trace::Recording recording = RandomRecording(shape, random());
+  trace::Recording recording = RandomRecording(shape, random());
+  Vary(recording, random);
   const std::vector<Script> scripts = ScriptsOf(recording);
   ServedPlan plan(recording, DrawLessons(recording, random));
-  const uint64_t enough = std::min<uint64_t>(most, totals.operations + 4'000'000);
+  const uint64_t share = shape.magnitudes ? 200'000 : 1'000'000;  // long blocks take longer
+  const uint64_t enough = std::min<uint64_t>(most, totals.operations + share);
   for (where.run = 0; where.run < 200 && totals.operations < enough; ++where.run) {
     RunOnce(recording, scripts, shape, plan, threads, random);
   }
