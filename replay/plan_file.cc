@@ -65,10 +65,28 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
   for (uint64_t i = 0; i < header.lanes.count; ++i) {
     const PlanLane& lane = lanes[i];
     if (header.words.count < kWordsAhead || lane.offset_bits >= 32 ||
+        lane.box_offset % kBoxAlignment != 0 || lane.box_bytes % kBoxAlignment != 0 ||
         !Within(lane.box_offset, lane.box_bytes, header.arena_bytes) ||
+        lane.reserved > lane.box_bytes / kGranule ||
         !Within(lane.first_word, lane.words, header.words.count - kWordsAhead) ||
         !Within(lane.first_placement, lane.placements, header.placements.count) ||
+        !Within((lane.first_placement + kSampled - 1) / kSampled, Samples(lane),
+                header.samples.count) ||
         !Within(lane.first_ring, lane.rings, header.rings.count)) {
+      return false;
+    }
+    // A lane that is followed to its end stops there, and each code that its words may have is a
+    // key's.
+    const uint32_t* words = plan.table<uint32_t>(header.words) + lane.first_word;
+    if (lane.words == 0 || words[lane.words - 1] != kEnd ||
+        header.keys.count >> (31 - lane.offset_bits) == 0) {
+      return false;
+    }
+  }
+  const auto* rings = plan.table<PlanRing>(header.rings);
+  for (uint64_t i = 0; i < header.rings.count; ++i) {
+    if (rings[i].key >= header.keys.count || rings[i].count == 0 ||
+        !Within(rings[i].first_slot, rings[i].count, header.slots.count)) {
       return false;
     }
   }

@@ -237,6 +237,32 @@ TEST_F(PlanFileTest, FlippedBitsUnderARightChecksumAreHarmless) {
   EXPECT_GT(refused, 30);
 }
 
+// What a lane takes for granted when it follows its tables.
+TEST_F(PlanFileTest, ALaneWhoseTablesEndBeforeItDoesIsRefused) {
+  const std::string bytes = Build(RandomRecording({}, 4)).bytes;
+  const auto is_read = [&](auto change) {
+    std::string changed = bytes;
+    auto* header = reinterpret_cast<PlanHeader*>(changed.data());
+    const auto at = [&](const PlanTable& table) { return changed.data() + table.offset; };
+    change(*header, *reinterpret_cast<PlanLane*>(at(header->lanes)),
+           *reinterpret_cast<PlanRing*>(at(header->rings)));
+    header->checksum = 0;
+    header->checksum = XXH3_64bits(changed.data(), changed.size());
+    return PlanFile::Read(Write(changed)).ok();
+  };
+  EXPECT_TRUE(is_read([](PlanHeader&, PlanLane&, PlanRing&) {}));
+  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.samples.count = 0; }));
+  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.keys.count = 1; }));
+  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.slots.count = 1; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.words = 0; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { --lane.words; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.offset_bits = 1; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.box_bytes -= 16; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.reserved = 1 << 30; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane&, PlanRing& ring) { ring.count = 0; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane&, PlanRing& ring) { ring.key = 1 << 20; }));
+}
+
 TEST_F(PlanFileTest, WordsAheadCanBeRead) {
   const auto file = PlanFile::Read(Write(Build(RandomRecording({}, 6)).bytes));
   ASSERT_TRUE(file.ok()) << file.status();
