@@ -90,7 +90,7 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
 // Not even one whose key has the number that the free has for a code.
 TEST(LaneTest, WhereAFreeIsExpectedNoRequestIs) {
   RecordingShape shape;
-  shape.allocations = 6000;
+  shape.allocations = 3000;
   shape.most_bytes = 4000000;  // nearly as many keys, and few bits for their codes
   const trace::Recording recording = RandomRecording(shape, 1);
   ServedPlan plan(recording);
