@@ -14,6 +14,7 @@ namespace reprise::planner {
 namespace {
 
 constexpr uint32_t kMostRocks = 16384;
+constexpr size_t kMostCarefulRocks = 64;
 
 // In one direction of a careful sweep. Each takes milliseconds.
 constexpr int kMostMoves = 400;
@@ -225,9 +226,12 @@ std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t mo
   return {largest.begin(), largest.begin() + std::min(rocks, largest.size())};
 }
 
-// Only those that nobody would find room for: what meets rocks can be placed in fewer ways.
+// Only those that nobody would find room for: what meets rocks can be placed in fewer ways. Where
+// the heap is made of such jobs, as a cache of documents is, the sweep itself packs them better.
 PeakSweep::Recipe PeakSweep::Careful(double balance, std::vector<FreeBlocks::Taste> tastes) const {
-  return {Rocks(256, 0, 4096), Stack::kTwoEnded, false, std::move(tastes), balance};
+  std::vector<uint32_t> rocks = Rocks(256, 0, kMostCarefulRocks + 1);
+  if (rocks.size() > kMostCarefulRocks) rocks.clear();
+  return {std::move(rocks), Stack::kTwoEnded, false, std::move(tastes), balance};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {

@@ -144,5 +144,35 @@ TEST(PeakSweepTest, AHeapThatStaysFull) {
   }
 }
 
+// A cache of some hundred documents of 4 to 64 KiB, thrown out to make room for others: nearly
+// every one of them is larger than what makes a rock elsewhere.
+TEST(PeakSweepTest, ACacheOfDocuments) {
+  std::mt19937_64 random(1);
+  Instance instance;
+  std::vector<size_t> live;
+  int64_t now = 0;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < 10'000; ++i) {
+    const auto size = static_cast<int64_t>((4096 << random() % 4) * (16 + random() % 16) / 16);
+    while (bytes + size > 8 << 20) {
+      std::swap(live[random() % live.size()], live.back());
+      instance.buffers[live.back()].upper = now++;
+      bytes -= instance.buffers[live.back()].size;
+      live.pop_back();
+    }
+    live.push_back(i);
+    instance.buffers.push_back({now++, 0, size});
+    bytes += size;
+  }
+  for (const size_t i : live) instance.buffers[i].upper = now;
+  Options options;
+  options.iterations = 1;
+  options.budget_seconds = 60;
+  options.strategy = "peak_sweep";
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(static_cast<double>(plan->fragmentation()), 0.12 * static_cast<double>(plan->max_load));
+}
+
 }  // namespace
 }  // namespace reprise::planner
