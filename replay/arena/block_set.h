@@ -66,15 +66,7 @@ class BlockSet {
     return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(ends)) + 1 - granule;
   }
 
-  // The same by the owner, quickly: 0, too, for a block that ends in another unit.
-  uint64_t LengthInUnit(uint64_t granule) const {
-    const Unit* unit = &units_[granule >> 6];
-    const uint64_t ends = unit->ends >> (granule & 63);
-    if ((unit->begins >> (granule & 63) & 1) == 0 || ends == 0) return 0;
-    return static_cast<unsigned>(__builtin_ctzll(ends)) + uint64_t{1};
-  }
-
-  // The same for lengths up to 64; for longer ones it may be 0.
+  // The same by the owner, quickly, for lengths up to 64; for longer ones it may be 0.
   uint64_t ShortLengthAt(uint64_t granule) const {
     const Unit* unit = &units_[granule >> 6];
     if ((unit->begins >> (granule & 63) & 1) == 0) return 0;

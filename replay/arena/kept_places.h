@@ -19,28 +19,26 @@ class KeptPlaces {
     return (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
   }
 
-  void Attach(void* zeroed_memory, uint64_t box_granules, uint64_t annex_granules) {
+  void Attach(void* zeroed_memory, uint64_t granules) {
     places_ = static_cast<uint32_t*>(zeroed_memory);
     for (uint32_t row = 0; row < kRows; ++row) latest_[row] = row * kSegment;
     spare_ = 0;
     full_granules_ = 0;
     unused_ = kRows * kSegment;
-    end_ = unused_ + static_cast<uint32_t>(DeepFor(box_granules + annex_granules));
-    most_[0] = MostFor(box_granules);
-    most_[1] = MostFor(annex_granules);
+    end_ = unused_ + static_cast<uint32_t>(DeepFor(granules));
+    most_ = MostFor(granules);
   }
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
-  bool Put(uint32_t granule, uint64_t granules, bool in_annex) {
-    if (granules >= kLengths) return false;
-    const uint32_t row = RowOf(granules, in_annex);
-    uint32_t& latest = latest_[row];
+  bool Put(uint32_t granule, uint64_t granules) {
+    if (granules >= kRows) return false;
+    uint32_t& latest = latest_[granules];
     uint32_t at = latest + 1;
     if (at % kSegment == 0) {
-      if (full_[row] == most_[in_annex ? 1 : 0]) return false;
+      if (full_[granules] == most_) return false;
       const uint32_t segment = SegmentAbove(at - kSegment);
       if (segment == 0) return false;
-      ++full_[row];
+      ++full_[granules];
       full_granules_ += (kSegment - 1) * granules;
       at = segment + 1;
     }
@@ -49,13 +47,13 @@ class KeptPlaces {
     return true;
   }
 
-  // The latest place for requests of this shape in the box or in the annex; false: there is none.
-  bool Take(uint64_t shape, bool in_annex, uint32_t* granule) {
-    return shape < kShapes && TakeLatest(RowOf(length_of_[shape], in_annex), granule);
+  // The latest place for requests of this shape; false: there is none.
+  bool Take(uint64_t shape, uint32_t* granule) {
+    return shape < kShapes && TakeLatest(length_of_[shape], granule);
   }
 
-  // The same of the box, for up to 64 granules, where it takes few instructions. False: Put and
-  // Take may know better.
+  // The same for less than 130 granules, where it takes few instructions. False: Put and Take may
+  // know better.
   bool PutQuickly(uint32_t granule, uint64_t granules) {
     const uint32_t at = latest_[granules] + 1;
     if (at % kSegment == 0) return false;
@@ -77,16 +75,15 @@ class KeptPlaces {
   // needs: the recorded program was told of more usable bytes than it had asked for. Until that is
   // known there are no places for them.
   void NoteLength(uint64_t shape, uint64_t granules) {
-    if (shape < kShapes && granules < kLengths) length_of_[shape] = static_cast<uint8_t>(granules);
+    if (shape < kShapes && granules < kRows) length_of_[shape] = static_cast<uint8_t>(granules);
   }
 
   // No longer keeps a place, which it does.
-  void Remove(uint32_t granule, uint64_t granules, bool in_annex) {
-    const uint32_t row = RowOf(granules, in_annex);
+  void Remove(uint32_t granule, uint64_t granules) {
     uint32_t latest = 0;
-    TakeLatest(row, &latest);
+    TakeLatest(static_cast<uint32_t>(granules), &latest);
     if (latest == granule) return;
-    uint32_t at = latest_[row];
+    uint32_t at = latest_[granules];
     while (at % kSegment == 0 || places_[at] != granule) {
       at = at % kSegment == 0 ? places_[at] + kSegment - 1 : at - 1;
     }
@@ -98,16 +95,14 @@ class KeptPlaces {
   void Clear(Visit visit) {
     uint32_t granule;
     for (uint32_t row = 0; row < kRows; ++row) {
-      while (TakeLatest(row, &granule)) visit(granule, row % kLengths);
+      while (TakeLatest(row, &granule)) visit(granule, row);
     }
   }
 
   // Of all places. Hardly kept up to date: they are asked for when nothing else helps.
   uint64_t Granules() const {
     uint64_t sum = full_granules_;
-    for (uint32_t granules = 0; granules < kLengths; ++granules) {
-      sum += (latest_[granules] % kSegment + latest_[granules + kLengths] % kSegment) * granules;
-    }
+    for (uint32_t row = 0; row < kRows; ++row) sum += latest_[row] % kSegment * row;
     return sum;
   }
   uint64_t Count() const {
@@ -117,9 +112,8 @@ class KeptPlaces {
   }
 
  private:
-  static constexpr uint32_t kLengths = 130;              // in granules
-  static constexpr uint32_t kRows = 2 * kLengths;        // those of the annex behind
-  static constexpr uint64_t kShapes = 2 * kLengths - 1;  // units of 8 bytes; aligned ones are above
+  static constexpr uint32_t kRows = 130;              // one per length, in granules
+  static constexpr uint64_t kShapes = 2 * kRows - 1;  // units of 8 bytes; aligned ones are above
   static constexpr uint32_t kSegment = 32;
   static constexpr uint64_t kDeepShare = 4;  // granules per place
   static constexpr uint64_t kMostDeep = 1 << 24;
@@ -136,9 +130,6 @@ class KeptPlaces {
     const uint64_t segments = granules / kGranulesPerPlace / (kSegment - 1);
     return static_cast<uint32_t>(segments < kMostSegments ? segments : kMostSegments);
   }
-  static uint32_t RowOf(uint64_t granules, bool in_annex) {
-    return static_cast<uint32_t>(granules) + (in_annex ? kLengths : 0);
-  }
 
   bool TakeLatest(uint32_t row, uint32_t* granule) {
     uint32_t at = latest_[row];
@@ -148,7 +139,7 @@ class KeptPlaces {
       places_[at] = spare_;
       spare_ = at;
       --full_[row];
-      full_granules_ -= (kSegment - 1) * (row % kLengths);
+      full_granules_ -= (kSegment - 1) * row;
       at = below + kSegment - 1;
     }
     *granule = places_[at];
@@ -181,7 +172,7 @@ class KeptPlaces {
   uint32_t latest_[kRows];      // where the latest place stands; at a link: there is none above it
   uint8_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
   uint16_t full_[kRows];        // segments below the uppermost
-  uint32_t most_[2];            // such segments of a length, in the box and in the annex
+  uint32_t most_;               // such segments of a length
   uint64_t full_granules_;      // of the places below the uppermost segments
   uint32_t spare_;              // segments that were used, linked; 0: none
   uint32_t unused_;             // segments from here up to end_ never were

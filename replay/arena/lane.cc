@@ -53,6 +53,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   box_bytes_ = lane->box_bytes;
   box_granules_ = box_bytes_ / kGranule;
   open_granules_ = box_granules_ - lane->reserved;
+  to_annex_ = reinterpret_cast<uint64_t>(annex_) - reinterpret_cast<uint64_t>(box_) - box_bytes_;
   counters_ = counters;
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);
@@ -87,7 +88,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   freed_ = static_cast<FreedPlaces*>(slot_memory_);
   kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
   char* deep = reinterpret_cast<char*>(kept_ + 1);
-  kept_->Attach(deep, box_granules_, granules - box_granules_);
+  kept_->Attach(deep, granules);
   slot_memory_ = deep + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
@@ -547,7 +548,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granule = GranuleOf(pointer);
   const uint64_t granules = (bytes + kGranule - 1) / kGranule;
   if ((running_free_ || !Contains(pointer)) && late_cover_.Has(granule)) {
-    kept_->Remove(static_cast<uint32_t>(granule), granules, granule >= box_granules_);
+    kept_->Remove(static_cast<uint32_t>(granule), granules);
     late_.Reuse(granule);
   } else {
     AddLate(granule, granules);

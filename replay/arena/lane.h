@@ -196,12 +196,7 @@ class Lane {
   // nothing has happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
     uint32_t granule;
-    if (__builtin_expect(kept_->Take(shape, /*in_annex=*/false, &granule), 1)) {
-      return UseAgain(granule, box_ + granule * kGranule);
-    }
-    if (until_look_ == 0) return nullptr;
-    --until_look_;
-    return AllocateKeptInAnnex(shape);
+    return until_look_ != 0 && kept_->Take(shape, &granule) ? UseKept(granule) : nullptr;
   }
   bool FreeKept(void* pointer) {
     uint64_t granule;
@@ -212,13 +207,12 @@ class Lane {
   // The same where that takes few instructions.
   void* AllocateKeptQuickly(uint64_t shape) {
     uint32_t granule;
-    if (!kept_->TakeQuickly(shape, &granule)) return nullptr;
-    return UseAgain(granule, box_ + granule * kGranule);
+    return until_look_ != 0 && kept_->TakeQuickly(shape, &granule) ? UseKept(granule) : nullptr;
   }
   bool FreeKeptQuickly(void* pointer) {
-    const uint64_t granule = GranuleInBox(pointer);
-    if (granule >= open_granules_) return false;
-    const uint64_t granules = late_.LengthInUnit(granule);
+    uint64_t granule;
+    if (!IsOpen(pointer, &granule)) return false;
+    const uint64_t granules = late_.ShortLengthAt(granule);
     if (granules == 0 || !kept_->PutQuickly(static_cast<uint32_t>(granule), granules)) return false;
     late_.Keep(granule);
     return true;
@@ -388,6 +382,9 @@ class Lane {
     uint32_t granule[kRemembered];
   };
 
+  // All bits or none.
+  static uint64_t If(bool condition) { return 0 - uint64_t{condition}; }
+
   // A pointer into a granule has low bits; rotated, they make a number that no word holds.
   static uint64_t GranulesFrom(const char* begin, const void* pointer) {
     const uint64_t distance = static_cast<const char*>(pointer) - begin;
@@ -442,13 +439,14 @@ class Lane {
   bool IsOpen(uint64_t granule) const {
     return granule < open_granules_ || granule >= box_granules_;
   }
-  // The same of an address; false, too, for addresses that none of the lane's granules has.
+  // The same of an address; false, too, for addresses that none of the lane's granules has. Whether
+  // it is one of the box or of the annex cannot be foretold: no branch.
   bool IsOpen(const void* pointer, uint64_t* granule) const {
-    *granule = GranuleInBox(pointer);
-    if (*granule < open_granules_) return true;
+    const uint64_t in_box = GranuleInBox(pointer);
     const uint64_t in_annex = GranulesFrom(annex_, pointer);
-    *granule = box_granules_ + in_annex;
-    return in_annex < annex_granules_;
+    const uint64_t beside = If(in_box >= open_granules_);
+    *granule = in_box + (beside & (box_granules_ + in_annex - in_box));
+    return (beside & If(in_annex >= annex_granules_)) == 0;
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
@@ -459,21 +457,19 @@ class Lane {
     return true;
   }
   bool PutAway(uint64_t granule, uint64_t granules) {
-    const bool in_annex = granule >= box_granules_;
-    if (!kept_->Put(static_cast<uint32_t>(granule), granules, in_annex)) return false;
+    if (!kept_->Put(static_cast<uint32_t>(granule), granules)) return false;
     late_.Keep(granule);
     return true;
   }
-  void* UseAgain(uint32_t granule, char* pointer) {
+  // `until_look_` must not be 0.
+  void* UseKept(uint32_t granule) {
+    const uint32_t in_annex = granule >= box_granules_ ? 1 : 0;
+    counters_->improvised += in_annex;
+    until_look_ -= in_annex;
     late_.Reuse(granule);
+    char* pointer = AddressOf(granule);
     CountApart(pointer);
     return pointer;
-  }
-  void* AllocateKeptInAnnex(uint64_t shape) {
-    uint32_t granule;
-    if (!kept_->Take(shape, /*in_annex=*/true, &granule)) return nullptr;
-    ++counters_->improvised;
-    return UseAgain(granule, AddressOf(granule));
   }
   void ReleaseKept();
   void KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules);
@@ -505,7 +501,7 @@ class Lane {
     return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;
   }
   char* AddressOf(uint64_t granule) const {
-    return (granule < box_granules_ ? box_ : annex_ - box_bytes_) + granule * kGranule;
+    return box_ + (If(granule >= box_granules_) & to_annex_) + granule * kGranule;
   }
   bool FreeSlowly(uint64_t granule);
   bool FreeLate(uint64_t granule);
@@ -581,6 +577,7 @@ class Lane {
   uint64_t annex_granules_;  // counted on from those of the box
   uint64_t box_granules_;
   uint64_t open_granules_;  // of the box, in which blocks may be improvised
+  uint64_t to_annex_;       // bytes from where the box ends to where the annex begins
 
   // Cold.
   uint32_t late_count_;  // kept places are late, too

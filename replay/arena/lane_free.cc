@@ -34,7 +34,8 @@ const PlanBlock* FirstNot(const PlanBlock* at, const PlanBlock* end, Holds holds
 
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
-  if (void* again = AllocateKeptInAnnex(shape)) return again;
+  if (until_look_ == 0) until_look_ = look_;  // not here
+  if (void* again = AllocateKept(shape)) return again;
   Slot slot;
   const uint64_t box = box_granules_;
   if (effort_ < kMostEffort) effort_ += kEffort;
@@ -110,9 +111,7 @@ bool Lane::Earn() {
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
   if (rest_ == 0) {
-    uint32_t granule;
-    if (kept_->Take(shape, /*in_annex=*/false, &granule))
-      return UseAgain(granule, AddressOf(granule));
+    if (void* again = AllocateKept(shape)) return again;
   }
   if (Rests()) return nullptr;
   if (!Earn()) {
@@ -130,7 +129,7 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   look_ = found ? kLeastLook : look_ < kMostLook ? 2 * look_ : look_;
   until_look_ = look_;
   if (!found) {
-    if (void* again = AllocateKeptInAnnex(shape)) return again;
+    if (void* again = AllocateKept(shape)) return again;
     found = HasSmallAnnex() && TakeFromAnnex(shape, &slot);
   }
   if (!found && kept_->Granules() > open_granules_ / kKeptShare) {

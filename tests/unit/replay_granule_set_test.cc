@@ -153,9 +153,9 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
   constexpr size_t kSegment = 31;
   const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
-  kept->Attach(memory.data(), granules_in_all / 2, granules_in_all / 2);
+  kept->Attach(memory.data(), granules_in_all);
   for (uint64_t shape = 0; shape < 1000; ++shape) kept->NoteLength(shape, ShapeGranules(shape));
-  std::map<std::pair<uint64_t, bool>, std::vector<uint32_t>> model;  // by length, and in the annex
+  std::map<uint64_t, std::vector<uint32_t>> model;  // by length
   std::mt19937_64 random(1);
   uint64_t sum = 0;
   uint64_t count = 0;
@@ -164,14 +164,12 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
     // Now more and more, now fewer and fewer.
     const uint64_t of_eight = granule / 50000 % 2 == 0 ? 5 : 3;
     const uint64_t granules = 1 + random() % 140;
-    const bool in_annex = random() % 4 == 0;
-    std::vector<uint32_t>& places = model[{granules, in_annex}];
+    std::vector<uint32_t>& places = model[granules];
     const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
-    const bool quickly = !in_annex && granules <= 64 && random() % 2 == 0;
+    const bool quickly = granules < 130 && random() % 2 == 0;
     uint32_t taken = 0;
     if (random() % 8 < of_eight) {
-      if ((quickly && kept->PutQuickly(granule, granules)) ||
-          kept->Put(granule, granules, in_annex)) {
+      if ((quickly && kept->PutQuickly(granule, granules)) || kept->Put(granule, granules)) {
         places.push_back(granule);
         deepest = std::max(deepest, places.size());
         sum += granules;
@@ -182,16 +180,15 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
       continue;
     }
     if (places.empty()) {
-      ASSERT_FALSE(kept->Take(shape, in_annex, &taken));
+      ASSERT_FALSE(kept->Take(shape, &taken));
       continue;
     }
     if (random() % 8 == 0) {
       const size_t which = random() % places.size();
-      kept->Remove(places[which], granules, in_annex);
+      kept->Remove(places[which], granules);
       places[which] = places.back();
     } else {
-      ASSERT_TRUE((quickly && kept->TakeQuickly(shape, &taken)) ||
-                  kept->Take(shape, in_annex, &taken));
+      ASSERT_TRUE((quickly && kept->TakeQuickly(shape, &taken)) || kept->Take(shape, &taken));
       ASSERT_EQ(taken, places.back());
     }
     places.pop_back();
@@ -204,21 +201,15 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
   }
   kept->Clear([&](uint32_t granule, uint64_t granules) {
     --count;
-    const auto& in_box = model[{granules, false}];
-    const auto& in_annex = model[{granules, true}];
-    EXPECT_EQ(std::count(in_box.begin(), in_box.end(), granule) +
-                  std::count(in_annex.begin(), in_annex.end(), granule),
-              1);
+    const auto& places = model[granules];
+    EXPECT_EQ(std::count(places.begin(), places.end(), granule), 1);
   });
   EXPECT_EQ(count, 0u);
   uint32_t none;
-  for (const bool in_annex : {false, true}) {
-    EXPECT_FALSE(kept->Take(Shape(64, 4), in_annex, &none));
-    EXPECT_FALSE(kept->Take(Shape(64, 8), in_annex, &none))
-        << "aligned requests have no length of their own";
-  }
+  EXPECT_FALSE(kept->Take(Shape(64, 4), &none));
+  EXPECT_FALSE(kept->Take(Shape(64, 8), &none)) << "aligned requests have no length of their own";
   EXPECT_GE(deepest, kSegment);
-  EXPECT_LE(deepest, kSegment + granules_in_all / 2 / 64);
+  EXPECT_LE(deepest, kSegment + granules_in_all / 64);
 }
 
 TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
@@ -230,12 +221,12 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
 TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
   const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(0));
-  kept->Attach(memory.data(), 0, 0);
+  kept->Attach(memory.data(), 0);
   uint32_t taken = 0;
-  ASSERT_TRUE(kept->Put(7, 3, /*in_annex=*/false));
-  EXPECT_FALSE(kept->Take(Shape(32, 4), /*in_annex=*/false, &taken));
+  ASSERT_TRUE(kept->Put(7, 3));
+  EXPECT_FALSE(kept->Take(Shape(32, 4), &taken));
   kept->NoteLength(Shape(32, 4), 3);
-  ASSERT_TRUE(kept->Take(Shape(32, 4), /*in_annex=*/false, &taken));
+  ASSERT_TRUE(kept->Take(Shape(32, 4), &taken));
   EXPECT_EQ(taken, 7u);
 }
 
