@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 struct Settings {
   std::string folder;
-  std::string reprise = "reprise";
+  std::string reprise;
   std::vector<std::string> strategies;
   std::vector<double> curve = {0.1, 1, 10, 60};
   double budget = 10;
@@ -146,23 +146,22 @@ int Bench(const Settings& settings) {
     std::fprintf(stderr, "bench_planner: no *.csv or *.trace below %s\n", settings.folder.c_str());
     return 1;
   }
-  std::vector<std::string> strategies = settings.strategies;
-  if (strategies.empty()) {
-    rusage usage{};
-    const auto text =
-        RunCommand({settings.reprise, "plan", "--strategy", "list"}, settings.limit, usage);
-    std::istringstream lines(text.value_or(""));
-    for (std::string line; std::getline(lines, line);) {
-      const std::string name = line.substr(0, line.find_first_of(" \t"));
-      const bool for_graphs = line.find(" graphs: ") != std::string::npos;  // not for instances
-      if (!name.empty() && !for_graphs) strategies.push_back(name);
-    }
+  std::vector<std::string> strategies;
+  rusage usage{};
+  const auto text =
+      RunCommand({settings.reprise, "plan", "--strategy", "list"}, settings.limit, usage);
+  std::istringstream lines(text.value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find_first_of(" \t"));
+    const bool for_graphs = line.find(" graphs: ") != std::string::npos;  // not for instances
+    if (!name.empty() && !for_graphs) strategies.push_back(name);
   }
   if (strategies.empty()) {
-    std::fprintf(stderr, "bench_planner: %s does not list its strategies\n",
+    std::fprintf(stderr, "bench_planner: `%s plan --strategy list` lists none: see --reprise\n",
                  settings.reprise.c_str());
     return 1;
   }
+  if (!settings.strategies.empty()) strategies = settings.strategies;
 
   std::map<std::string, int> points;
   std::printf("## Strategies\n\nBudget %g s, %d thread(s), seed %" PRIu64 ".\n", settings.budget,
@@ -244,7 +243,11 @@ int main(int argc, char** argv) {
   app.add_option("folder", settings.folder, "holds *.csv instances and *.trace recordings")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--reprise", settings.reprise, "the command");
+  // Both are built into one folder.
+  std::error_code error;
+  const fs::path beside = fs::read_symlink("/proc/self/exe", error).parent_path() / "reprise";
+  settings.reprise = fs::exists(beside, error) ? beside.string() : "reprise";
+  app.add_option("--reprise", settings.reprise, "the command")->capture_default_str();
   app.add_option("--strategies", settings.strategies, "only these")->delimiter(',');
   app.add_option("--budget", settings.budget, "seconds for each plan");
   app.add_option("--curve", settings.curve, "budgets of the time curve")->delimiter(',');
