@@ -352,10 +352,11 @@ class Lane {
   static constexpr uint64_t kGapLooks = 256;  // granules to each side of a freed block
   static constexpr uint32_t kProbes = 32;     // planned places tried per request
   static constexpr uint64_t kKeptShare = 8;   // of the box: kept places that are worth a release
-  // While places of the annex are kept, the box is looked into once in so many times that nothing
-  // is kept there; where nothing is found, less and less often.
-  static constexpr uint32_t kLeastLook = 32;
-  static constexpr uint32_t kMostLook = 1024;
+  // While kept places of the annex are taken, the box is looked into once in so many times; where
+  // nothing is found, less and less often. More often it takes more places of the box for one kind
+  // of request than it needs, and others go to the annex.
+  static constexpr uint32_t kLeastLook = 256;
+  static constexpr uint32_t kMostLook = 4096;
   static constexpr uint64_t kCarved = 8;       // places made of one gap
   static constexpr uint64_t kMostCarved = 64;  // granules of each
   static constexpr int32_t kEffort = 16;       // places and gaps to look at, earned per request
