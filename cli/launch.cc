@@ -167,7 +167,10 @@ class SignalsForProgram {
         // Nobody to tell.
       }
     }
-    setenv("PYTHONHASHSEED", "0", /*overwrite=*/0);
+    // Else Python and perl go through their hashes in another order in every run.
+    for (const char* seed : {"PYTHONHASHSEED", "PERL_HASH_SEED"}) {
+      setenv(seed, "0", /*overwrite=*/0);
+    }
   }
   const char* others = std::getenv("LD_PRELOAD");
   const std::string preload =

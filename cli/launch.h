@@ -18,7 +18,7 @@ struct LaunchRequest {
   std::string output;                // directory for spools, absolute; empty when not recording
   uint32_t stack_frames = 0;         // callers to note for each allocation
   std::vector<interpose::PlanEntry> plans;  // sorted by place
-  bool keep_aslr = false;                   // leave address randomisation and PYTHONHASHSEED alone
+  bool keep_aslr = false;                   // leave address randomisation and hash seeds alone
 };
 
 struct LaunchResult {

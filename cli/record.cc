@@ -56,7 +56,7 @@ void AddRecord(CLI::App& app, const Program& program, Run& run) {
   command->add_option("-o,--output", options->output, "directory for the traces")
       ->capture_default_str();
   command->add_flag("--keep-aslr", options->keep_aslr,
-                    "leave address randomisation and PYTHONHASHSEED as they are");
+                    "leave address randomisation and hash seeds as they are");
   command
       ->add_option("--stacks", options->stacks,
                    "note so many callers of each call site, the nearest ones")

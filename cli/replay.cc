@@ -370,7 +370,7 @@ void AddReplay(CLI::App& app, const Program& program, Run& run) {
   command->add_option("--stats", options->stats, "write what was counted to this file, as JSON");
   command->add_option("--record", options->record, "record the run into this directory, too");
   command->add_flag("--keep-aslr", options->keep_aslr,
-                    "leave address randomisation and PYTHONHASHSEED as they are");
+                    "leave address randomisation and hash seeds as they are");
   command->add_flag("--release", options->release,
                     "give back pages of the arena that the plan leaves idle for long");
   command

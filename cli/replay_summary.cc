@@ -83,20 +83,26 @@ void Overstays(const Findings& findings, uint64_t least, std::vector<std::string
   }
 }
 
-// Whether Python makes up its hashes anew in every run.
-bool RandomHashes(const std::string& executable, bool keep_aslr) {
-  if (!absl::StartsWith(FileName(executable), "python")) return false;
+// The variable that would keep a program from making up its hashes anew in every run; null: none.
+const char* LooseSeed(const std::string& executable, bool keep_aslr) {
+  const std::string name = FileName(executable);
+  if (absl::StartsWith(name, "perl")) {
+    return std::getenv("PERL_HASH_SEED") == nullptr && keep_aslr ? "PERL_HASH_SEED" : nullptr;
+  }
+  if (!absl::StartsWith(name, "python")) return nullptr;
   const char* seed = std::getenv("PYTHONHASHSEED");
   uint64_t number = 0;
-  return seed != nullptr && *seed != 0 ? !absl::SimpleAtoi(seed, &number) : keep_aslr;
+  const bool loose = seed != nullptr && *seed != 0 ? !absl::SimpleAtoi(seed, &number) : keep_aslr;
+  return loose ? "PYTHONHASHSEED" : nullptr;
 }
 
 void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
             std::vector<std::string>& lines) {
-  if (std::any_of(images.begin(), images.end(), [&](const SummarizedImage& image) {
-        return RandomHashes(image.executable, facts.keep_aslr);
-      })) {
-    lines.push_back("  try PYTHONHASHSEED=0, in the recording and in replay");
+  for (const SummarizedImage& image : images) {
+    const char* seed = LooseSeed(image.executable, facts.keep_aslr);
+    if (seed == nullptr) continue;
+    lines.push_back(absl::StrCat("  try ", seed, "=0, in the recording and in replay"));
+    break;
   }
   lines.push_back("  try the arguments, the environment and the input that were recorded");
   // Where blocks lie decides in what order a program goes through its hash tables, and then more.

@@ -34,7 +34,8 @@ int64_t Nanoseconds(const timeval& time) {
     setenv("LD_PRELOAD", preload, 1);
     unsetenv("REPRISE_LIVE_PRELOAD");
   }
-  setenv("PYTHONHASHSEED", "0", 0);
+  setenv("PYTHONHASHSEED", "0", 0);  // as record and replay do
+  setenv("PERL_HASH_SEED", "0", 0);
   close(out);
   execvp(argv[0], argv);
   _exit(errno == ENOENT ? 127 : 126);

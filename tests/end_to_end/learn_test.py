@@ -132,6 +132,20 @@ def python_hashes(bench):
     expect("PYTHONHASHSEED" not in "\n".join(outcome.ours()), f"said: {outcome.ours()}")
 
 
+def perl_hashes(bench):
+    """perl goes through its hashes in the same order every time, as long as nobody else seeds them."""
+    script = "my (%h, %g); $h{$_} = 'x' x ($_ % 100) for 0 .. 9999; $g{$_} = $h{$_} . $_ for keys %h"
+    command = ["perl", "-e", script]
+    bench.environment.pop("PERL_HASH_SEED", None)
+    bench.record(command, expected=0)
+    bench.plan()
+    outcome, stats = bench.replay(command)
+    expect_equal((outcome.ours(), stats["improvised"]), ([], 0), "perl, as recorded")
+    bench.environment["PERL_HASH_SEED"] = "1"
+    outcome, stats = bench.replay(command)
+    expect(stats["improvised"] > 0, "another seed changed nothing")
+
+
 def several_images(bench):
     """Each image of a folder learns from its own replays."""
     command = ["sh", "-c", f"'{program(bench)}'; '{program(bench)}' second"]
@@ -198,5 +212,5 @@ def refuses(bench):
 
 
 if __name__ == "__main__":
-    cases = (squatters, crowded, explains, python_hashes, several_images, other_callers, refuses)
+    cases = (squatters, crowded, explains, python_hashes, perl_hashes, several_images, other_callers, refuses)
     main({case.__name__: case for case in cases})
