@@ -153,6 +153,16 @@ int64_t LeastStack(const Problem& problem, const std::vector<uint32_t>& jobs) {
   return end[all];
 }
 
+// The least that many need is what a few of them need by themselves: the others may all lie where
+// those leave something. Most is left by those that are aligned most strictly.
+void KeepStrictest(const Problem& problem, size_t most, std::vector<uint32_t>& jobs) {
+  std::erase_if(jobs, [&](uint32_t j) { return problem.alignment(j) == 1; });
+  std::stable_sort(jobs.begin(), jobs.end(), [&](uint32_t a, uint32_t b) {
+    return problem.alignment(a) > problem.alignment(b);
+  });
+  if (jobs.size() > most) jobs.resize(most);
+}
+
 // One section's given addresses and sizes to place, in the order of visits.
 struct SectionContent {
   std::vector<std::pair<int64_t, int64_t>> given;
@@ -191,6 +201,7 @@ int64_t CliqueBound(const Problem& problem, const std::function<bool()>& stop) {
 
 int64_t AlignmentBound(const Problem& problem) {
   constexpr size_t kMostJobs = 18;
+  constexpr size_t kMostAmongMany = 12;
   constexpr int64_t kStep = 4;  // what it takes to put one on a stack
   if (problem.solid || !problem.pieces.empty()) return 0;
   std::vector<uint32_t> sections(problem.sections);
@@ -200,18 +211,21 @@ int64_t AlignmentBound(const Problem& problem) {
   // One below the max load is no news.
   int64_t bound = sections.empty() ? 0 : problem.load[sections.front()];
   int64_t work = 0;
+  std::vector<uint32_t> jobs, last;
   for (const uint32_t s : sections) {
     work += problem.size();
     if (work > kWork) break;
-    std::vector<uint32_t> jobs;
-    int64_t most = problem.load[s];
-    for (uint32_t j = 0; j < problem.size() && jobs.size() <= kMostJobs; ++j) {
-      if (s < problem.jobs[j].lower || problem.jobs[j].upper <= s) continue;
-      jobs.push_back(j);
-      most += problem.alignment(j) - 1;
+    jobs.clear();
+    for (uint32_t j = 0; j < problem.size(); ++j) {
+      if (problem.jobs[j].lower <= s && s < problem.jobs[j].upper) jobs.push_back(j);
     }
+    if (jobs.size() > kMostJobs) KeepStrictest(problem, kMostAmongMany, jobs);
+    if (jobs == last) continue;
+    last = jobs;
+    int64_t most = 0;
+    for (const uint32_t j : jobs) most += problem.jobs[j].size + problem.alignment(j) - 1;
     const auto cost = kStep * static_cast<int64_t>(jobs.size() << jobs.size());
-    if (jobs.size() > kMostJobs || most <= bound || work + cost > kWork) continue;
+    if (most <= bound || work + cost > kWork) continue;
     work += cost;
     bound = std::max(bound, LeastStack(problem, jobs));
   }

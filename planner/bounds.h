@@ -18,8 +18,9 @@ int64_t CliqueBound(const Problem& problem, const std::function<bool()>& stop);
 // sizes add up to that, and the rest lies above. The largest end, in units.
 int64_t HoleBound(const Problem& problem);
 
-// The least end of what is live in one section, by itself, with stricter alignments; the largest of
-// those sections in which most is live and few enough jobs are. In units; with gaps there is none.
+// The least end of what is live in one section, by itself, with stricter alignments; where many
+// jobs are live, of the few that are aligned most strictly. The largest of the sections in which
+// most is live. In units; with gaps there is none.
 int64_t AlignmentBound(const Problem& problem);
 
 }  // namespace reprise::planner

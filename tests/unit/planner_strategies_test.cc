@@ -455,7 +455,7 @@ TEST(BoundTest, HolesThatCannotBeFilled) {
 
 // Whatever the order, threes at multiples of four leave a byte between them, which only ones fill.
 TEST(BoundTest, WhatAlignmentWastes) {
-  for (const int ones : {0, 1, 5}) {
+  for (const int ones : {0, 1, 3, 5, 40}) {
     SCOPED_TRACE(ones);
     Instance instance;
     for (int i = 0; i < 5; ++i) instance.buffers.push_back({i, 10, 3});
