@@ -39,6 +39,9 @@ constexpr int64_t kMoves = 300;
 // Where the first packings have those in the middle, a search takes a hundred times as long.
 constexpr int64_t kSettledFirst = 32;
 
+// Peak sweeps for each ejection search where the heap stays full: those take that much longer.
+constexpr size_t kSweepsPerSearch = 15;
+
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
     if (n == k) return (k + 1) / 2;
@@ -112,14 +115,21 @@ std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
     return kinds;
   }
   if (problem.plain && StaysFull(problem)) {
-    return {Kind::kPeakSweep, Kind::kPeakSweep, Kind::kPeakSweep, Kind::kEjection};
+    std::vector<Kind> kinds(kSweepsPerSearch, Kind::kPeakSweep);
+    kinds.push_back(Kind::kEjection);
+    return kinds;
   }
   if (problem.plain) {
-    // Ejection searches are the shortest.
-    return {Kind::kEjection, Kind::kSampleFirstFit, Kind::kEjection, Kind::kKernel,
-            Kind::kEjection, Kind::kSampleBestFit,  Kind::kEjection, Kind::kKernel,
-            Kind::kEjection, Kind::kPeakSweep,      Kind::kEjection, Kind::kBoxing,
-            Kind::kEjection, Kind::kKernel};
+    // Ejection searches take less time than placement in an order, and peak sweeps the least.
+    std::vector<Kind> kinds;
+    for (const Kind kind : {Kind::kSampleFirstFit, Kind::kKernel, Kind::kSampleBestFit,
+                            Kind::kKernel, Kind::kBoxing, Kind::kKernel}) {
+      for (const Kind search : {Kind::kEjection, kind}) {
+        kinds.push_back(search);
+        kinds.insert(kinds.end(), 4, Kind::kPeakSweep);
+      }
+    }
+    return kinds;
   }
   return {Kind::kSampleFirstFit, Kind::kEjection, Kind::kPeakSweep,
           Kind::kSampleBestFit,  Kind::kEjection, Kind::kPeakSweep};
