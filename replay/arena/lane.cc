@@ -23,7 +23,8 @@ uint64_t SampleBytes(const PlanLane& lane) {
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return kLists * sizeof(FreedPlaces) +
          2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) + sizeof(KeptPlaces) +
+         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+         BlockSet::MemoryFor(lane.box_bytes / kGranule) + sizeof(KeptPlaces) +
          KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
          SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count) + SampleBytes(lane);
@@ -71,6 +72,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   char* memory = static_cast<char*>(lane_state) + SampleBytes(*lane);
   late_.Attach(memory);
   memory += BlockSet::MemoryFor(granules);
+  planned_memory_ = memory;
+  memory += BlockSet::MemoryFor(box_granules_);
   late_cover_.Attach(memory);
   memory += GranuleSet::MemoryFor(granules);
   early_.Attach(memory);

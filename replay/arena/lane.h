@@ -603,11 +603,12 @@ class Lane {
   uint32_t turns_;              // passed
   uint32_t asked_;              // for usable sizes, by the owner
   bool releases_;
-  int32_t effort_;   // that may be spent on looking for places
-  uint32_t window_;  // requests since it began
-  uint32_t spent_;   // of these, how many found no budget
-  uint32_t failed_;  // and how many no place
-  uint32_t rests_;   // so far
+  int32_t effort_;        // that may be spent on looking for places
+  uint32_t window_;       // requests since it began
+  uint32_t spent_;        // of these, how many found no budget
+  uint32_t failed_;       // and how many no place
+  uint32_t rests_;        // so far
+  void* planned_memory_;  // for a set of the blocks that are planned live
   void* slot_memory_;
   SlotIndex slots_;        // once running free
   uint32_t look_;          // the latest such number

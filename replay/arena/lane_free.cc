@@ -6,32 +6,6 @@
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {
-namespace {
-
-// The first placement from `at` on for which holds(placement) is false, and after which it remains
-// so; in time that grows with the logarithm of the distance.
-template <typename Holds>
-const PlanBlock* FirstNot(const PlanBlock* at, const PlanBlock* end, Holds holds) {
-  int64_t step = 1;
-  while (step < end - at && holds(at[step - 1])) {
-    at += step;
-    step *= 2;
-  }
-  // It lies in [at, limit].
-  const PlanBlock* limit = step < end - at ? at + step - 1 : end;
-  while (at < limit) {
-    const PlanBlock* middle = at + (limit - at) / 2;
-    if (holds(*middle)) {
-      at = middle + 1;
-    } else {
-      limit = middle;
-    }
-  }
-  return at;
-}
-
-}  // namespace
-
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
   if (until_look_ == 0) until_look_ = look_;  // not here
@@ -53,30 +27,41 @@ void* Lane::Improvise(uint64_t shape) {
   return pointer;
 }
 
-// Leaves the stream for good: what is live becomes late, and the cursor stands at the end.
+// Leaves the stream for good: what is live becomes late, and the cursor stands at the end. What is
+// planned live is told by the words so far: where a thread does something else from its beginning,
+// they are few, and the placements many.
 void Lane::RunFree() {
   Drain();
   Publish();
-  const auto now = static_cast<uint64_t>(cursor_ - first_word_);
-  const DropBehind drop(placements_, lane_->placements * sizeof(PlanBlock));
-  const PlanBlock* end = placements_ + lane_->placements;
-  for (const PlanBlock* at = placements_; at != end;) {
-    drop.At(at);
-    // Of the blocks that the plan has at one offset, one after the other, the last that was born.
-    const uint32_t offset = at->offset;
-    const PlanBlock* unborn = FirstNot(at, end, [offset, now](const PlanBlock& placement) {
-      return placement.offset == offset && placement.birth < now;
-    });
-    if (unborn != at && unborn[-1].death >= now && !RemoveEarly(offset)) {
-      AddLate(offset, KeyGranules(unborn[-1].key, keys_, key_granules_, plan_keys_));
+  const auto walk = [this](auto visit) {
+    const DropBehind drop(first_word_, lane_->words * sizeof(uint32_t));
+    for (const uint32_t* at = first_word_; at < cursor_;) {
+      drop.At(at);
+      const Word word = Decode(at);
+      visit(word);
+      at += word.length;
     }
-    at = FirstNot(unborn, end,
-                  [offset](const PlanBlock& placement) { return placement.offset == offset; });
-  }
+  };
+  BlockSet planned;
+  planned.Attach(planned_memory_);
+  walk([&](const Word& word) {
+    if (word.kind == Word::kAllocation) {
+      planned.Add(word.granule, KeyGranules(word.key, keys_, key_granules_, plan_keys_));
+    } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
+      planned.Remove(word.granule, planned.LengthAt(word.granule, box_granules_));
+    }
+  });
+  walk([&](const Word& word) {
+    const uint64_t granules =
+        word.kind == Word::kAllocation ? planned.LengthAt(word.granule, box_granules_) : 0;
+    if (granules == 0) return;
+    planned.Remove(word.granule, granules);
+    if (!RemoveEarly(word.granule)) AddLate(word.granule, granules);
+  });
+  DropPages(planned_memory_, BlockSet::MemoryFor(box_granules_));
+  notes_.RunsFree(static_cast<uint64_t>(cursor_ - first_word_));
   StartSlots();
-  DropPages(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
   running_free_ = true;
-  notes_.RunsFree(now);
   if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
   care_ -= calm_;
   noting_ = calm_ = 0;

@@ -177,6 +177,44 @@ TEST(LaneTest, PlacesOfThePlanAreKeptAhead) {
   EXPECT_TRUE(lane->Empty());
 }
 
+// Where a thread does something else from its beginning, the words so far are few and the
+// placements many: which blocks are live is told by the words.
+TEST(LaneTest, LeavesItsStreamWithoutALookAtThePlacements) {
+  std::vector<Made> made = {{0, 9, 48},      {1, 3, 3 << 20}, {2, 9, 48},
+                            {4, 9, 1 << 20}, {5, 9, 48},      {6, 9, 48}};
+  for (uint64_t i = 10; made.size() < 2 * kSampled; i += 2) made.push_back({i, i + 1, 48});
+  const trace::Recording recording = RecordingOf(made);
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const auto allocate = [&](size_t i) {
+    const trace::Allocation& allocation = recording.allocations[i];
+    return Allocate(lane, allocation.size, 4, SiteWordOf(recording, allocation));
+  };
+  std::map<char*, uint64_t> live;  // and their lengths
+  char* first = allocate(0);
+  char* passing = allocate(1);
+  live[allocate(2)] = 48;
+  EXPECT_TRUE(lane->Free(passing));
+  live[allocate(3)] = 1 << 20;
+  EXPECT_TRUE(lane->Free(first)) << "earlier than planned";
+  live[allocate(5)] = 48;  // not the one before
+  plan.HidePlacements();
+  for (int i = 0; !lane->running_free(); ++i) {
+    ASSERT_LT(i, 200);
+    live[Allocate(lane, 64, 4, 0x8000)] = 64;
+  }
+  for (int i = 0; i < 1000; ++i) live[Allocate(lane, 32 << (i % 9), 4, 0x8000)] = 32 << (i % 9);
+  char* end = nullptr;
+  for (const auto& [block, length] : live) {
+    EXPECT_GE(block, end);
+    EXPECT_EQ(lane->Usable(block), length);
+    end = block + length;
+  }
+  for (const auto& [block, length] : live) EXPECT_TRUE(lane->Free(block));
+  EXPECT_FALSE(lane->Free(first));
+  EXPECT_TRUE(lane->Empty());
+}
+
 // The places of a kind of request have the length that its first key has, which may be too long for
 // one at the end of the box. No block is in the way there.
 TEST(LaneTest, NothingIsInTheWayBehindTheBox) {

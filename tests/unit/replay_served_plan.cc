@@ -72,6 +72,12 @@ void ServedPlan::Restart(bool spare) {
   arena_.Start(plan_, {keys_.data(), LearnNothing, key_granules_.data()}, memory_);
 }
 
+void ServedPlan::HidePlacements() const {
+  auto* placements = const_cast<PlanBlock*>(Table<PlanBlock>(plan_->placements));
+  const uint64_t bytes = plan_->placements.count * sizeof(PlanBlock) & ~uint64_t{4095};
+  Require(mprotect(placements, bytes, PROT_NONE) == 0, "mprotect");
+}
+
 Served ServedPlan::served(size_t lane) const {
   arena_.Publish();
   const PlanLane& entry = Table<PlanLane>(plan_->lanes)[lane];

@@ -40,6 +40,8 @@ class ServedPlan {
   const std::vector<NotePage>& notes() const { return notes_; }
   // Of the plan file, in this process.
   uint64_t ResidentBytes() const;
+  // From now on to read a long plan's placements ends the process, but for the last few of them.
+  void HidePlacements() const;
 
  private:
   void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1);
