@@ -70,14 +70,9 @@ class BlockSet {
   uint64_t ShortLengthAt(uint64_t granule) const {
     const Unit* unit = &units_[granule >> 6];
     if ((unit->begins >> (granule & 63) & 1) == 0) return 0;
-    uint64_t ends = unit->ends >> (granule & 63);
-    uint64_t behind = 1;
-    if (__builtin_expect(ends == 0, 0)) {
-      ends = unit[1].ends;
-      if (ends == 0) return 0;
-      behind = 65 - (granule & 63);
-    }
-    return static_cast<uint64_t>(__builtin_ctzll(ends)) + behind;
+    const uint64_t ends = unit->ends >> (granule & 63) | unit[1].ends << 1 << (~granule & 63);
+    if (ends == 0) return 0;
+    return static_cast<uint64_t>(__builtin_ctzll(ends)) + 1;
   }
 
  private:

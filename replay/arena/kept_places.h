@@ -14,6 +14,8 @@ namespace reprise::replay {
 
 class KeptPlaces {
  public:
+  static constexpr uint64_t kLongest = 129;  // granules of a place
+
   // Bytes of zeroed memory beside the object itself, for places among so many granules.
   static constexpr uint64_t MemoryFor(uint64_t granules) {
     return (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
@@ -112,7 +114,7 @@ class KeptPlaces {
   }
 
  private:
-  static constexpr uint32_t kRows = 130;              // one per length, in granules
+  static constexpr uint32_t kRows = kLongest + 1;     // one per length, in granules
   static constexpr uint64_t kShapes = 2 * kRows - 1;  // units of 8 bytes; aligned ones are above
   static constexpr uint32_t kSegment = 32;
   static constexpr uint64_t kDeepShare = 4;  // granules per place

@@ -48,13 +48,14 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   key_granules_ = keys.granules;
   box_ = room.box;
   freed_base_ = room.crowded ? kNowhere : reinterpret_cast<uint64_t>(box_) + kFreedBase;
-  annex_ = room.annex;
+  annex_ = room.annex != nullptr ? room.annex : room.box + lane->box_bytes;
   annex_granules_ = room.annex_bytes / kGranule;
   releases_ = room.releases;
   box_bytes_ = lane->box_bytes;
   box_granules_ = box_bytes_ / kGranule;
   open_granules_ = box_granules_ - lane->reserved;
-  to_annex_ = reinterpret_cast<uint64_t>(annex_) - reinterpret_cast<uint64_t>(box_) - box_bytes_;
+  spans_[0] = {box_, open_granules_};
+  spans_[1] = {annex_ - box_bytes_, Granules()};
   counters_ = counters;
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);

@@ -201,7 +201,7 @@ class Lane {
   bool FreeKept(void* pointer) {
     uint64_t granule;
     if (!IsOpen(pointer, &granule)) return false;
-    const uint64_t granules = late_.ShortLengthAt(granule);
+    const uint64_t granules = late_.LengthAt(granule, granule + KeptPlaces::kLongest);
     return granules != 0 && PutAway(granule, granules);
   }
   // The same where that takes few instructions.
@@ -376,15 +376,18 @@ class Lane {
     uint32_t granules;  // its length
   };
 
+  // Where the granules of the box are counted from, or of the annex, which are counted on.
+  struct Span {
+    char* begin;
+    uint64_t open;  // the first in which no block may be improvised
+  };
+
   // Where places of about one length became free, the latest last. Nothing is written into free
   // blocks: realloc moves bytes out of them, and programs write to them.
   struct FreedPlaces {
     uint32_t count;
     uint32_t granule[kRemembered];
   };
-
-  // All bits or none.
-  static uint64_t If(bool condition) { return 0 - uint64_t{condition}; }
 
   // A pointer into a granule has low bits; rotated, they make a number that no word holds.
   static uint64_t GranulesFrom(const char* begin, const void* pointer) {
@@ -441,13 +444,11 @@ class Lane {
     return granule < open_granules_ || granule >= box_granules_;
   }
   // The same of an address; false, too, for addresses that none of the lane's granules has. Whether
-  // it is one of the box or of the annex cannot be foretold: no branch.
+  // it is one of the box or of the annex, which lies behind it, cannot be foretold: no branch.
   bool IsOpen(const void* pointer, uint64_t* granule) const {
-    const uint64_t in_box = GranuleInBox(pointer);
-    const uint64_t in_annex = GranulesFrom(annex_, pointer);
-    const uint64_t beside = If(in_box >= open_granules_);
-    *granule = in_box + (beside & (box_granules_ + in_annex - in_box));
-    return (beside & If(in_annex >= annex_granules_)) == 0;
+    const Span& span = spans_[static_cast<const char*>(pointer) >= annex_ ? 1 : 0];
+    *granule = GranulesFrom(span.begin, pointer);
+    return *granule < span.open;
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
@@ -468,8 +469,9 @@ class Lane {
     counters_->improvised += in_annex;
     until_look_ -= in_annex;
     late_.Reuse(granule);
-    char* pointer = AddressOf(granule);
+    char* pointer = spans_[in_annex].begin + uint64_t{granule} * kGranule;
     CountApart(pointer);
+    if (pointer == nullptr) __builtin_unreachable();
     return pointer;
   }
   void ReleaseKept();
@@ -502,7 +504,7 @@ class Lane {
     return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;
   }
   char* AddressOf(uint64_t granule) const {
-    return box_ + (If(granule >= box_granules_) & to_annex_) + granule * kGranule;
+    return spans_[granule >= box_granules_ ? 1 : 0].begin + granule * kGranule;
   }
   bool FreeSlowly(uint64_t granule);
   bool FreeLate(uint64_t granule);
@@ -578,7 +580,7 @@ class Lane {
   uint64_t annex_granules_;  // counted on from those of the box
   uint64_t box_granules_;
   uint64_t open_granules_;  // of the box, in which blocks may be improvised
-  uint64_t to_annex_;       // bytes from where the box ends to where the annex begins
+  Span spans_[2];           // of the box and of the annex
 
   // Cold.
   uint32_t late_count_;  // kept places are late, too

@@ -215,6 +215,44 @@ TEST(LaneTest, LeavesItsStreamWithoutALookAtThePlacements) {
   EXPECT_TRUE(lane->Empty());
 }
 
+// Told by its address alone, in the box or in the annex; no other address is taken for a block's.
+TEST(LaneTest, APlaceIsKeptThatIsShortEnough) {
+  ServedPlan plan(RecordingOf({{0, 1, 3 << 20}}));
+  for (const bool spare : {true, false}) {
+    plan.Restart(spare);
+    Lane* lane = plan.arena().Take(1, 0, 0);
+    while (!lane->running_free()) {
+      char* block = Allocate(lane, 16, 4, 0x8000);
+      EXPECT_TRUE(block == nullptr || lane->Free(block));
+    }
+    char* const annex = lane->room().annex;
+    char* const annex_end = annex + lane->room().annex_bytes;
+    bool in_annex = false;
+    for (uint64_t i = 0; i < 40 * 140; ++i) {
+      const uint64_t granules = 1 + i % 140;
+      const uint64_t length = granules * kGranule;
+      char* block = Allocate(lane, length, 4, 0x8000);
+      if (block == nullptr) continue;
+      in_annex = in_annex || block >= annex;
+      EXPECT_EQ(lane->Usable(block), length);
+      EXPECT_EQ(lane->UsableFreely(block), granules <= 64 ? length : lane->UsableFreely(block));
+      for (char* none : {block + 1, block + 8, block + length - 8}) {
+        EXPECT_EQ(lane->UsableFreely(none), 0u);
+        EXPECT_FALSE(lane->FreeKept(none));
+      }
+      if (i / 140 % 4 != 0) continue;  // it stays
+      EXPECT_EQ(lane->FreeKept(block), granules <= KeptPlaces::kLongest) << granules;
+      EXPECT_EQ(lane->Free(block), granules > KeptPlaces::kLongest) << granules;
+    }
+    EXPECT_EQ(in_annex, spare);
+    for (char* none : {lane->room().box - kGranule, annex_end}) {
+      EXPECT_EQ(lane->UsableFreely(none), 0u);
+      EXPECT_FALSE(lane->FreeKept(none));
+      EXPECT_FALSE(lane->FreeKeptQuickly(none));
+    }
+  }
+}
+
 // The places of a kind of request have the length that its first key has, which may be too long for
 // one at the end of the box. No block is in the way there.
 TEST(LaneTest, NothingIsInTheWayBehindTheBox) {
