@@ -43,6 +43,18 @@ class BlockSet {
   bool BeginsAt(uint64_t granule) const {
     return (units_[granule >> 6].begins.Seen() >> (granule & 63) & 1) != 0;
   }
+  // Moves `granule`, at most `end`, on to where the next block begins; false: none does below
+  // `end`.
+  bool NextBegin(uint64_t* granule, uint64_t end) const {
+    uint64_t at = *granule >> 6;
+    uint64_t found = units_[at].begins & (0 - Bit(*granule));
+    while (found == 0) {
+      if (++at << 6 >= end) return false;
+      found = units_[at].begins;
+    }
+    *granule = (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
+    return *granule < end;
+  }
   // The granule behind the last block or kept place that ends below `granule`; 0: none does.
   uint64_t LastEnd(uint64_t granule) const {
     uint64_t at = granule >> 6;

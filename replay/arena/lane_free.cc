@@ -33,31 +33,22 @@ void* Lane::Improvise(uint64_t shape) {
 void Lane::RunFree() {
   Drain();
   Publish();
-  const auto walk = [this](auto visit) {
-    const DropBehind drop(first_word_, lane_->words * sizeof(uint32_t));
-    for (const uint32_t* at = first_word_; at < cursor_;) {
-      drop.At(at);
-      const Word word = Decode(at);
-      visit(word);
-      at += word.length;
-    }
-  };
   BlockSet planned;
   planned.Attach(planned_memory_);
-  walk([&](const Word& word) {
+  const DropBehind drop(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
+  for (const uint32_t* at = first_word_; at < cursor_;) {
+    drop.At(at);
+    const Word word = Decode(at);
     if (word.kind == Word::kAllocation) {
       planned.Add(word.granule, KeyGranules(word.key, keys_, key_granules_, plan_keys_));
     } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
       planned.Remove(word.granule, planned.LengthAt(word.granule, box_granules_));
     }
-  });
-  walk([&](const Word& word) {
-    const uint64_t granules =
-        word.kind == Word::kAllocation ? planned.LengthAt(word.granule, box_granules_) : 0;
-    if (granules == 0) return;
-    planned.Remove(word.granule, granules);
-    if (!RemoveEarly(word.granule)) AddLate(word.granule, granules);
-  });
+    at += word.length;
+  }
+  for (uint64_t granule = 0; planned.NextBegin(&granule, box_granules_); ++granule) {
+    if (!RemoveEarly(granule)) AddLate(granule, planned.LengthAt(granule, box_granules_));
+  }
   DropPages(planned_memory_, BlockSet::MemoryFor(box_granules_));
   notes_.RunsFree(static_cast<uint64_t>(cursor_ - first_word_));
   StartSlots();

@@ -136,6 +136,11 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
     ASSERT_EQ(set.LengthAt(asked, kGranules), length);
     const uint64_t short_length = set.ShortLengthAt(asked);
     ASSERT_TRUE(short_length == length || (short_length == 0 && length > 64));
+    uint64_t next_begin = asked;
+    auto begins = model.lower_bound(asked);
+    while (begins != model.end() && begins->second.kept) ++begins;
+    ASSERT_EQ(set.NextBegin(&next_begin, kGranules), begins != model.end());
+    ASSERT_TRUE(begins == model.end() || next_begin == begins->first);
     // Of blocks and places that begin below, all but the last end there for sure.
     auto before = model.lower_bound(asked);
     if (before != model.begin() &&
