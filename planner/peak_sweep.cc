@@ -20,6 +20,12 @@ constexpr size_t kMostCarefulRocks = 64;
 constexpr int kMostMoves = 400;
 constexpr size_t kMostBlocks = 200'000;  // above that it would be tens
 
+// Where more are live, other sweeps find more in the time of a reshuffle. All of one sweep may take
+// a few times as long as the sweep itself.
+constexpr size_t kMostToReshuffle = 4096;
+constexpr int64_t kWorkPerJob = 256;
+constexpr size_t kCellsPerJob = 8;
+
 uint64_t StackKey(const Job& job, uint32_t peak, const PeakSweep::Recipe& recipe) {
   switch (recipe.stack) {
     case PeakSweep::Stack::kSoonestDead:
@@ -366,7 +372,12 @@ uint32_t PeakSweep::TakeCarefully(uint32_t job, FreeBlocks& space) {
 
 bool PeakSweep::MoveOthers(uint32_t job, FreeBlocks& space) {
   const std::vector<FreeBlocks::Element> elements = space.Elements();
-  const std::vector<Move> moves = MakeRoom(elements, problem_.jobs[job].size);
+  const int64_t size = problem_.jobs[job].size;
+  std::vector<Move> moves = MakeRoom(elements, size);
+  if (moves.empty() && reshuffles_) {
+    moves = reshuffle_.Run(elements, size, NoteOf(job, /*movable=*/true).born,
+                           std::max(problem_.max_load, space.top()));
+  }
   for (const Move& move : moves) {
     if (move.element == Move::kTarget) continue;
     space.Free(elements[move.element].handle, elements[move.element].note.since);
@@ -419,6 +430,10 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
                       const std::function<bool()>& stop) {
   const bool forwards = forwards_now_;
   moves_left_ = kMostMoves;
+  reshuffles_ = taste_ != nullptr && hill.at_peak.size() <= kMostToReshuffle;
+  if (reshuffles_) {
+    reshuffle_.Begin(space.top(), kCellsPerJob * problem_.size(), kWorkPerJob * problem_.size());
+  }
   // Backwards, what is born in section s dies there, and what is dead in s + 1 is born.
   const Groups& arrivals = forwards ? tables_.births : tables_.deaths;
   const Groups& departures = forwards ? tables_.deaths : tables_.births;
@@ -434,8 +449,10 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
     for (uint32_t i = departures.first[group]; i < departures.first[group + 1]; ++i) {
       const uint32_t job = departures.ids[i];
       if (forwards) LookAhead(departures, i, handles_, space);
-      if (solid_ || !is_rock_[job])
-        space.Free(handles_[job], forwards ? group : problem_.sections - group);
+      if (!solid_ && is_rock_[job]) continue;
+      const uint32_t now = forwards ? group : problem_.sections - group;
+      space.Free(handles_[job], now);
+      if (reshuffles_) reshuffle_.Left(addresses_[job], problem_.jobs[job].size, now);
     }
     for (; next != rocks.end() && next->section == group; ++next) {
       const uint32_t rock = next->rock;

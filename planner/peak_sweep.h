@@ -10,6 +10,7 @@
 #include "planner/free_blocks.h"
 #include "planner/occupancy.h"
 #include "planner/random.h"
+#include "planner/reshuffle.h"
 #include "planner/search.h"
 #include "planner/sweep.h"
 
@@ -60,8 +61,8 @@ class PeakSweep {
     std::vector<uint32_t> rocks;  // in the order of their placement
     Stack stack = Stack::kLatestDead;
     bool by_hills = false;
-    // For heaps that stay full, slower: FreeBlocks::TakeWell and MakeRoom instead of best fit.
-    // Each direction takes the best of these tastes; their lifespans are filled in.
+    // For heaps that stay full, slower: FreeBlocks::TakeWell, MakeRoom and Reshuffle instead of
+    // best fit. Each direction takes the best of these tastes; their lifespans are filled in.
     std::vector<FreeBlocks::Taste> tastes = {};
     double balance = 1;  // of kTwoEnded: the larger, the more lies at the upper end
   };
@@ -113,6 +114,8 @@ class PeakSweep {
   std::optional<Occupancy> occupancy_;        // of the rocks
   const FreeBlocks::Taste* taste_ = nullptr;  // of a careful sweep
   int moves_left_ = 0;
+  bool reshuffles_ = false;  // the sweep does
+  Reshuffle reshuffle_;
   int64_t swept_top_ = 0;     // of the last sweep that ended
   bool forwards_now_ = true;  // the direction of the sweep
   std::vector<uint32_t> rocks_;

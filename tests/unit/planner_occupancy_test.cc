@@ -8,6 +8,7 @@
 #include "planner/free_blocks.h"
 #include "planner/make_room.h"
 #include "planner/occupancy.h"
+#include "planner/reshuffle.h"
 #include "planner_random.h"
 
 namespace reprise::planner {
@@ -177,7 +178,9 @@ TEST(FreeBlocksTest, WhatMayNotBeUsedIsPassedOver) {
 }
 
 // A crowded heap in which blocks move for the whole of their lives: no two ever share memory.
-TEST(MakeRoomTest, WhoMovesNeverMeetsAnybody) {
+// Returns the most that moved at once.
+template <typename Left, typename Make>
+uint32_t MoveInACrowd(Left left, Make make) {
   std::mt19937_64 random(11);
   FreeBlocks space(/*careful=*/true);
   Instance instance;
@@ -191,6 +194,7 @@ TEST(MakeRoomTest, WhoMovesNeverMeetsAnybody) {
       std::swap(live[random() % live.size()], live.back());
       instance.buffers[live.back()].upper = now;
       space.Free(handles[live.back()], now);
+      left(offsets[live.back()], instance.buffers[live.back()].size, now);
       live.pop_back();
       continue;
     }
@@ -206,7 +210,7 @@ TEST(MakeRoomTest, WhoMovesNeverMeetsAnybody) {
     handles[job] = space.TakeWell(size, note, {});
     if (handles[job] == FreeBlocks::kNone) {
       const std::vector<FreeBlocks::Element> elements = space.Elements();
-      const std::vector<Move> moves = MakeRoom(elements, size);
+      const std::vector<Move> moves = make(elements, size, now, space.top());
       if (moves.empty()) {
         handles[job] = space.TakeFromTop(size);
       } else {
@@ -233,10 +237,47 @@ TEST(MakeRoomTest, WhoMovesNeverMeetsAnybody) {
     offsets[job] = space.address(handles[job]);
   }
   EXPECT_GT(made, 50);
-  EXPECT_GT(longest, 3u);
   const CheckResult check = Check(instance, offsets, 1);
   EXPECT_TRUE(check.valid);
   EXPECT_EQ(check.makespan, space.top());
+  return longest;
+}
+
+TEST(MakeRoomTest, WhoMovesNeverMeetsAnybody) {
+  const uint32_t longest = MoveInACrowd(
+      [](auto...) {},
+      [](const auto& elements, int64_t size, auto...) { return MakeRoom(elements, size); });
+  EXPECT_GT(longest, 3u);
+}
+
+// With cells of one unit, and of several.
+TEST(ReshuffleTest, WhoMovesNeverMeetsAnybody) {
+  for (const size_t cells : {1'000'000, 500}) {
+    SCOPED_TRACE(cells);
+    Reshuffle reshuffle;
+    reshuffle.Begin(5'000, cells, INT64_MAX);
+    const uint32_t longest = MoveInACrowd(
+        [&](int64_t address, int64_t size, uint32_t now) { reshuffle.Left(address, size, now); },
+        [&](const auto& elements, int64_t size, uint32_t now, int64_t top) {
+          return reshuffle.Run(elements, size, now, top);
+        });
+    EXPECT_GT(longest, 8u);
+  }
+}
+
+// Its work is bounded.
+TEST(ReshuffleTest, GivesUp) {
+  FreeBlocks space(/*careful=*/true);
+  for (uint32_t i = 0; i < 100; ++i) {
+    const uint32_t handle = space.Append(3 * i, 1);
+    space.Annotate(handle, {i, i + 1, 1'000, 0});
+  }
+  Reshuffle reshuffle;
+  reshuffle.Begin(300, 300, 100'000);
+  EXPECT_FALSE(reshuffle.Run(space.Elements(), 30, 200, 300).empty());
+  EXPECT_TRUE(reshuffle.Run(space.Elements(), 250, 200, 300).empty());
+  reshuffle.Begin(300, 300, 100);
+  EXPECT_TRUE(reshuffle.Run(space.Elements(), 30, 200, 300).empty());
 }
 
 TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {

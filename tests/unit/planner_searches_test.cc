@@ -171,7 +171,10 @@ TEST(PeakSweepTest, ACacheOfDocuments) {
   options.strategy = "peak_sweep";
   const auto plan = Solve(instance, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_LT(static_cast<double>(plan->fragmentation()), 0.12 * static_cast<double>(plan->max_load));
+  EXPECT_LT(static_cast<double>(plan->fragmentation()),
+            0.095 * static_cast<double>(plan->max_load));
+  options.threads = 3;
+  EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
 }
 
 }  // namespace
