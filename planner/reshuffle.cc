@@ -13,13 +13,17 @@ constexpr int kMostPlacements = 300;
 // What a block gains in weight with every placement, in its hardness.
 constexpr float kGrowth = 0.3F;
 
+// Cells that are noted in the time of a step.
+constexpr int64_t kCellsPerStep = 8;
+
 // Of who stays: it never leaves.
 constexpr uint32_t kNever = FreeBlocks::Note::kNever;
 
 }  // namespace
 
 void Reshuffle::Begin(int64_t addresses, size_t cells, int64_t work) {
-  cell_ = addresses / static_cast<int64_t>(cells) + 1;
+  const auto most = static_cast<int64_t>(cells);
+  cell_ = std::max<int64_t>(1, (addresses + most - 1) / most);
   left_.assign(addresses / cell_ + 1, 0);
   work_left_ = work;
   random_ = Random(1);
@@ -28,6 +32,8 @@ void Reshuffle::Begin(int64_t addresses, size_t cells, int64_t work) {
 void Reshuffle::Left(int64_t address, int64_t size, uint32_t now) {
   const size_t first = address / cell_;
   const size_t end = (address + size - 1) / cell_ + 1;
+  work_left_ -= static_cast<int64_t>(end - first) / kCellsPerStep;
+  if (work_left_ <= 0) return;
   if (end > left_.size()) left_.resize(end);
   std::fill(left_.begin() + first, left_.begin() + end, now);
 }

@@ -19,7 +19,8 @@ namespace reprise::planner {
 class Reshuffle {
  public:
   // A sweep begins: nobody has left yet. Addresses are told apart by up to `cells` cells of
-  // [0, addresses). `work` bounds all searches of the sweep together: steps from block to block.
+  // [0, addresses). `work` bounds what is done in the whole sweep, in steps from block to block:
+  // searches, and noting who left where. When it is used up nothing is found any more.
   void Begin(int64_t addresses, size_t cells, int64_t work);
 
   // Who lay at [address, address + size) for good left at `now`.

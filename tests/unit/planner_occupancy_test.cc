@@ -278,6 +278,12 @@ TEST(ReshuffleTest, GivesUp) {
   EXPECT_TRUE(reshuffle.Run(space.Elements(), 250, 200, 300).empty());
   reshuffle.Begin(300, 300, 100);
   EXPECT_TRUE(reshuffle.Run(space.Elements(), 30, 200, 300).empty());
+  // Noting is work, too: large blocks may come and go all the time.
+  reshuffle.Begin(300, 300, 100'000);
+  for (int i = 0; i < 100; ++i) reshuffle.Left(0, 300, 0);
+  EXPECT_FALSE(reshuffle.Run(space.Elements(), 30, 200, 300).empty());
+  for (int i = 0; i < 3'000; ++i) reshuffle.Left(0, 300, 0);
+  EXPECT_TRUE(reshuffle.Run(space.Elements(), 30, 200, 300).empty());
 }
 
 TEST(FreeBlocksTest, BlocksNeverOverlapAndFreeNeighboursMerge) {
