@@ -95,8 +95,8 @@ REPRISE_HOT void* NewByMode(size_t size, Caller caller) {
   return NotNull<may_throw>(MallocByMode(size, caller), size, caller);
 }
 template <bool may_throw>
-REPRISE_HOT void* NewWithCare(size_t size, uint32_t word, replay::Lane* lane, Caller caller) {
-  return NotNull<may_throw>(ReplayMallocWithCare(size, word, lane), size, caller);
+REPRISE_HOT void* NewWithCare(size_t size, uint32_t granule, replay::Lane* lane, Caller caller) {
+  return NotNull<may_throw>(ReplayMallocWithCare(size, granule, lane), size, caller);
 }
 template <bool may_throw>
 inline void* HookNew(size_t size, Caller caller) {

@@ -323,8 +323,8 @@ __attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, size_t size) {
   return pointer;
 }
 
-__attribute__((aligned(64))) void* ReplayMallocWithCare(size_t size, uint32_t word, Lane* lane) {
-  void* pointer = lane->PlaceWithCare(word);
+__attribute__((aligned(64))) void* ReplayMallocWithCare(size_t size, uint32_t granule, Lane* lane) {
+  void* pointer = lane->PlaceWithCare(granule);
   if (__builtin_expect(pointer == nullptr, 0)) return ReplayMallocBlocked(lane, size);
   EndBusy();
   return pointer;
@@ -334,9 +334,9 @@ void* ReplayCalloc(size_t bytes, Caller caller) {
   void* pointer = nullptr;
   if (Lane* lane = UnlessBusy(self.following); lane != nullptr) {
     BeginBusy();
-    uint32_t word;
-    if (Expects(lane, bytes, caller, &word)) {
-      pointer = lane->TakesCare() ? lane->PlaceWithCare(word) : lane->PlacePlainly(word);
+    uint32_t granule;
+    if (Expects(lane, bytes, caller, &granule)) {
+      pointer = lane->TakesCare() ? lane->PlaceWithCare(granule) : lane->PlacePlainly(granule);
     }
     EndBusy();
   }

@@ -68,7 +68,7 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
 };
 
-void* ReplayMallocWithCare(size_t size, uint32_t word, replay::Lane* lane);
+void* ReplayMallocWithCare(size_t size, uint32_t granule, replay::Lane* lane);
 void* ReplayMallocResting(size_t size, replay::LaneCounters* counters);
 void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
 void* ReplayMallocApart(size_t size, Caller caller);
@@ -104,31 +104,39 @@ inline void ReplayFreeSlowly(void* pointer) {
 inline replay::Lane* UnlessBusy(replay::Lane* lane) {
   return __builtin_expect(reinterpret_cast<uint64_t>(lane) <= self.busy, 0) ? nullptr : lane;
 }
-inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32_t* word) {
+inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32_t* granule) {
   return lane->Expects(
-      size, [caller](uint64_t site) { return LessSiteWord(site, caller); }, word);
+      size, [caller](uint64_t site) { return LessSiteWord(site, caller); }, granule);
+}
+// The register that a function's first argument comes in is left to it, also for those that are
+// jumped to with it. gcc would move it away, and malloc be longer than two lines.
+inline void KeepInPlace(size_t& first_argument) {
+#if defined(__x86_64__)
+  asm("" : "+D"(first_argument));
+#endif
 }
 // What the stream does not expect is `otherwise`'s, what takes care is `with_care`'s.
-inline void* ReplayMallocWithCare(size_t size, uint32_t word, replay::Lane* lane, Caller) {
-  return ReplayMallocWithCare(size, word, lane);
+inline void* ReplayMallocWithCare(size_t size, uint32_t granule, replay::Lane* lane, Caller) {
+  return ReplayMallocWithCare(size, granule, lane);
 }
 template <void* (*otherwise)(size_t size, Caller caller),
-          void* (*with_care)(size_t size, uint32_t word, replay::Lane* lane,
+          void* (*with_care)(size_t size, uint32_t granule, replay::Lane* lane,
                              Caller caller) = ReplayMallocWithCare>
 inline void* ReplayMallocOr(size_t size, Caller caller, replay::Lane* lane) {
   if (__builtin_expect(UnlessBusy(lane) != nullptr, 1)) {
     BeginBusy(reinterpret_cast<uint64_t>(lane));
-    uint32_t word;
-    if (__builtin_expect(Expects(lane, size, caller, &word), 1)) {
+    uint32_t granule;
+    if (__builtin_expect(Expects(lane, size, caller, &granule), 1)) {
       if (__builtin_expect(lane->TakesCare(), 0)) {
-        return with_care(size, word, lane, caller);
+        return with_care(size, granule, lane, caller);
       }
-      void* pointer = lane->PlacePlainly(word);
+      void* pointer = lane->PlacePlainly(granule);
       EndBusy();
       return pointer;
     }
     EndBusy();
   }
+  KeepInPlace(size);
   return otherwise(size, caller);
 }
 // False: nothing has happened.

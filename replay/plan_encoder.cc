@@ -369,6 +369,7 @@ class LaneEncoder {
   }
 
   int offset_bits() const { return offset_bits_; }
+  uint64_t words() const { return words_.size(); }
 
  private:
   uint64_t Granule(uint32_t allocation) const {
@@ -403,8 +404,8 @@ class File {
   // Makes room for so many bytes more.
   void Reserve(size_t bytes) { bytes_.reserve(bytes_.size() + bytes); }
 
-  // The next table begins with a stretch.
-  void BeginStretch() { Align(kPlanStretch); }
+  // What is added next begins with a stretch, or with a huge piece.
+  void BeginPiece(uint64_t bytes) { Align(bytes); }
 
   template <typename T>
   PlanTable Add(const std::vector<T>& entries) {
@@ -557,7 +558,11 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   // About what follows: growing would hold all of it twice.
   file.Reserve(recording.allocations.size() * (3 * sizeof(uint32_t) + sizeof(PlanBlock)));
   const bool is_long = recording.allocations.size() >= kSampled;
-  if (is_long) file.BeginStretch();
+  uint64_t most_words = 0;
+  for (const LaneEncoder& encoder : encoders) most_words = std::max(most_words, encoder.words());
+  if (most_words >= kManyWords) header.flags |= kPlanHugeWords;
+  const uint64_t piece = most_words >= kManyWords ? kPlanHugePiece : kPlanStretch;
+  if (is_long) file.BeginPiece(piece);
   for (size_t i = 0; i < lanes.size(); ++i) {
     const std::vector<uint32_t> words = encoders[i].TakeWords();
     if (words.size() >= kTurnWords) {
@@ -574,7 +579,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     file.Extend(header.words, words);
   }
   file.Extend(header.words, std::vector<uint32_t>(kWordsAhead, kEnd));
-  if (is_long) file.BeginStretch();
+  if (is_long) file.BeginPiece(piece);
   SlotGatherer slots(keys.keys);
   std::vector<PlanRing> rings;
   std::vector<uint32_t> all_slots;

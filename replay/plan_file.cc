@@ -161,14 +161,28 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
   return plan;
 }
 
+namespace {
+
+// Where the piece ends that a byte of a plan lies in: what is written at once lies in the page
+// cache in one piece.
+size_t PieceEnd(const std::string& bytes, size_t at) {
+  PlanHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const size_t huge_begin = header.words.offset;
+  const size_t huge_end = huge_begin + header.words.count * sizeof(uint32_t);
+  const size_t huge = at - at % kPlanHugePiece + kPlanHugePiece;
+  if ((header.flags & kPlanHugeWords) != 0 && at >= huge_begin && huge <= huge_end) return huge;
+  return std::min(bytes.size(), at - at % kPlanStretch + kPlanStretch);
+}
+
+}  // namespace
+
 absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
   const std::string temporary = trace::TemporaryFor(path);
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return SystemError(path);
   for (size_t at = 0; at < bytes.size();) {
-    // By stretches: what is written at once lies in the page cache in one piece.
-    const size_t end = std::min(bytes.size(), at - at % kPlanStretch + kPlanStretch);
-    const ssize_t put = write(fd, bytes.data() + at, end - at);
+    const ssize_t put = write(fd, bytes.data() + at, PieceEnd(bytes, at) - at);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
       const absl::Status status = SystemError(path);

@@ -42,6 +42,10 @@ inline constexpr uint32_t kWordsAhead = 64;  // behind any word of a lane so man
 // mapped so that it comes alone.
 inline constexpr uint64_t kPlanStretch = 64 << 10;
 inline constexpr uint64_t kPlanFirst = 4096;
+// A lane of so many words is followed for long: the words of its plan lie in huge pieces, so that
+// the system is asked once in half a million words, and not 32 times.
+inline constexpr uint64_t kManyWords = 8 << 20;
+inline constexpr uint64_t kPlanHugePiece = 2 << 20;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 32 GiB
 inline constexpr uint64_t kSampled = 4096;  // placements: one of so many is among the samples
 inline constexpr uint32_t kNeverDies = UINT32_MAX;
@@ -140,6 +144,8 @@ struct PlanTable {
 inline constexpr uint64_t kPlanRoot = 1;  // it was the program that was started
 // Long blocks come and go so often that all of the arena becomes resident in any case.
 inline constexpr uint64_t kPlanTurnsOver = 2;
+// The words begin with a huge piece of the file; it is mapped at a multiple of one.
+inline constexpr uint64_t kPlanHugeWords = 4;
 
 struct PlanHeader {
   uint64_t magic;

@@ -60,8 +60,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);
   notes_ = notes;
-  offset_bits_ = lane->offset_bits;
-  offset_mask_ = (1u << lane->offset_bits) - 1;
+  const uint64_t mask = (uint64_t{1} << lane->offset_bits) - 1;
+  split_ = lane->offset_bits | mask << 32;
   late_count_ = early_count_ = late_changes_ = 0;
   care_ = calm_ = box_bytes_ >= kOutOfCache ? 1 : 0;
   const uint64_t granules = (box_bytes_ + AnnexBytes(*lane)) / kGranule;
@@ -155,9 +155,12 @@ void Lane::PassTurn() {
   // The words behind are not read again, but for a few that notes look at. A long stream takes
   // several turns at once, because the system asks a few microseconds each time.
   constexpr uint64_t kPage = 4096;
-  const uint64_t at_once = 1 + (lane_->words >> 22 < 3 ? lane_->words >> 22 : 3);
+  constexpr uint64_t kHugeWords = kPlanHugePiece / sizeof(uint32_t);
+  const uint64_t piece = lane_->words < kManyWords ? kPage : kPlanHugePiece;
+  const uint64_t at_once =
+      lane_->words < kManyWords ? 1 + (lane_->words >> 22) : kHugeWords / kTurnWords;
   if (turns_++ % at_once == 0) {
-    const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
+    const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);
     const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
     if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
     if (LookedAt() != kNoSample) LookElsewhere(kNoSample);

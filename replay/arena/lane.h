@@ -126,29 +126,31 @@ class Lane {
   void* Allocate(uint64_t shape, uint64_t site);
 
   // Whether a malloc, of any size, is just what the stream of a lane that follows it expects; then
-  // *word is that word, and nothing has happened yet. `less_site` gives a number less the call
-  // site, when it is needed, so that registers do not run out.
+  // *granule is where it has its place, and nothing has happened yet. `less_site` gives a number
+  // less the call site, when it is needed, so that registers do not run out.
   template <typename LessSite>
-  bool Expects(uint64_t size, LessSite less_site, uint32_t* word) const {
-    *word = *cursor_.Seen();  // loaded again later: registers are scarce
-    const LiveKey& key = keys_[*word >> offset_bits_];
+  bool Expects(uint64_t size, LessSite less_site, uint32_t* granule) const {
+    const uint32_t word =
+        *cursor_.Seen();            // the cursor is loaded again later: registers are scarce
+    const uint64_t split = split_;  // once: what this costs is loads
+    const LiveKey& key = keys_[word >> (split & 31)];
+    *granule = word & static_cast<uint32_t>(split >> 32);
     // The code of a free may be that of a rare key, which a far word has.
-    return __builtin_expect(static_cast<int32_t>(*word) >= 0, 1) &&
+    return __builtin_expect(static_cast<int32_t>(word) >= 0, 1) &&
            __builtin_expect(key.shape == PlainShape(size), 1) &&
            __builtin_expect(less_site(key.site) == 0, 1);
   }
 
-  // Places the allocation of that word: plainly, or where there are late blocks in the box, lengths
+  // Places that allocation: plainly, or where there are late blocks in the box, lengths
   // are noted or the box is large, with care. Then it may be null, among late blocks for long ones
   // in any case, and nothing has happened: PlaceAsExpected finds another place, if there is one.
   bool TakesCare() const { return care_ != 0; }
-  void* PlacePlainly(uint32_t word) {
+  void* PlacePlainly(uint32_t granule) {
     cursor_.Step();
-    return box_ + (word & offset_mask_) * kGranule;
+    return box_ + granule * kGranule;
   }
-  void* PlaceWithCare(uint32_t word) {
-    const uint32_t granule = word & offset_mask_;
-    const uint32_t key = word >> offset_bits_;
+  void* PlaceWithCare(uint32_t granule) {
+    const uint32_t key = *cursor_.Seen() >> offset_bits();
     if (care_ != calm_) {
       const uint64_t granules = key_granules_[key];
       if (granules >= LiveKeys::kLong || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
@@ -156,7 +158,7 @@ class Lane {
     if (noting_ != 0) notes_of_blocks_.Note(granule, key);
     if (__builtin_expect(unmatched_ != 0, 0)) FoundAgain();
     LookAhead();
-    return PlacePlainly(word);
+    return PlacePlainly(granule);
   }
   void* PlaceAsExpected() { return Place(Decode(cursor_)); }
 
@@ -167,13 +169,14 @@ class Lane {
     const uint32_t* at = cursor_;
     if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer) || unmatched_ != 0) return nullptr;
     const uint32_t word = at[1];
-    const LiveKey& key = keys_[word >> offset_bits_];
+    const LiveKey& key = keys_[word >> offset_bits()];
     if ((word & kFreeBit) != 0 || key.shape != PlainShape(size) || key.site != site) return nullptr;
     const uint64_t old = at[0] & ~kFreeBit;
     if (early_count_ != 0 && early_.Has(old)) return nullptr;
-    if ((word & offset_mask_) != old && !may_move) return nullptr;
+    const uint32_t granule = word & offset_mask();
+    if (granule != old && !may_move) return nullptr;
     cursor_ = at + 1;
-    void* fresh = care_ != 0 ? PlaceWithCare(word) : PlacePlainly(word);
+    void* fresh = care_ != 0 ? PlaceWithCare(granule) : PlacePlainly(granule);
     if (fresh == nullptr) cursor_ = at;
     return fresh;
   }
@@ -394,6 +397,8 @@ class Lane {
     const uint64_t distance = static_cast<const char*>(pointer) - begin;
     return distance >> 4 | distance << 60;
   }
+  uint32_t offset_bits() const { return static_cast<uint32_t>(split_); }
+  uint32_t offset_mask() const { return static_cast<uint32_t>(split_ >> 32); }
   uint64_t GranuleInBox(const void* pointer) const { return GranulesFrom(box_, pointer); }
   // The address that a word frees. Of any other word it is one 32 to 64 GiB behind the box, or, as
   // with all words of a crowded lane, one that no pointer has.
@@ -416,8 +421,8 @@ class Lane {
   // take turns there is one of each. What is no offset leads nowhere.
   void LookAhead() const {
     const uint32_t* ahead = cursor_ + kWordsAhead;
-    __builtin_prefetch(box_ + (ahead[-1] & offset_mask_) * kGranule);
-    __builtin_prefetch(box_ + (ahead[0] & offset_mask_) * kGranule);
+    __builtin_prefetch(box_ + (ahead[-1] & offset_mask()) * kGranule);
+    __builtin_prefetch(box_ + (ahead[0] & offset_mask()) * kGranule);
   }
   void* AllocateFreely(uint64_t shape, uint64_t site);
   void* PlaceInstead(const Word& expected, const Request& request);
@@ -512,7 +517,7 @@ class Lane {
   void Settle();
   void PassTurn();
   void Release(const Word& idle);
-  Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits_); }
+  Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits()); }
   const uint32_t* NextAllocation(const uint32_t* from, const uint32_t* limit) const;
   void PassUntil(const uint32_t* target);
   void Pass(const Word& word);
@@ -556,9 +561,8 @@ class Lane {
   char* box_;
   uint64_t freed_base_;
   uint64_t box_bytes_;
-  uint32_t offset_bits_;
-  uint32_t offset_mask_;
-  uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + calm_
+  uint64_t split_;  // of words: how many bits are the offset's, and from bit 32 on their mask
+  uint32_t care_;   // late blocks in the box, which can be in the way of a planned one; + calm_
   uint32_t early_count_;
 
   // Hot where care is taken.

@@ -2,6 +2,7 @@
 // live blocks may share a byte, and nothing may be lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -157,6 +158,36 @@ TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {
     // Around the words that each lane has come to, a few stretches.
     EXPECT_LE(most_resident, 4 * threads * kPlanStretch) << "of " << plan.built().bytes.size();
   }
+}
+
+// The words of a lane that is followed for millions of events begin with a huge piece of the file,
+// and those behind the cursor are given back by huge pieces: none is asked for twice.
+TEST(LaneTest, ManyWordsLieInHugePieces) {
+  trace::Recording recording = RecordingOf({{0, 1, 64}});
+  const uint64_t pairs = kManyWords / 2;
+  for (uint64_t i = 1; i < pairs; ++i) {
+    recording.allocations.push_back(recording.allocations[0]);
+    recording.allocations.back().birth = 2 * i;
+    recording.allocations.back().death = 2 * i + 1;
+  }
+  recording.events = 2 * pairs;
+  ServedPlan plan(recording);
+  PlanHeader header;
+  std::memcpy(&header, plan.built().bytes.data(), sizeof(header));
+  EXPECT_NE(header.flags & kPlanHugeWords, 0u);
+  EXPECT_EQ(header.words.offset % kPlanHugePiece, 0u);
+  EXPECT_EQ(header.placements.offset % kPlanHugePiece, 0u);
+  Lane* lane = plan.arena().Take(recording.threads[0].path, 0, 0);
+  const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
+  uint64_t most_resident = 0;
+  for (uint64_t i = 0; i < pairs; ++i) {
+    char* block = Allocate(lane, 64, 4, site);
+    ASSERT_EQ(block, plan.blocks());
+    ASSERT_TRUE(lane->Free(block));
+    if (i % (pairs / 64) == 0) most_resident = std::max(most_resident, plan.ResidentBytes());
+  }
+  EXPECT_EQ(plan.served(0).allocations, pairs);
+  EXPECT_LE(most_resident, 2 * kPlanHugePiece + 4 * kPlanStretch);
 }
 
 // As long as a lane can be: the last blocks have the highest offsets that words can say, next to

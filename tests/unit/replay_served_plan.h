@@ -64,13 +64,13 @@ class ServedPlan {
 
 // Of a lane that follows its stream.
 inline void* AllocateExpected(Lane* lane, uint64_t size, uint64_t site) {
-  uint32_t word;
+  uint32_t granule;
   if (!lane->Expects(
-          size, [site](uint64_t expected) { return expected - site; }, &word)) {
+          size, [site](uint64_t expected) { return expected - site; }, &granule)) {
     return nullptr;
   }
-  if (!lane->TakesCare()) return lane->PlacePlainly(word);
-  void* pointer = lane->PlaceWithCare(word);
+  if (!lane->TakesCare()) return lane->PlacePlainly(granule);
+  void* pointer = lane->PlaceWithCare(granule);
   return pointer != nullptr ? pointer : lane->PlaceAsExpected();
 }
 
