@@ -98,33 +98,31 @@ class Reader {
       }
       for (const auto& set : notes.squatters) {
         for (const SquatterNote& note : set) {
-          if (!IsAllocation(note.birth)) continue;
+          const PlanBlock* block = Noted(lane, note);
+          if (block == nullptr) continue;
           // Of a lane that ran free nobody knows when a block was freed that did no harm before.
-          if (note.blocked == 0 && (found.ran_free_at || !OutlivedItsPlan(lane, note))) continue;
-          findings.overstays.push_back(Overstayed(index, lane, note));
+          if (note.blocked == 0 && (found.ran_free_at || !OutlivedItsPlan(*block, note))) continue;
+          findings.overstays.push_back(Overstayed(index, *block, note));
         }
       }
     }
   }
 
-  // Whether 1 + an allocation word of the lane: the program may have written over its notes.
-  bool IsAllocation(uint32_t birth) const {
-    return birth > 0 && std::binary_search(births_.begin(), births_.end(), birth - 1);
+  // The block of the plan that a note is of. Null: of none; the program may have written over it.
+  const PlanBlock* Noted(const PlanLane& lane, const SquatterNote& note) const {
+    if (note.word == 0) return nullptr;
+    const uint32_t word = note.word - 1;
+    const auto [begin, end] = PlannedThere(lane, note.planned);
+    const auto* after = std::partition_point(
+        begin, end, [word](const PlanBlock& block) { return block.birth <= word; });
+    if (after == begin || (after[-1].birth != word && after[-1].death != word)) return nullptr;
+    return after - 1;
   }
 
   // Whether a noted block stayed for longer than planned, wherever it lay. One that lay elsewhere
   // and was never freed may just not have been due.
-  bool OutlivedItsPlan(const PlanLane& lane, const SquatterNote& note) const {
-    const auto* words = plan_.table<uint32_t>(plan_.header().words) + lane.first_word;
-    const uint32_t birth = note.birth - 1;
-    const uint32_t granule = replay::DecodeWord(words + birth, lane.offset_bits).granule;
-    if (note.freed_at == 0) return note.granule == granule;
-    const auto* begin = plan_.table<PlanBlock>(plan_.header().placements) + lane.first_placement;
-    const auto* block = std::lower_bound(begin, begin + lane.placements, std::pair(granule, birth),
-                                         [](const PlanBlock& at, const auto& sought) {
-                                           return std::pair(at.offset, at.birth) < sought;
-                                         });
-    return note.freed_at > block->death;
+  static bool OutlivedItsPlan(const PlanBlock& block, const SquatterNote& note) {
+    return note.freed_at == 0 ? note.granule == block.offset : note.freed_at > block.death;
   }
 
   // Which of the lane's allocations is the first at or after a word.
@@ -162,30 +160,37 @@ class Reader {
 
   MissedKind Missed(size_t index, const PlanLane& lane, const MissNote& note) {
     MissedKind missed{index, Live(note.shape, note.site), note.unexpected, note.blocked, {}};
-    if (note.blocker != 0) missed.in_the_way = PlannedThere(lane, note.blocker - 1);
+    if (note.blocker != 0) missed.in_the_way = InTheWay(lane, note.blocker - 1);
     return missed;
   }
 
-  Overstay Overstayed(size_t index, const PlanLane& lane, const SquatterNote& note) {
-    const auto* words = plan_.table<uint32_t>(plan_.header().words) + lane.first_word;
+  Overstay Overstayed(size_t index, const PlanBlock& block, const SquatterNote& note) {
     Overstay overstay;
     overstay.lane = index;
-    overstay.allocation = Ordinal(note.birth - 1);
-    overstay.request = Planned(replay::DecodeWord(words + note.birth - 1, lane.offset_bits).key);
+    overstay.allocation = Ordinal(block.birth);
+    overstay.request = Planned(block.key);
     overstay.blocked = note.blocked;
     if (note.freed_at != 0) overstay.freed_before = Ordinal(note.freed_at);
     return overstay;
   }
 
-  // The kind of request that the plan has at a place most often; empty: it has none.
-  std::string PlannedThere(const PlanLane& lane, uint32_t granule) {
+  // The blocks that a lane has at a place, by birth.
+  std::pair<const PlanBlock*, const PlanBlock*> PlannedThere(const PlanLane& lane,
+                                                             uint32_t granule) const {
     const auto* begin = plan_.table<PlanBlock>(plan_.header().placements) + lane.first_placement;
     const auto* end = begin + lane.placements;
-    const auto* at = std::lower_bound(
-        begin, end, granule,
-        [](const PlanBlock& block, uint32_t offset) { return block.offset < offset; });
+    const auto* first = std::partition_point(
+        begin, end, [granule](const PlanBlock& block) { return block.offset < granule; });
+    return {first, std::partition_point(first, end, [granule](const PlanBlock& block) {
+              return block.offset == granule;
+            })};
+  }
+
+  // The kind of request that the plan has at a place most often; empty: it has none.
+  std::string InTheWay(const PlanLane& lane, uint32_t granule) {
     std::map<uint32_t, uint64_t> count;
-    for (; at < end && at->offset == granule; ++at) ++count[at->key];
+    const auto [begin, end] = PlannedThere(lane, granule);
+    for (const auto* block = begin; block < end; ++block) ++count[block->key];
     if (count.empty()) return {};
     return Planned(
                std::max_element(count.begin(), count.end(),

@@ -152,18 +152,20 @@ void Lane::EndLateChange() {
 
 void Lane::PassTurn() {
   Publish();
-  // The words behind are not read again, but for a few that notes look at. A long stream takes
-  // several turns at once, because the system asks a few microseconds each time.
+  // The words behind are not read again. A long stream takes several turns at once, because the
+  // system asks a few microseconds each time. So does what a look at the placements has brought,
+  // since the next look is often close.
+  constexpr uint32_t kTurnsKept = 16;
   constexpr uint64_t kPage = 4096;
   constexpr uint64_t kHugeWords = kPlanHugePiece / sizeof(uint32_t);
   const uint64_t piece = lane_->words < kManyWords ? kPage : kPlanHugePiece;
   const uint64_t at_once =
       lane_->words < kManyWords ? 1 + (lane_->words >> 22) : kHugeWords / kTurnWords;
+  if (turns_ % kTurnsKept == 0 && LookedAt() != kNoSample) LookElsewhere(kNoSample);
   if (turns_++ % at_once == 0) {
     const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);
     const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
     if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
-    if (LookedAt() != kNoSample) LookElsewhere(kNoSample);
   }
   ++cursor_;
 }
@@ -189,9 +191,8 @@ void Lane::Pass(const Word& word) {
     case Word::kFree:
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
-        const PlanBlock outlived = *PlannedAt(word.granule);
-        AddLate(word.granule, KeyGranules(outlived.key, keys_, key_granules_, plan_keys_));
-        notes_.BecameLate(word.granule, outlived.birth);
+        AddLate(word.granule, PlannedGranules(word.granule));
+        notes_.BecameLate(word.granule, static_cast<uint64_t>(cursor_ - first_word_), word.granule);
       }
       break;
     case Word::kTurned:
@@ -460,8 +461,7 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
     cursor_ += 2;
     return true;
   }
-  const std::optional<PlanBlock> placement = PlannedAt(granule);
-  if (!placement || placement->death < cursor_ - first_word_) return false;
+  if (!IsPlannedLive(granule)) return false;
   AddEarly(granule);
   return true;
 }
@@ -493,13 +493,10 @@ void Lane::Drain() {
       RemoveLate(granule, LateLength(granule));
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       cursor_ += 2;
+    } else if (!early_.Has(granule) && IsPlannedLive(granule)) {
+      AddEarly(granule);
     } else {
-      const std::optional<PlanBlock> placement = PlannedAt(granule);
-      if (!placement || placement->death < cursor_ - first_word_ || early_.Has(granule)) {
-        CountInvalidFree();
-      } else {
-        AddEarly(granule);
-      }
+      CountInvalidFree();
     }
     at = next;
   }

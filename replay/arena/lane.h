@@ -332,6 +332,7 @@ class Lane {
   static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
   static constexpr uint64_t kMostLookAhead = 1 << 20;
+  static constexpr int64_t kFreeAhead = 4096;  // words looked at for the free of a block
   // A lane runs free when, within a stretch of its stream, it missed more often than this: a burst
   // of misses is better borne than the order lost.
   static constexpr uint64_t kStretchWords = 8192;
@@ -536,9 +537,15 @@ class Lane {
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
+  bool IsPlannedLive(uint64_t granule) const;
+  // Of the block that is planned live there.
+  uint64_t PlannedGranules(uint64_t granule) const {
+    const uint64_t noted = noting_ != 0 ? notes_of_blocks_.UsableAt(granule) : 0;
+    if (noted != 0) return (noted + kGranule - 1) / kGranule;
+    return KeyGranules(PlannedAt(granule)->key, keys_, key_granules_, plan_keys_);
+  }
   uint64_t LookedAt() const { return __atomic_load_n(&looked_at_, __ATOMIC_RELAXED); }
   void LookElsewhere(uint64_t sample) const;
-  uint64_t PlannedBefore(uint32_t birth) const;
   void DropAround(const void* begin, const void* end, const void* table) const;
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);

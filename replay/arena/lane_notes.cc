@@ -24,7 +24,7 @@ SquatterNote* LaneNotes::LiveSquatter(uint64_t granule) const {
   SquatterNote* set = SquatterSet(granule);
   for (uint32_t way = 0; way < NotePage::kWays; ++way) {
     SquatterNote& note = set[way];
-    if (note.birth != 0 && note.granule == granule && note.freed_at == 0) return &note;
+    if (note.word != 0 && note.granule == granule && note.freed_at == 0) return &note;
   }
   return nullptr;
 }
@@ -32,7 +32,7 @@ SquatterNote* LaneNotes::LiveSquatter(uint64_t granule) const {
 void LaneNotes::Keep(SquatterNote* set, const SquatterNote& kept) {
   // An unused note is worth least, then one of a block that is gone.
   const auto worth = [](const SquatterNote& note) {
-    return note.birth == 0 ? 0 : 1 + 2 * uint64_t{note.blocked} + (note.freed_at == 0 ? 1 : 0);
+    return note.word == 0 ? 0 : 1 + 2 * uint64_t{note.blocked} + (note.freed_at == 0 ? 1 : 0);
   };
   SquatterNote* least = set;
   for (uint32_t way = 1; way < NotePage::kWays; ++way) {
@@ -42,9 +42,10 @@ void LaneNotes::Keep(SquatterNote* set, const SquatterNote& kept) {
   if (kept.freed_at == 0 || worth(*least) <= worth(kept)) *least = kept;
 }
 
-void LaneNotes::BecameLate(uint64_t granule, uint32_t birth) {
+void LaneNotes::BecameLate(uint64_t granule, uint64_t word, uint64_t planned) {
   any_late_ = true;
-  Keep(SquatterSet(granule), {1 + birth, static_cast<uint32_t>(granule), 0, 0});
+  Keep(SquatterSet(granule), {static_cast<uint32_t>(1 + word), static_cast<uint32_t>(granule),
+                              static_cast<uint32_t>(planned), 0, 0});
 }
 
 // A note of a block that is gone need no longer be found by where the block was. There the next one
@@ -53,7 +54,7 @@ void LaneNotes::Freed(SquatterNote* note, uint64_t now) {
   SquatterNote gone = *note;
   gone.freed_at = static_cast<uint32_t>(now);
   *note = {};
-  Keep(SquatterSet(~uint64_t{gone.birth}), gone);
+  Keep(SquatterSet(~uint64_t{gone.word}), gone);
 }
 
 MissNote* LaneNotes::MissOf(uint64_t shape, uint64_t site) {
@@ -99,8 +100,7 @@ void Lane::NoteFreed(uint64_t granule) {
   if (!notes_.AnyLate()) return;
   SquatterNote* note = notes_.LiveSquatter(granule);
   if (note == nullptr) return;
-  const uint64_t planned = PlannedBefore(note->birth - 1);
-  if (planned != granule && early_.Has(planned)) {
+  if (note->planned != granule && early_.Has(note->planned)) {
     *note = {};
   } else {
     notes_.Freed(note, static_cast<uint64_t>(cursor_ - first_word_));
@@ -121,7 +121,7 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
   NoteBlocked(key.shape, key.site, word.granule,
               word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_));
   void* elsewhere = Improvise(key.shape);
-  if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth);
+  if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth, word.granule);
   return elsewhere;
 }
 

@@ -22,8 +22,10 @@ namespace reprise::replay {
 // squatter. Nothing is noted once the lane runs free: when a block should have been freed is then
 // no longer a matter of the stream.
 struct SquatterNote {
-  uint32_t birth;     // 1 + index of its allocation word in the lane; 0: an unused note
+  uint32_t word;      // 1 + index in the lane of its allocation, or of the free or drain that was
+                      // planned for it; 0: an unused note
   uint32_t granule;   // where it begins
+  uint32_t planned;   // where the plan has it
   uint32_t blocked;   // requests that found it in their place
   uint32_t freed_at;  // index of the word that the cursor stood at when it was freed; 0: it was not
 };
@@ -42,7 +44,7 @@ struct MissNote {
 struct alignas(64) NotePage {
   static constexpr uint32_t kWays = 4;
   static constexpr uint32_t kSquatterSets = 16;
-  static constexpr uint32_t kMissSets = 23;
+  static constexpr uint32_t kMissSets = 21;
 
   uint64_t ran_free_at;  // 1 + index of the word at which the lane left its stream; 0: it did not
   uint64_t unnamed;      // blocked requests of which no note says what was in the way
@@ -88,9 +90,9 @@ class LaneNotes {
     count_ = count;
   }
 
-  // The block at `granule`, born at word `birth`, is late: it has outlived its planned free, or its
-  // place was taken and it lies elsewhere.
-  void BecameLate(uint64_t granule, uint32_t birth);
+  // The block at `granule` is late: it has outlived its planned free, which is `word`, or it was to
+  // lie at `planned` by the allocation `word`, where it had no room.
+  void BecameLate(uint64_t granule, uint64_t word, uint64_t planned);
 
   // The note of the late block at `granule`, or null.
   SquatterNote* LiveSquatter(uint64_t granule) const;

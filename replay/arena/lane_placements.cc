@@ -44,23 +44,25 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
   return found;
 }
 
+// Whether the plan has a block at `granule` that is live at the cursor: then the next word that
+// names the place is its free, which is rarely far. To look the block up takes as long as to read
+// some thousand words. Of those that may name the place, only frees have their highest bit set.
+bool Lane::IsPlannedLive(uint64_t granule) const {
+  const auto free = static_cast<uint32_t>(granule | kFreeBit);
+  const uint32_t* at = cursor_.Seen();
+  const uint32_t* limit = end_word_ - at < kFreeAhead ? end_word_ : at + kFreeAhead;
+  while (at < limit && ((*at ^ free) & offset_mask()) != 0) ++at;
+  if (at < limit && *at == free) return true;
+  const std::optional<PlanBlock> placement = PlannedAt(granule);
+  return placement && placement->death >= cursor_.Seen() - first_word_;
+}
+
 // From now on at another stretch of the placements, or at none.
 void Lane::LookElsewhere(uint64_t sample) const {
   const uint64_t before = __atomic_exchange_n(&looked_at_, sample, __ATOMIC_RELAXED);
   if (before == kNoSample) return;
   const PlanBlock* stretch = placements_ + BeforeFirstSample(*lane_) + before * kSampled;
   DropAround(before == 0 ? placements_ : stretch - kSampled, stretch, placements_);
-}
-
-// Where a word that has been passed places its block. What it brings back of the file goes again.
-uint64_t Lane::PlannedBefore(uint32_t birth) const {
-  const uint32_t* word = first_word_ + birth;
-  const uint64_t granule = Decode(word).granule;
-  const uint64_t stretch = reinterpret_cast<uint64_t>(word) & ~(kPlanStretch - 1);
-  if (reinterpret_cast<uint64_t>(cursor_.Seen()) - stretch >= kPlanStretch) {
-    DropAround(word, word + 1, first_word_);
-  }
-  return granule;
 }
 
 // Gives back what a look at [begin, end) has brought of the file: its stretch, or, where the page
