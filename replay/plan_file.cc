@@ -1,7 +1,6 @@
 #include "replay/plan_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -9,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
+#include <system_error>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
@@ -93,6 +94,17 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
   return true;
 }
 
+// Of a whole file with the field that holds it zero.
+uint64_t Checksum(PlanHeader header, std::span<const uint8_t> bytes) {
+  header.checksum = 0;
+  XXH3_state_t* state = XXH3_createState();
+  const absl::Cleanup free_state = [state] { XXH3_freeState(state); };
+  XXH3_64bits_reset(state);
+  XXH3_64bits_update(state, &header, sizeof(header));
+  XXH3_64bits_update(state, bytes.data() + sizeof(header), bytes.size() - sizeof(header));
+  return XXH3_64bits_digest(state);
+}
+
 // The allocation words of a lane, in order: offsets from the arena's start.
 std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
   std::vector<int64_t> offsets;
@@ -112,21 +124,14 @@ std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
 }  // namespace
 
 absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError(path);
-  const absl::Cleanup close_file = [fd] { close(fd); };
-  struct stat info;
-  if (fstat(fd, &info) != 0) return SystemError(path);
-  if (!S_ISREG(info.st_mode))
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
     return Refuse(path, "expected a plan file, found a directory or device");
-  std::vector<char> bytes(static_cast<size_t>(info.st_size));
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t got = read(fd, bytes.data() + at, bytes.size() - at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(path);
-    if (got == 0) bytes.resize(at);
-    at += static_cast<size_t>(got);
   }
+  absl::StatusOr<trace::MappedFile> file = trace::MappedFile::Open(path);
+  if (!file.ok()) return absl::UnavailableError(file.status().message());
+  PlanFile plan(*std::move(file));
+  const std::span<const uint8_t> bytes = plan.file_.bytes();
   PlanHeader header{};
   if (!bytes.empty()) {
     std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof(header)));
@@ -145,16 +150,9 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
     return absl::DataLossError(absl::StrCat(path, ": cut short: expected ", header.file_bytes,
                                             " bytes, found ", bytes.size()));
   }
-  const uint64_t expected = header.checksum;
-  header.checksum = 0;
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  const uint64_t found = XXH3_64bits(bytes.data(), bytes.size());
-  if (found != expected || header.byte_order != kPlanByteOrder) {
+  if (Checksum(header, bytes) != header.checksum || header.byte_order != kPlanByteOrder) {
     return absl::DataLossError(absl::StrCat(path, ": damaged: its checksum is wrong"));
   }
-  header.checksum = expected;
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  PlanFile plan(std::move(bytes));
   if (!TablesLieIn(plan, header.file_bytes)) {
     return absl::DataLossError(absl::StrCat(path, ": damaged: its tables do not lie in it"));
   }

@@ -4,16 +4,18 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "replay/plan_format.h"
+#include "trace/mapped_file.h"
 #include "trace/recording.h"
 
 namespace reprise::replay {
 
-// A plan file in memory, verified: its checksum is right, so its tables are what was written, and
+// A plan file, mapped, and verified: its checksum is right, so its tables are what was written, and
 // they lie in the file.
 class PlanFile {
  public:
@@ -22,18 +24,23 @@ class PlanFile {
   // version (Unimplemented).
   static absl::StatusOr<PlanFile> Read(const std::string& path);
 
-  const PlanHeader& header() const { return *reinterpret_cast<const PlanHeader*>(bytes_.data()); }
+  const PlanHeader& header() const { return *At<PlanHeader>(0); }
   template <typename T>
   const T* table(const PlanTable& table) const {
-    return reinterpret_cast<const T*>(bytes_.data() + table.offset);
+    return At<T>(table.offset);
   }
   std::string String(uint32_t offset, uint32_t length) const {
     return std::string(table<char>(header().strings) + offset, length);
   }
 
  private:
-  explicit PlanFile(std::vector<char> bytes) : bytes_(std::move(bytes)) {}
-  std::vector<char> bytes_;
+  explicit PlanFile(trace::MappedFile file) : file_(std::move(file)) {}
+  template <typename T>
+  const T* At(uint64_t offset) const {
+    return reinterpret_cast<const T*>(file_.bytes().data() + offset);
+  }
+
+  trace::MappedFile file_;
 };
 
 // Writes `bytes` as a whole: a temporary file beside `path`, then a rename.
