@@ -150,6 +150,7 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
     return absl::DataLossError(absl::StrCat(path, ": cut short: expected ", header.file_bytes,
                                             " bytes, found ", bytes.size()));
   }
+  if ((header.flags & kPlanHugeWords) == 0) plan.file_.Fetch();
   if (Checksum(header, bytes) != header.checksum || header.byte_order != kPlanByteOrder) {
     return absl::DataLossError(absl::StrCat(path, ": damaged: its checksum is wrong"));
   }

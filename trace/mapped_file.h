@@ -25,6 +25,10 @@ class MappedFile {
 
   std::span<const uint8_t> bytes() const { return bytes_; }
 
+  // Brings all of a mapped file into the page cache, in single pages: where the system reads ahead
+  // by itself it makes longer pieces, which a later look maps whole.
+  void Fetch() const;
+
   // Says that [offset, offset + size) is not needed for now, so that it need not stay resident.
   void Release(uint64_t offset, uint64_t size) const;
 

@@ -1,6 +1,8 @@
 // Plan files: what goes in comes out, and nothing that is damaged is taken for a plan.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -93,6 +95,39 @@ TEST_F(PlanFileTest, AnotherRecordingIsRefused) {
   longer.allocations = 1001;
   EXPECT_EQ(PlanOffsets(*file, RandomRecording(longer, 1)).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// A plan that is not in the page cache comes back in single pages: with one look at it no more than
+// a stretch becomes resident. Where the file system or the cache does not let go of it this shows
+// nothing.
+TEST_F(PlanFileTest, ComesBackInSinglePages) {
+  trace::Recording recording = RandomRecording({}, 3);
+  recording.process.executable.assign(40 << 20, 'x');  // the system's pieces grow as it reads on
+  const BuiltPlan built = Build(recording);
+  const std::string path = (directory_ / "a.plan").string();
+  ASSERT_TRUE(WritePlanFile(path, built.bytes).ok());
+  const int fd = open(path.c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(fsync(fd), 0);
+  EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  EXPECT_TRUE(PlanFile::Read(path).ok());
+  const size_t pages = built.bytes.size() / 4096;
+  auto* mapped = static_cast<char*>(mmap(nullptr, pages * 4096, PROT_READ, MAP_PRIVATE, fd, 0));
+  ASSERT_NE(mapped, MAP_FAILED);
+  volatile char look = mapped[pages / 8 * 7 * 4096];
+  (void)look;
+  std::vector<uint64_t> entries(pages);
+  const int map = open("/proc/self/pagemap", O_RDONLY);
+  const auto bytes = static_cast<ssize_t>(pages * sizeof(uint64_t));
+  const auto at = static_cast<off_t>(reinterpret_cast<uint64_t>(mapped) / 4096 * sizeof(uint64_t));
+  EXPECT_EQ(pread(map, entries.data(), pages * sizeof(uint64_t), at), bytes);
+  const auto resident = std::count_if(entries.begin(), entries.end(),
+                                      [](uint64_t entry) { return entry >> 63 != 0; });
+  EXPECT_GE(resident, 1);
+  EXPECT_LE(resident, 16);
+  close(map);
+  munmap(mapped, pages * 4096);
+  close(fd);
 }
 
 // The places of each kind of request that a plan names are its own, in order, and not many more
