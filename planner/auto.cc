@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "planner/layers.h"
 #include "planner/parts.h"
 #include "planner/portfolio.h"
 #include "planner/strategy.h"
@@ -40,8 +41,12 @@ void RunAuto(Search& search, const std::string&) {
   Portfolio portfolio(search);
   if (problem.size() == 0) return RunBump(search, "bump");
   if (problem.fixed.empty() && problem.size() > kLarge) {
-    portfolio.TryPeakSweeps(0, PeakSweep::kRecipes);
+    // Who is largest comes before the tables of sweeps, or there would be both in memory.
+    Layers layers(search, portfolio, {Kind::kPeakSweep});
+    portfolio.TryPeakSweeps(0, kQuickSweeps);
     if (search.record.makespan() == INT64_MAX) return;  // no time for them
+    if (layers.OfUse()) return layers.Improve();
+    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
     // Orders cost ten times the time and memory of a sweep.
     if (!SweepsAreOfUse(search) && problem.size() <= kHuge) {
       portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
@@ -76,7 +81,7 @@ void RunAuto(Search& search, const std::string&) {
   }
   if (!problem.plain) return ImproveByCopy(search, portfolio);
   if (ImproveParts(search)) return;
-  portfolio.Improve(Portfolio::KindsFor(problem));
+  Layers(search, portfolio, Portfolio::KindsFor(problem)).Improve();
 }
 
 void RunIdealloc(Search& search, const std::string&) {

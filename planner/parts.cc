@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "planner/kernel.h"
+#include "planner/layers.h"
 #include "planner/portfolio.h"
-#include "planner/strategy.h"
+#include "planner/sub_search.h"
 
 namespace reprise::planner {
 namespace {
@@ -26,73 +27,6 @@ constexpr int kCopySweeps = 5;
 
 // Ranks of whole packings put together here; above those of any other attempt.
 constexpr int64_t kFirstRank = int64_t{1} << 40;
-
-// A smaller problem with a record of its own, in its own units.
-class SubSearch {
- public:
-  // `slice`: attempts that one call to Improve makes.
-  SubSearch(const Search& whole, Kernel kernel, int slice)
-      : kernel_(std::move(kernel)),
-        options_(OptionsFor(whole, slice)),
-        record_(options_, kernel_.problem, kernel_.problem.lower_bound),
-        search_{kernel_.problem, options_,      record_,
-                whole.start,     whole.threads, whole.check_seconds} {
-    search_.RaiseBound(kernel_.problem.lower_bound);
-    portfolio_ = std::make_unique<Portfolio>(search_);
-  }
-
-  // To end below `bound` is of no use, in units of the whole.
-  void DemandNoLess(int64_t bound) {
-    demanded_ = (bound + kernel_.scale - 1) / kernel_.scale;
-    search_.RaiseBound(demanded_);
-  }
-
-  void StartFrom(const Record& whole_record, const Addresses& whole) {
-    Addresses addresses;
-    for (const uint32_t j : kernel_.jobs) {
-      if (whole[j] % kernel_.scale != 0) return RunSweepBestFit(search_, "sweep_best_fit");
-      addresses.push_back(whole[j] / kernel_.scale);
-    }
-    const int64_t makespan = Makespan(kernel_.problem, addresses);
-    record_.Offer(std::move(addresses), makespan, whole_record.finder(), 0);
-  }
-
-  int64_t makespan() const {
-    return record_.makespan() == INT64_MAX ? INT64_MAX : record_.makespan() * kernel_.scale;
-  }
-  bool done() const { return search_.Done(); }
-  const std::string& finder() const { return record_.finder(); }
-  Portfolio& portfolio() { return *portfolio_; }
-
-  void Improve() { portfolio_->Improve(Portfolio::KindsFor(kernel_.problem)); }
-
-  // What was shown that no packing goes below, in units of the whole.
-  int64_t Bound() const { return search_.lower_bound * kernel_.scale; }
-  // Of that, what is news to the whole.
-  int64_t News() const { return search_.lower_bound > demanded_ ? Bound() : 0; }
-
-  void CopyTo(Addresses& addresses) {
-    for (size_t k = 0; k < kernel_.jobs.size(); ++k) {
-      addresses[kernel_.jobs[k]] = record_.addresses()[k] * kernel_.scale;
-    }
-  }
-
- private:
-  static Options OptionsFor(const Search& whole, int slice) {
-    Options options = whole.options;
-    options.iterations = slice;
-    options.worst_case_fragmentation /= whole.problem.unit;
-    options.on_improvement = nullptr;
-    return options;
-  }
-
-  Kernel kernel_;
-  Options options_;
-  Record record_;
-  Search search_;
-  std::unique_ptr<Portfolio> portfolio_;
-  int64_t demanded_ = 0;
-};
 
 }  // namespace
 
@@ -127,20 +61,27 @@ bool ImproveParts(Search& search) {
     for (const uint32_t j : part) end = std::max(end, addresses[j] + search.problem.jobs[j].size);
     ends.push_back(end);
   }
-  std::vector<std::unique_ptr<SubSearch>> parts(jobs.size());
+  struct Part {
+    std::unique_ptr<SubSearch> sub;
+    std::unique_ptr<Layers> layers;
+  };
+  std::vector<Part> parts(jobs.size());
   const int64_t most = search.options.iterations > 0
                            ? search.options.iterations * static_cast<int64_t>(jobs.size()) / kSlice
                            : INT64_MAX;
   for (int64_t slice = 0; slice <= most && !search.Done() && !search.OutOfTime(); ++slice) {
     const size_t highest = std::max_element(ends.begin(), ends.end()) - ends.begin();
-    std::unique_ptr<SubSearch>& part = parts[highest];
+    auto& [part, layers] = parts[highest];
     if (!part) {
-      part = std::make_unique<SubSearch>(search, MakeKernel(search.problem, jobs[highest]), kSlice);
+      part = std::make_unique<SubSearch>(search, MakeKernel(search.problem, jobs[highest]), kSlice,
+                                         search.options.seed);
       part->DemandNoLess(search.lower_bound);
       part->StartFrom(search.record, addresses);
+      layers = std::make_unique<Layers>(part->search(), part->portfolio(),
+                                        Portfolio::KindsFor(part->search().problem));
     }
     if (part->done()) break;
-    part->Improve();
+    layers->Improve();
     search.RaiseBound(part->News());
     if (part->makespan() >= ends[highest]) continue;
     ends[highest] = part->makespan();
@@ -158,7 +99,7 @@ void ImproveByCopy(Search& search, Portfolio& portfolio) {
     if (problem.jobs[j].lower < problem.jobs[j].upper) jobs.push_back(j);
   }
   if (jobs.empty()) return portfolio.Improve(Portfolio::KindsFor(problem));
-  SubSearch copy(search, MakeKernel(problem, jobs, false), kCopySlice);
+  SubSearch copy(search, MakeKernel(problem, jobs, false), kCopySlice, search.options.seed);
   copy.portfolio().TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
   copy.portfolio().TryPeakSweeps(0, kCopySweeps);
   const int64_t most =

@@ -269,8 +269,8 @@ PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   return recipe;
 }
 
-bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
-                           const std::function<bool()>& stop) {
+bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, const Addresses& places,
+                           int64_t limit, const std::function<bool()>& stop) {
   for (const uint32_t rock : rocks_) is_rock_[rock] = false;
   rocks_.clear();
   forwards_.clear();
@@ -307,6 +307,8 @@ bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
     const uint32_t rock = rocks_[i];
     if (i < problem_.fixed.size()) {
       addresses_[rock] = problem_.fixed_address(rock);
+    } else if (i < places.size()) {
+      addresses_[rock] = places[i];
     } else {
       if (i % 256 == 255 && stop()) return false;
       const int64_t highest = limit == INT64_MAX ? limit : limit - problem_.jobs[rock].size - 1;
@@ -526,7 +528,7 @@ Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::functio
   if (recipe.by_hills) {
     rocks.insert(rocks.end(), tables_.across.begin(), tables_.across.end());
   }
-  if (!PlaceRocks(rocks, limit, stop)) return {};
+  if (!PlaceRocks(rocks, recipe.places, limit, stop)) return {};
   if (recipe.by_hills) {
     for (const Hill& hill : tables_.hills) {
       if (!SweepHill(hill, recipe, limit, stop)) return {};

@@ -65,6 +65,8 @@ class PeakSweep {
     // best fit. Each direction takes the best of these tastes; their lifespans are filled in.
     std::vector<FreeBlocks::Taste> tastes = {};
     double balance = 1;  // of kTwoEnded: the larger, the more lies at the upper end
+    // Where the rocks lie, of a plain problem. Empty: each where it fits first.
+    Addresses places = {};
   };
 
   explicit PeakSweep(const PeakTables& tables);
@@ -91,7 +93,7 @@ class PeakSweep {
     uint32_t rock;
   };
 
-  bool PlaceRocks(const std::vector<uint32_t>& rocks, int64_t limit,
+  bool PlaceRocks(const std::vector<uint32_t>& rocks, const Addresses& places, int64_t limit,
                   const std::function<bool()>& stop);
   bool SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
                  const std::function<bool()>& stop);

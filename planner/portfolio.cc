@@ -42,6 +42,9 @@ constexpr int64_t kSettledFirst = 32;
 // Peak sweeps for each ejection search where the heap stays full: those take that much longer.
 constexpr size_t kSweepsPerSearch = 15;
 
+// Around rocks whose places are given. The first takes a fraction of the time of the others.
+constexpr int64_t kSweepsAround = 4;
+
 int64_t Luby(int64_t n) {
   for (int64_t k = 1;; k = 2 * k + 1) {
     if (n == k) return (k + 1) / 2;
@@ -223,6 +226,24 @@ void Portfolio::TryPeakSweeps(int from, int to) {
     const int64_t rank = first_rank + i;
     if (search_.Settled(rank) && !(needed && i == 0)) return false;
     Sweep(SweepOf(workers_[w]).Standard(from + static_cast<int>(i)), rank, workers_[w]);
+    return true;
+  });
+}
+
+void Portfolio::SweepAround(const std::vector<uint32_t>& rocks, const Addresses& places) {
+  if (!peak_tables_) peak_tables_ = std::make_unique<PeakTables>(search_.problem);
+  const int64_t first_rank = next_rank_;
+  next_rank_ += kSweepsAround;
+  ParallelFor(search_.threads, kSweepsAround, [&](int64_t i, int w) {
+    const int64_t rank = first_rank + i;
+    if (search_.Settled(rank)) return false;
+    Random random(search_.options.seed, rank);
+    PeakSweep::Recipe recipe;
+    if (i > 0) recipe = SweepOf(workers_[w]).Draw(random);
+    recipe.rocks = rocks;
+    recipe.places = places;
+    recipe.by_hills = false;
+    Sweep(recipe, rank, workers_[w]);
     return true;
   });
 }

@@ -36,6 +36,9 @@ class Portfolio {
   // The standard peak sweeps [from, to).
   void TryPeakSweeps(int from, int to);
 
+  // Peak sweeps of a plain problem around rocks that lie at `places`.
+  void SweepAround(const std::vector<uint32_t>& rocks, const Addresses& places);
+
   enum class Kind {
     kSampleFirstFit,
     kSampleBestFit,

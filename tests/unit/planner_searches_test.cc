@@ -177,5 +177,49 @@ TEST(PeakSweepTest, ACacheOfDocuments) {
   EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
 }
 
+// A program that keeps forty matrices of all sizes and makes new ones from old ones, and a hundred
+// times as many small blocks, some of which stay. The matrices are the hard part.
+TEST(LayersTest, AProgramOfMatrices) {
+  std::mt19937_64 random(1);
+  Instance instance;
+  std::vector<size_t> live;
+  std::vector<size_t> matrices(40, ~size_t{0});
+  int64_t now = 0;
+  const auto allocate = [&](int64_t size) {
+    instance.buffers.push_back({now++, 0, size});
+    return instance.buffers.size() - 1;
+  };
+  const auto free = [&](size_t i) { instance.buffers[i].upper = now++; };
+  allocate(16);  // nothing is in parts
+  for (int i = 0; i < 250; ++i) {
+    for (int k = 0; k < 45; ++k) {
+      live.push_back(allocate(16 * (1 + static_cast<int64_t>(random() % 16))));
+      std::swap(live[random() % live.size()], live.back());
+      if (random() % 4 == 0) continue;
+      free(live.back());
+      live.pop_back();
+    }
+    const auto side = [&] { return static_cast<int64_t>(10 + random() % 200); };
+    const size_t operand = allocate(8 * side() * side());
+    size_t& matrix = matrices[random() % matrices.size()];
+    const size_t result = allocate(8 * side() * side());
+    free(operand);
+    if (matrix != ~size_t{0}) free(matrix);
+    matrix = result;
+  }
+  for (Buffer& buffer : instance.buffers) {
+    if (buffer.upper == 0) buffer.upper = now;
+  }
+  Options options;
+  options.iterations = 1;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(static_cast<double>(plan->fragmentation()),
+            0.015 * static_cast<double>(plan->max_load));
+  options.threads = 3;
+  EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
+}
+
 }  // namespace
 }  // namespace reprise::planner
