@@ -44,7 +44,7 @@ inline constexpr uint64_t kPlanStretch = 64 << 10;
 inline constexpr uint64_t kPlanFirst = 4096;
 // A lane of so many words is followed for long: the words of its plan lie in huge pieces, so that
 // the system is asked once in half a million words, and not 32 times.
-inline constexpr uint64_t kManyWords = 8 << 20;
+inline constexpr uint64_t kManyWords = 16 << 20;
 inline constexpr uint64_t kPlanHugePiece = 2 << 20;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 32 GiB
 inline constexpr uint64_t kSampled = 4096;  // placements: one of so many is among the samples
