@@ -81,7 +81,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   slot_memory_ = memory + GranuleSet::MemoryFor(granules);
   running_free_ = false;
   effort_ = kMostEffort;
-  window_ = spent_ = failed_ = 0;
+  window_ = spent_ = failed_ = misses_ = 0;
   rest_ = rests_ = 0;
   stretch_ = first_word_;
   stretch_misses_ = 0;

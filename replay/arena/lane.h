@@ -369,6 +369,7 @@ class Lane {
   static constexpr uint32_t kWindow = 1 << 13;
   static constexpr uint32_t kLessAgain = 32;  // of a window after the first rest
   static constexpr uint32_t kMostRests = 20;
+  static constexpr uint32_t kNamed = 16;  // misses; of one of these it is noted what was in the way
   static constexpr uint64_t kRestsAtOnce = 1024;  // what others have freed must wait for as long
 
   // A free's word taken for a number is less than zero by as much as its offset is below this.
@@ -620,6 +621,7 @@ class Lane {
   uint32_t window_;       // requests since it began
   uint32_t spent_;        // of these, how many found no budget
   uint32_t failed_;       // and how many no place
+  uint32_t misses_;       // that were noted
   uint32_t rests_;        // so far
   void* planned_memory_;  // for a set of the blocks that are planned live
   void* slot_memory_;

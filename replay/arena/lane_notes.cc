@@ -126,7 +126,8 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
 }
 
 // A lane that runs free did not find a planned place. Of those that were taken the one that was
-// looked at last stands for all.
+// looked at last stands for all. What is in its way is looked for only once in a while: that means
+// to walk along all that is free in front of it.
 void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest) {
   if (ring == nullptr) return notes_.Unexpected(shape, site);
   if (latest.granules == 0) return;  // none was looked at
@@ -134,7 +135,12 @@ void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const S
   const uint64_t box = box_granules_;
   const uint64_t end = behind < box ? behind : box;
   // Where nothing is in the way, the place is too short for the length that its ring has.
-  if (late_cover_.HasAny(latest.granule, end)) NoteBlocked(shape, site, latest.granule, end);
+  if (!late_cover_.HasAny(latest.granule, end)) return;
+  if (misses_++ % kNamed == 0) {
+    NoteBlocked(shape, site, latest.granule, end);
+  } else {
+    notes_.Blocked(shape, site);
+  }
 }
 
 }  // namespace reprise::replay

@@ -107,6 +107,11 @@ class LaneNotes {
   // A request of this kind found the block at `granule` in its place. `follows`: the lane follows
   // its stream.
   void Blocked(uint64_t shape, uint64_t site, uint64_t granule, bool follows);
+  // The same where it is not known which block.
+  void Blocked(uint64_t shape, uint64_t site) {
+    ++MissOf(shape, site)->blocked;
+    ++pages_->unnamed;
+  }
 
   void RunsFree(uint64_t now) { pages_->ran_free_at = 1 + now; }
 
