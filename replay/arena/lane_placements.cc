@@ -46,13 +46,16 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
 
 // Whether the plan has a block at `granule` that is live at the cursor: then the next word that
 // names the place is its free, which is rarely far. To look the block up takes as long as to read
-// some thousand words. Of those that may name the place, only frees have their highest bit set.
+// some thousand words. Of those that may name the place, only frees have their highest bit set, and
+// only the free by another thread stands behind a kDrain.
 bool Lane::IsPlannedLive(uint64_t granule) const {
   const auto free = static_cast<uint32_t>(granule | kFreeBit);
-  const uint32_t* at = cursor_.Seen();
-  const uint32_t* limit = end_word_ - at < kFreeAhead ? end_word_ : at + kFreeAhead;
+  const uint32_t* begin = cursor_.Seen();
+  const uint32_t* limit = end_word_ - begin < kFreeAhead ? end_word_ : begin + kFreeAhead;
+  const uint32_t* at = begin;
   while (at < limit && ((*at ^ free) & offset_mask()) != 0) ++at;
-  if (at < limit && *at == free) return true;
+  if (at < limit && (*at == free || (at > begin && at[-1] == kDrain && *at == granule)))
+    return true;
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   return placement && placement->death >= cursor_.Seen() - first_word_;
 }

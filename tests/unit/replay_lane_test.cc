@@ -170,6 +170,8 @@ TEST(LaneTest, FreesEarlyAndLateWithoutALookAtThePlacements) {
   }
   trace::Recording recording = RecordingOf(made);
   for (size_t i = 3; i < made.size(); ++i) recording.allocations[i].site = i % 3;
+  recording.threads.push_back({.path = 2});
+  for (size_t i = 5; i < made.size(); i += 6) recording.allocations[i].free_thread = 1;
   ServedPlan plan(recording);
   Lane* lane = plan.arena().Take(1, 0, 0);
   char* late = nullptr;
@@ -189,7 +191,12 @@ TEST(LaneTest, FreesEarlyAndLateWithoutALookAtThePlacements) {
       EXPECT_TRUE(lane->Free(late));
     }
     late = i < kBegin ? nullptr : blocks[0];
-    EXPECT_TRUE(lane->Free(blocks[2]));
+    if (i % 2 == 0) {
+      EXPECT_TRUE(lane->Free(blocks[2]));
+    } else {
+      lane->FreeRemotely(blocks[2]);
+      lane->Drain();
+    }
     EXPECT_TRUE(lane->Free(blocks[1]));
     if (late == nullptr) {
       EXPECT_TRUE(lane->Free(blocks[0]));
