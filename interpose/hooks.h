@@ -92,15 +92,16 @@ inline void* NotNull(void* pointer, size_t size, Caller caller) {
 }
 template <bool may_throw>
 REPRISE_HOT void* NewByMode(size_t size, Caller caller) {
+  if (__builtin_expect(size == 0, 0)) return NewAgain(size, 0, may_throw, caller);
   return NotNull<may_throw>(MallocByMode(size, caller), size, caller);
 }
 template <bool may_throw>
 REPRISE_HOT void* NewWithCare(size_t size, uint32_t granule, replay::Lane* lane, Caller caller) {
   return NotNull<may_throw>(ReplayMallocWithCare(size, granule, lane), size, caller);
 }
+// 0 bytes are what no stream expects, so that these need be told apart only later.
 template <bool may_throw>
 inline void* HookNew(size_t size, Caller caller) {
-  if (__builtin_expect(size == 0, 0)) return NewAgain(size, 0, may_throw, caller);
   return ReplayMallocOr<NewByMode<may_throw>, NewWithCare<may_throw>>(size, caller, self.plain);
 }
 
