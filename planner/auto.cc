@@ -77,6 +77,7 @@ void RunAuto(Search& search, const std::string&) {
                          {Fit::kBest, "area"}});
   }
   if (!problem.instance->alignments.empty()) {
+    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
     portfolio.TryOrders({{Fit::kFirst, "alignment"}, {Fit::kBest, "alignment"}});
   }
   if (!problem.plain) return ImproveByCopy(search, portfolio);

@@ -26,6 +26,9 @@ constexpr size_t kMostToReshuffle = 4096;
 constexpr int64_t kWorkPerJob = 256;
 constexpr size_t kCellsPerJob = 8;
 
+// In one stack: who is looked at for what fills gaps. About a hundredth of a second.
+constexpr std::ptrdiff_t kMostLooks = 1 << 20;
+
 uint64_t StackKey(const Job& job, uint32_t peak, const PeakSweep::Recipe& recipe) {
   switch (recipe.stack) {
     case PeakSweep::Stack::kSoonestDead:
@@ -400,9 +403,21 @@ void PeakSweep::StackAtPeak(const Hill& hill, const Recipe& recipe, FreeBlocks& 
   }
   std::vector<KeyedId> scratch;
   SortByKey(order, scratch);
-  for (const KeyedId& item : order) {
-    Put(item.id, !rocks_.empty(), space);
-    Pin(item.id, space);
+  std::ptrdiff_t looks = aligned_ ? kMostLooks : 0;
+  for (auto item = order.begin(); item != order.end(); ++item) {
+    const int64_t top = space.top();
+    if (looks > 0 && problem_.AlignUp(item->id, top) > top) {
+      // It would leave a gap: first what fills that.
+      const auto last = item + std::min(looks, order.end() - item);
+      const auto filler = std::find_if(item + 1, last, [&](const KeyedId& other) {
+        const int64_t above = top + problem_.jobs[other.id].size;
+        return problem_.AlignUp(other.id, top) == top && problem_.AlignUp(item->id, above) == above;
+      });
+      looks -= filler - item;
+      if (filler != last) std::rotate(item, filler, filler + 1);
+    }
+    Put(item->id, !rocks_.empty(), space);
+    Pin(item->id, space);
   }
 }
 

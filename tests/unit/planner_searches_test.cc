@@ -128,6 +128,25 @@ TEST(EjectionSearchTest, AHeapThatStaysFullIsInTime) {
   EXPECT_LT(plan->seconds, 1.5);
 }
 
+// Each fits into its alignment badly or well, and what is wasted most above one costs nothing where
+// that one lies at the top: of the six orders of the three one or two are good.
+TEST(OrderTest, AFewLargeAlignments) {
+  Instance instance;
+  for (int i = 0; i < 900; ++i) instance.buffers.push_back({i, 4000 - i, 16});
+  instance.alignments.assign(instance.buffers.size(), 1);
+  for (const int64_t size : {228 << 10, 96 << 10, 80 << 10}) {
+    instance.buffers.push_back({2000, 2100, size});
+    instance.alignments.push_back(32 << 10);
+  }
+  Options options;
+  options.iterations = 1;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->makespan, (96 + 96 + 228) << 10);
+  EXPECT_TRUE(plan->proven_optimal);
+}
+
 TEST(PeakSweepTest, AHeapThatStaysFull) {
   for (const size_t now_and_then : {0, 1000}) {
     SCOPED_TRACE(now_and_then);
@@ -142,6 +161,26 @@ TEST(PeakSweepTest, AHeapThatStaysFull) {
     options.threads = 3;
     EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
   }
+}
+
+// A block that is a little longer than a multiple of the alignment leaves a gap below the next one,
+// and here only what is a little shorter than a multiple closes it.
+TEST(PeakSweepTest, AlignedBlocksOnWhatLeavesNoGap) {
+  std::mt19937_64 random(1);
+  const auto draw = [&](int64_t most) { return static_cast<int64_t>(random() % most); };
+  Instance instance;
+  for (int i = 0; i < 1000; ++i) {
+    const bool aligned = i < 500;
+    const int64_t size = aligned ? 64 * (1 + draw(8)) + 16 : 176;
+    instance.buffers.push_back({draw(10'000), 10'100 + draw(10'000), size});
+    instance.alignments.push_back(aligned ? 64 : 1);
+  }
+  Options options;
+  options.iterations = 1;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->makespan, plan->max_load);
 }
 
 // A cache of some hundred documents of 4 to 64 KiB, thrown out to make room for others: nearly
