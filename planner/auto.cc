@@ -41,10 +41,9 @@ void RunAuto(Search& search, const std::string&) {
   Portfolio portfolio(search);
   if (problem.size() == 0) return RunBump(search, "bump");
   if (problem.fixed.empty() && problem.size() > kLarge) {
-    // Who is largest comes before the tables of sweeps, or there would be both in memory.
-    Layers layers(search, portfolio, {Kind::kPeakSweep});
     portfolio.TryPeakSweeps(0, kQuickSweeps);
-    if (search.record.makespan() == INT64_MAX) return;  // no time for them
+    if (search.record.makespan() == INT64_MAX || search.Done()) return;  // or no time for them
+    Layers layers(search, portfolio, {Kind::kPeakSweep});
     if (layers.OfUse()) return layers.Improve();
     portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
     // Orders cost ten times the time and memory of a sweep.

@@ -75,7 +75,6 @@ int64_t Makespan(const Problem& problem, const std::vector<int64_t>& addresses);
 // The largest load within the span of each of `jobs`, or of all.
 std::vector<int64_t> MaxLoadInSpan(const Problem& problem, const std::vector<uint32_t>& jobs);
 std::vector<int64_t> MaxLoadInSpan(const Problem& problem);
-std::vector<int64_t> MaxLoadInSpan(const Problem& problem);
 
 }  // namespace reprise::planner
 

@@ -216,6 +216,42 @@ TEST(PeakSweepTest, ACacheOfDocuments) {
   EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
 }
 
+// A long heap that is full for a moment only, in which blocks of all sizes come and go. What
+// decides is who lives then, not who is large.
+TEST(LayersTest, AShortPeak) {
+  std::mt19937_64 random(1);
+  const auto draw = [&](int64_t most) { return 16 * (1 + static_cast<int64_t>(random() % most)); };
+  Instance instance;
+  std::vector<size_t> live;
+  int64_t now = 0;
+  int64_t bytes = 0;
+  constexpr int64_t kBlocks = 24'000;
+  for (int64_t i = 0; i < kBlocks; ++i) {
+    const bool peak = i >= kBlocks / 2 && i < kBlocks / 2 + 150;
+    const int64_t size = draw(random() % 8 == 0 ? 512 : 16);
+    while (bytes + size > (peak ? 2 << 20 : 3 << 19)) {
+      std::swap(live[random() % live.size()], live.back());
+      instance.buffers[live.back()].upper = now++;
+      bytes -= instance.buffers[live.back()].size;
+      live.pop_back();
+    }
+    for (; peak && bytes + (1 << 16) < 2 << 20; bytes += instance.buffers.back().size) {
+      live.push_back(instance.buffers.size());
+      instance.buffers.push_back({now++, 0, draw(4096)});
+    }
+    live.push_back(instance.buffers.size());
+    instance.buffers.push_back({now++, 0, size});
+    bytes += size;
+  }
+  for (const size_t i : live) instance.buffers[i].upper = now;
+  Options options;
+  options.iterations = 1;
+  options.budget_seconds = 60;
+  const auto plan = Solve(instance, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->makespan, plan->max_load);
+}
+
 // A program that keeps forty matrices of all sizes and makes new ones from old ones, and a hundred
 // times as many small blocks, some of which stay. The matrices are the hard part.
 TEST(LayersTest, AProgramOfMatrices) {
