@@ -21,27 +21,28 @@ constexpr size_t kDeciding = 3;
 constexpr int kHalvings = 12;
 
 // Attempts in a turn, times jobs: all layers get about the same time, and a turn is over soon.
-constexpr int64_t kWork = 400'000;
-constexpr int64_t kMostAttempts = 256;
+constexpr int64_t kWork = 1'600'000;
+constexpr int64_t kMostAttempts = 1024;
 
 // Jobs in the whole: with more there is no time for both ways.
 constexpr uint32_t kMostForBoth = 200'000;
 
-// Standard peak sweeps that a packing of a layer begins with.
-constexpr int kFirstSweeps = 5;
+// Jobs in a layer that may be packed from nothing while a turn lasts.
+constexpr uint32_t kMostFromNothing = 1000;
 
-// Peak sweeps for each ejection search where those take long.
-constexpr size_t kSweepsPerSearch = 15;
+// Peak sweeps for each ejection search in larger ones: those take that much longer.
+constexpr size_t kSweepsPerSearch = 63;
 
 int64_t AttemptsAt(size_t jobs) {
   return std::clamp<int64_t>(kWork / static_cast<int64_t>(jobs), 1, kMostAttempts);
 }
 
-// Sweeps pack them anew, ejection searches mend what the layer within has brought.
+// Valley searches end the smallest at their bound, sweeps pack all others anew, and ejection
+// searches mend what the layer within has brought.
 std::vector<Kind> KindsFor(const Problem& layer) {
-  if (Portfolio::SuitsValleySearch(layer)) {
-    return {Kind::kPeakSweep, Kind::kEjection, Kind::kPeakSweep, Kind::kValley,
-            Kind::kPeakSweep, Kind::kEjection, Kind::kPeakSweep, Kind::kValleyRelaxed};
+  if (layer.size() <= kMostFromNothing) {
+    return {Kind::kPeakSweep, Kind::kValley, Kind::kEjection,      Kind::kValley,
+            Kind::kPeakSweep, Kind::kValley, Kind::kValleyRelaxed, Kind::kValley};
   }
   std::vector<Kind> kinds(kSweepsPerSearch, Kind::kPeakSweep);
   kinds.push_back(Kind::kEjection);
@@ -143,7 +144,7 @@ void Layers::ImproveLayer(Layer& layer) {
                                                 AttemptsAt(layer.jobs.size()),
                                                 search_.options.seed + layer.packings);
     ++layer.packings;
-    layer.packing->portfolio().TryPeakSweeps(0, kFirstSweeps);
+    layer.packing->portfolio().TryPeakSweeps(0, PeakSweep::kRecipes);
     Search& search = layer.packing->search();
     layer.within.reset(new Layers(search, layer.packing->portfolio(), KindsFor(search.problem),
                                   layer.by, layer.jobs.size() / kDeciding));
