@@ -31,7 +31,8 @@ inline constexpr Range kSideHeap = {kReserved.begin + 1536 * kGiB, 64 * kGiB};
 inline constexpr Range kSessionMap = {kControl.begin + kGiB / 2, kGiB / 2};
 inline constexpr Range kRegistryMap = {kControl.begin + 1 * kGiB, 1 * kGiB};
 inline constexpr Range kCountersMap = {kControl.begin + 2 * kGiB, 1 * kGiB};
-inline constexpr Range kStackMap = {kControl.begin + 3 * kGiB, 1 * kGiB};  // record --stacks
+inline constexpr Range kStackMap = {kControl.begin + 3 * kGiB, 1 * kGiB};         // record --stacks
+inline constexpr Range kFallbackSizes = {kControl.begin, kFallback.bytes >> 16};  // fallback.h
 inline constexpr Range kArenaState = {kControl.begin + 4 * kGiB, 28 * kGiB};
 inline constexpr Range kPlanMap = {kControl.begin + 32 * kGiB, 32 * kGiB};
 

@@ -29,15 +29,17 @@ bool MakeArena() {
   arena_lock.Lock();
   state = arena_state;
   if (state == kNotMade) {
+    const bool sizes = MapMemory(kFallbackSizes.begin, kFallbackSizes.bytes) != nullptr;
     // Exclusive: mimalloc's own mappings lie at random addresses, these blocks must not. Not
     // committed: mimalloc makes what it needs of our reservation writable, and gives back what
     // threads have left. A core file has no more than that.
-    state = mi_manage_os_memory_ex(reinterpret_cast<void*>(kFallback.begin), kFallback.bytes,
-                                   /*is_committed=*/false,
-                                   /*is_large=*/false, /*is_zero=*/true, /*numa_node=*/-1,
-                                   /*exclusive=*/true, &arena_id)
-                ? kMade
-                : kRefused;
+    state =
+        sizes && mi_manage_os_memory_ex(reinterpret_cast<void*>(kFallback.begin), kFallback.bytes,
+                                        /*is_committed=*/false,
+                                        /*is_large=*/false, /*is_zero=*/true, /*numa_node=*/-1,
+                                        /*exclusive=*/true, &arena_id)
+            ? kMade
+            : kRefused;
     __atomic_store_n(&arena_state, state, __ATOMIC_RELEASE);
   }
   arena_lock.Unlock();
@@ -61,21 +63,22 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
     return nullptr;
   }
   const int before = errno;
-  if (self.heap == nullptr && MakeArena()) self.heap = mi_heap_new_in_arena(arena_id);
+  mi_heap_t*& heap = alignment <= 16 ? self.heap : self.aligned_heap;
+  if (heap == nullptr && MakeArena()) heap = mi_heap_new_in_arena(arena_id);
   if (__atomic_load_n(&freed_later, __ATOMIC_RELAXED) != nullptr) FreeWhatWasLeft();
   void* pointer = nullptr;
-  if (self.heap != nullptr) {
-    // mimalloc aligns to 16 only from 16 bytes on.
-    if (size < 16) size = 16;
-    if (alignment <= 16) {
-      pointer = zero ? mi_heap_zalloc(self.heap, size) : mi_heap_malloc(self.heap, size);
-    } else {
-      // mimalloc 2.0.9 takes blocks whose size is a power of two for naturally aligned, which they
-      // need not be: any other size goes another way there.
-      if ((size & (size - 1)) == 0) size += 16;
-      pointer = zero ? mi_heap_zalloc_aligned(self.heap, size, alignment)
-                     : mi_heap_malloc_aligned(self.heap, size, alignment);
-    }
+  if (heap != nullptr && alignment <= 16) {
+    const size_t short_size = size <= kMostShort ? ShortSize(size) : 0;
+    if (short_size != 0) size = 16 * short_size;
+    pointer = zero ? mi_heap_zalloc(heap, size) : mi_heap_malloc(heap, size);
+    if (pointer != nullptr) NoteFallbackSize(pointer, short_size);
+  } else if (heap != nullptr) {
+    // mimalloc 2.0.9 takes blocks whose size is a power of two for naturally aligned, which they
+    // need not be: any other size goes another way there.
+    if (size < 16 || (size & (size - 1)) == 0) size += 16;
+    pointer = zero ? mi_heap_zalloc_aligned(heap, size, alignment)
+                   : mi_heap_malloc_aligned(heap, size, alignment);
+    if (pointer != nullptr) NoteFallbackSize(pointer, 0);
   }
   errno = pointer != nullptr ? before : ENOMEM;
   return pointer;
@@ -92,12 +95,37 @@ void FallbackFreeLater(void* pointer) {
 
 size_t FallbackUsable(const void* pointer) { return mi_usable_size(pointer); }
 
-void FallbackLeave() { self.heap = nullptr; }
+// As of mimalloc 2; other versions may put blocks of several sizes side by side.
+bool FallbackMakeCache() {
+  constexpr int kKnownVersion = 2;
+  if (self.cache == nullptr && self.heap != nullptr && mi_version() / 100 == kKnownVersion) {
+    self.cache = static_cast<FallbackCache*>(mi_heap_zalloc(self.heap, sizeof(FallbackCache)));
+  }
+  return self.cache != nullptr;
+}
+
+void FallbackCache::Clear() {
+  for (size_t size = 1; size < kSizes; ++size) {
+    while (counts_[size] != 0) mi_free(blocks_[size][--counts_[size]]);
+  }
+}
+
+void FallbackLeave() {
+  if (FallbackCache* cache = self.cache; cache != nullptr) {
+    self.cache = nullptr;
+    cache->Clear();
+    mi_free(cache);
+  }
+  self.heap = nullptr;
+  self.aligned_heap = nullptr;
+}
 
 // mimalloc keeps the thread's heap under a key of its own, whose destructor would tidy up at the
 // thread's end.
 void FallbackForget() {
   self.heap = nullptr;
+  self.aligned_heap = nullptr;
+  self.cache = nullptr;
   const void* heap = mi_heap_get_default();
   for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; ++key) {
     if (pthread_getspecific(key) == heap) pthread_setspecific(key, nullptr);

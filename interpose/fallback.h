@@ -5,6 +5,7 @@
 
 #include <mimalloc.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "interpose/address_map.h"
 
@@ -14,9 +15,59 @@ namespace reprise::interpose {
 // ENOMEM when there is none. Not from a signal handler that interrupted another of these calls.
 void* FallbackAllocate(size_t size, size_t alignment, bool zero);
 
-// The same from the thread's heap, which it has. This may change errno.
-inline void* FallbackAllocateQuickly(mi_heap_t* heap, size_t size) {
-  return mi_heap_malloc(heap, size < 16 ? 16 : size);
+// A short block's size, in 16 bytes; rounded up before mimalloc sees it.
+inline constexpr size_t kMostShort = 1024;
+inline size_t ShortSize(size_t bytes) { return bytes < 16 ? 1 : (bytes + 15) / 16; }
+
+// Of each 64 KiB of the fallback: how many times 16 bytes every block there has at least that may
+// go to a FallbackCache, or 0. What mimalloc 2 calls a page is no smaller and has blocks of one
+// size, as long as any of them is live; so it is enough to note each block's.
+inline uint8_t* FallbackSizesAt(const void* pointer) {
+  const uint64_t offset = reinterpret_cast<uint64_t>(pointer) - kFallback.begin;
+  return reinterpret_cast<uint8_t*>(kFallbackSizes.begin + (offset >> 16));
+}
+// `size`: ShortSize, or 0.
+inline void NoteFallbackSize(const void* pointer, size_t size) {
+  __atomic_store_n(FallbackSizesAt(pointer), static_cast<uint8_t>(size), __ATOMIC_RELAXED);
+}
+
+// Short blocks that a thread freed lately, for its next requests of the same size: while its lane
+// rests, calls of mimalloc are most of what an allocation costs, and what was freed last is still
+// in the processor's cache. A megabyte at most. Blocks of any thread; for mimalloc they are live.
+class FallbackCache {
+ public:
+  // Null: it has none of that size.
+  void* Take(size_t bytes) {
+    const size_t size = (bytes + 15) / 16;
+    if (bytes > kMostShort || counts_[size] == 0) return nullptr;
+    return blocks_[size][--counts_[size]];
+  }
+  // False: it has no room for this block.
+  bool Put(void* pointer) {
+    const size_t size = __atomic_load_n(FallbackSizesAt(pointer), __ATOMIC_RELAXED);
+    if (size == 0 || counts_[size] == kMost) return false;
+    blocks_[size][counts_[size]++] = pointer;
+    return true;
+  }
+  // Gives all of them back.
+  void Clear();
+
+ private:
+  static constexpr size_t kSizes = kMostShort / 16 + 1;
+  static constexpr size_t kMost = 32;  // of a size
+  uint8_t counts_[kSizes];             // none of size 0
+  void* blocks_[kSizes][kMost];
+};
+
+// Whether the thread has a cache now, in `self`.
+bool FallbackMakeCache();
+
+// FallbackAllocate from the thread's heap, which it has. This may change errno.
+inline void* FallbackAllocateQuickly(mi_heap_t* heap, size_t bytes) {
+  const size_t size = bytes <= kMostShort ? ShortSize(bytes) : 0;
+  void* pointer = mi_heap_malloc(heap, size != 0 ? 16 * size : bytes);
+  if (__builtin_expect(pointer != nullptr, 1)) NoteFallbackSize(pointer, size);
+  return pointer;
 }
 
 // Whether the block came from here.

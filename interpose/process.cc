@@ -351,7 +351,8 @@ bool ComesFirst() {
 
 // Whether the calling thread has. A malloc in front of ours may well call ours.
 bool HasAllocated() {
-  return self.has_written != 0 || self.lane_tried != 0 || self.heap != nullptr;
+  return self.has_written != 0 || self.lane_tried != 0 || self.heap != nullptr ||
+         self.aligned_heap != nullptr;
 }
 
 // Runs before main, so that the image is in the tree, and its session mapped, even when it never

@@ -220,13 +220,26 @@ __attribute__((noinline, cold)) void* RestingMallocFailed(size_t size) {
   return pointer;
 }
 
+__attribute__((noinline)) void* RestingMallocUncached(size_t size, LaneCounters* counters) {
+  void* pointer = FallbackAllocateQuickly(self.heap, size);
+  if (__builtin_expect(pointer == nullptr, 0)) return RestingMallocFailed(size);
+  counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
+  EndBusy();
+  return pointer;
+}
+
+__attribute__((noinline)) void FreeUncached(void* pointer) {
+  FallbackFree(pointer);
+  EndBusy();
+}
+
 }  // namespace
 
 void* ReplayMallocResting(size_t size, LaneCounters* counters) {
   BeginBusy();
   if (__builtin_expect(--counters->unused == 0, 0)) self.resting = nullptr;
-  void* pointer = FallbackAllocateQuickly(self.heap, size);
-  if (__builtin_expect(pointer == nullptr, 0)) return RestingMallocFailed(size);
+  void* pointer = self.cache->Take(size);
+  if (pointer == nullptr) return RestingMallocUncached(size, counters);
   counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
   EndBusy();
   return pointer;
@@ -266,7 +279,7 @@ void ReplayFreeRoaming(void* pointer, Lane* lane) {
 
 void ReplayFreeAside(void* pointer) {
   BeginBusy();
-  FallbackFree(pointer);
+  if (self.resting == nullptr || !self.cache->Put(pointer)) return FreeUncached(pointer);
   EndBusy();
 }
 
@@ -306,7 +319,7 @@ void* ReplayMallocApart(size_t size, Caller caller) {
     void* pointer = AllocateAside(size, 16, /*zero=*/false);
     if (pointer != nullptr) CountInLane(pointer);
     if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
-      if (lane->GrantRest()) self.resting = lane->counters();
+      if (FallbackMakeCache() && lane->GrantRest()) self.resting = lane->counters();
     }
     if (pointer != nullptr) return pointer;
   }

@@ -7,6 +7,9 @@
 
 struct mi_heap_s;
 
+namespace reprise::interpose {
+class FallbackCache;
+}
 namespace reprise::trace {
 struct SpoolChunk;
 }
@@ -48,6 +51,8 @@ struct alignas(64) ThreadState {
   replay::Lane* lane;       // null: this thread has none, everything comes from the fallback
   replay::Lane* following;  // `lane`, when it follows its stream, else null
   mi_heap_s* heap;          // the thread's fallback heap; null until needed
+  mi_heap_s* aligned_heap;  // for alignments above 16: there a size tells nothing of where it ends
+  FallbackCache* cache;     // not null while `resting` is not
 
   // Identity.
   uint64_t path;        // 0: not known yet

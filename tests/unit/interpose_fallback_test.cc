@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "interpose/fallback.h"
+#include "interpose/thread_state.h"
+
+namespace reprise::interpose {
+namespace {
+
+struct Block {
+  unsigned char* pointer;
+  size_t bytes;
+  unsigned char pattern;
+};
+
+class FallbackTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    void* reserved = mmap(reinterpret_cast<void*>(kReserved.begin), kReserved.bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    ASSERT_EQ(reserved, reinterpret_cast<void*>(kReserved.begin));
+  }
+};
+
+// Where a block lies that is larger than what its 64 KiB are said to hold, or one with an
+// alignment, the next owner of its place would write into its neighbour.
+void Churn(unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Block> live;
+  FallbackFree(FallbackAllocate(16, 16, false));
+  ASSERT_TRUE(FallbackMakeCache());
+  size_t taken = 0;
+  const auto check = [](const Block& block) {
+    for (size_t i = 0; i < block.bytes; ++i) ASSERT_EQ(block.pointer[i], block.pattern);
+  };
+  for (int step = 0; step < 300'000 && !testing::Test::HasFatalFailure(); ++step) {
+    // Whole pages become free and hold another size next.
+    const size_t most = step / 20'000 % 2 == 0 ? 4000 : 200;
+    if (live.size() < most && random() % 2 == 0) {
+      const size_t shift = random() % 11;
+      const size_t bytes = random() % 16 == 0 ? random() % 70'000 : random() % ((2 << shift) + 1);
+      const size_t alignment = random() % 8 == 0 ? size_t{32} << random() % 4 : 16;
+      void* pointer = alignment == 16 ? self.cache->Take(bytes) : nullptr;
+      taken += pointer != nullptr ? 1 : 0;
+      if (pointer == nullptr) pointer = FallbackAllocate(bytes, alignment, false);
+      ASSERT_NE(pointer, nullptr);
+      ASSERT_EQ(reinterpret_cast<uint64_t>(pointer) % alignment, 0U);
+      ASSERT_GE(FallbackUsable(pointer), bytes);
+      const auto pattern = static_cast<unsigned char>(random());
+      std::memset(pointer, pattern, bytes);
+      live.push_back({static_cast<unsigned char*>(pointer), bytes, pattern});
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      check(live.back());
+      if (!self.cache->Put(live.back().pointer)) FallbackFree(live.back().pointer);
+      live.pop_back();
+    }
+    if (live.size() > most) {
+      check(live.back());
+      FallbackFree(live.back().pointer);
+      live.pop_back();
+    }
+  }
+  EXPECT_GT(taken, 10'000U);
+  for (const Block& block : live) {
+    check(block);
+    FallbackFree(block.pointer);
+  }
+  FallbackLeave();
+  EXPECT_EQ(self.cache, nullptr);
+}
+
+TEST_F(FallbackTest, WhatTheCacheGivesIsNobodyElses) { Churn(1); }
+
+TEST_F(FallbackTest, SeveralThreadsChurn) {
+  std::vector<std::jthread> threads;
+  for (unsigned seed = 2; seed < 5; ++seed) threads.emplace_back(Churn, seed);
+}
+
+TEST_F(FallbackTest, KeepsNeitherLongNorAlignedBlocks) {
+  FallbackFree(FallbackAllocate(16, 16, false));
+  ASSERT_TRUE(FallbackMakeCache());
+  void* longer = FallbackAllocate(kMostShort + 1, 16, false);
+  void* aligned = FallbackAllocate(64, 64, false);
+  void* shorter = FallbackAllocate(kMostShort, 16, false);
+  EXPECT_FALSE(self.cache->Put(longer));
+  EXPECT_FALSE(self.cache->Put(aligned));
+  EXPECT_TRUE(self.cache->Put(shorter));
+  EXPECT_EQ(self.cache->Take(kMostShort + 1), nullptr);
+  EXPECT_EQ(self.cache->Take(0), nullptr);
+  EXPECT_EQ(self.cache->Take(kMostShort - 15), shorter);
+  EXPECT_EQ(self.cache->Take(kMostShort), nullptr);
+  for (void* pointer : {longer, aligned, shorter}) FallbackFree(pointer);
+  FallbackLeave();
+}
+
+}  // namespace
+}  // namespace reprise::interpose
