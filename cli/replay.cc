@@ -141,15 +141,23 @@ struct Totals {
 
 // One per lane of the plan, and one for everything else; none where the image left no counters.
 std::vector<LaneCounters> CountersOf(const std::string& bytes, const replay::PlanHeader& plan) {
-  std::vector<LaneCounters> counters(
-      std::min<size_t>(plan.lanes.count + 1, bytes.size() / sizeof(LaneCounters)));
+  std::vector<LaneCounters> counters(std::min<size_t>(plan.lanes.count + replay::kOtherCounters,
+                                                      bytes.size() / sizeof(LaneCounters)));
   std::memcpy(static_cast<void*>(counters.data()), bytes.data(),
               counters.size() * sizeof(LaneCounters));
-  for (LaneCounters& lane : counters) {
+  for (size_t i = 0; i < counters.size(); ++i) {
+    LaneCounters& lane = counters[i];
     lane.fallback += lane.granted - lane.unused;
-    lane.unmatched += lane.granted - lane.unused;
     lane.improvised = std::min(lane.improvised, lane.apart);  // some were made ahead of requests
+    if (i < plan.lanes.count) {
+      lane.unmatched += lane.granted - lane.unused;
+    } else if (i > plan.lanes.count) {
+      LaneCounters& other = counters[plan.lanes.count];
+      other.fallback += lane.fallback;
+      other.fallback_addresses += lane.fallback_addresses;
+    }
   }
+  if (counters.size() > plan.lanes.count) counters.resize(plan.lanes.count + 1);
   return counters;
 }
 

@@ -24,21 +24,21 @@ namespace {
 // that is used sparsely stays sparse.
 constexpr uint64_t kZeroByPages = 128 << 10;
 
-LaneCounters* CountersOf(Lane* lane) {
-  return lane != nullptr ? lane->counters() : replay_arena.other_counters();
+// Those that nobody else changes; null: the thread has none.
+inline LaneCounters* OwnCounters() {
+  return self.lane != nullptr ? self.lane->counters() : self.own_counters;
 }
 
-// A block for a thread that has a lane, by itself.
-inline void CountInLane(void* pointer) {
-  LaneCounters* counters = self.lane->counters();
+inline void CountIn(LaneCounters* counters, void* pointer) {
   ++counters->fallback;
   counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
 }
 
 void CountFallback(void* pointer) {
-  if (self.lane != nullptr && !IsBusy()) return CountInLane(pointer);
-  LaneCounters* counters = CountersOf(self.lane);
+  LaneCounters* counters = OwnCounters();
+  if (counters != nullptr && !IsBusy()) return CountIn(counters, pointer);
   // Several threads share these.
+  counters = replay_arena.other_counters();
   __atomic_fetch_add(&counters->fallback, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&counters->fallback_addresses, reinterpret_cast<uint64_t>(pointer),
                      __ATOMIC_RELAXED);
@@ -49,6 +49,7 @@ void TakeLane(uint64_t first_shape, uint64_t first_site) {
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
+  if (self.lane == nullptr) self.own_counters = replay_arena.TakeCounters();
   NoteWay();
 }
 
@@ -203,7 +204,7 @@ __attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller calle
     void* planned = self.lane->Allocate(Shape(size, 4), SiteWord(caller));
     if (__builtin_expect(planned != nullptr, 1)) return planned;
     void* aside = AllocateAside(size, 16, /*zero=*/false);
-    if (aside != nullptr) CountInLane(aside);
+    if (aside != nullptr) CountIn(self.lane->counters(), aside);
     return aside;
   }
   void* pointer = AllocatePlanned(size, 4, SiteWord(caller));
@@ -213,9 +214,9 @@ __attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller calle
 
 // The thread's heap has nothing; busy.
 __attribute__((noinline, cold)) void* RestingMallocFailed(size_t size) {
-  ++self.lane->counters()->unused;
+  ++OwnCounters()->unused;
   void* pointer = AllocateAside(size, 16, /*zero=*/false);
-  if (pointer != nullptr) CountInLane(pointer);
+  if (pointer != nullptr) CountIn(OwnCounters(), pointer);
   EndBusy();
   return pointer;
 }
@@ -231,6 +232,23 @@ __attribute__((noinline)) void* RestingMallocUncached(size_t size, LaneCounters*
 __attribute__((noinline)) void FreeUncached(void* pointer) {
   FallbackFree(pointer);
   EndBusy();
+}
+
+// Whether a request is mimalloc's without being looked at: the thread has no lane, or one that
+// rests.
+bool Rests() {
+  if (self.lane == nullptr) return self.own_counters != nullptr;
+  return self.lane != self.following && self.lane->Rests();
+}
+
+// The same for many of the next ones.
+bool GrantRest() {
+  if (self.lane != nullptr) return self.lane->GrantRest();
+  // No more than that: what signal handlers have freed waits for as long.
+  constexpr uint64_t kMany = 1024;
+  self.own_counters->granted += kMany - self.own_counters->unused;
+  self.own_counters->unused = kMany;
+  return true;
 }
 
 }  // namespace
@@ -288,6 +306,7 @@ void PublishReplay() { replay_arena.Publish(); }
 void StopReplayAfterFork() {
   self.lane = nullptr;
   NoteWay();
+  self.own_counters = nullptr;
   self.resting = nullptr;
   self.busy = 0;
   FallbackForget();
@@ -308,18 +327,22 @@ void EndReplayThread() {
     self.resting = nullptr;
     replay_arena.Leave(lane);
   }
+  if (const LaneCounters* counters = self.own_counters; counters != nullptr) {
+    self.own_counters = nullptr;
+    self.resting = nullptr;
+    replay_arena.LeaveCounters(counters);
+  }
   self.lane_tried = 1;
   FallbackLeave();
 }
 
 void* ReplayMallocApart(size_t size, Caller caller) {
-  Lane* lane = self.lane;
-  if (lane != self.following && !IsBusy() && lane->Rests()) {
+  if (!IsBusy() && Rests()) {
     const Busy busy;
     void* pointer = AllocateAside(size, 16, /*zero=*/false);
-    if (pointer != nullptr) CountInLane(pointer);
+    if (pointer != nullptr) CountIn(OwnCounters(), pointer);
     if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
-      if (FallbackMakeCache() && lane->GrantRest()) self.resting = lane->counters();
+      if (FallbackMakeCache() && GrantRest()) self.resting = OwnCounters();
     }
     if (pointer != nullptr) return pointer;
   }
@@ -332,7 +355,7 @@ __attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, size_t size) {
   void* pointer = lane->PlaceAsExpected();
   if (pointer != nullptr) return pointer;
   pointer = AllocateAside(size, 16, /*zero=*/false);
-  if (pointer != nullptr) CountInLane(pointer);
+  if (pointer != nullptr) CountIn(OwnCounters(), pointer);
   return pointer;
 }
 

@@ -34,7 +34,8 @@ struct alignas(64) ThreadState {
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
 
   uint64_t site_base;             // LessSiteWord's: of replay, in the line beside
-  replay::LaneCounters* resting;  // the lane's, while it rests and `heap` may be used, else null
+  replay::LaneCounters* resting;  // the thread's, while its requests are mimalloc's and `heap` may
+                                  // be used, else null
   replay::Lane* roaming;          // `lane`, when it runs free and does not rest, else null
 
   // Recorder.
@@ -53,6 +54,7 @@ struct alignas(64) ThreadState {
   mi_heap_s* heap;          // the thread's fallback heap; null until needed
   mi_heap_s* aligned_heap;  // for alignments above 16: there a size tells nothing of where it ends
   FallbackCache* cache;     // not null while `resting` is not
+  replay::LaneCounters* own_counters;  // of a thread without a lane, or null: then it shares some
 
   // Identity.
   uint64_t path;        // 0: not known yet

@@ -165,6 +165,24 @@ void Arena::Leave(Lane* lane) {
   lock_.Unlock();
 }
 
+LaneCounters* Arena::TakeCounters() {
+  static_assert(kOtherCounters == 32);
+  uint32_t taken = __atomic_load_n(&others_taken_, __ATOMIC_RELAXED);
+  while (taken != ~uint32_t{0}) {
+    const int first = __builtin_ctz(~taken);
+    if (__atomic_compare_exchange_n(&others_taken_, &taken, taken | uint32_t{1} << first,
+                                    /*weak=*/true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+      return other_counters() + first;
+    }
+  }
+  return nullptr;
+}
+
+void Arena::LeaveCounters(const LaneCounters* counters) {
+  const auto index = static_cast<unsigned>(counters - other_counters());
+  __atomic_fetch_and(&others_taken_, ~(uint32_t{1} << index), __ATOMIC_RELEASE);
+}
+
 void Arena::Publish() const {
   for (uint64_t index = 0; index < plan_->lanes.count; ++index) {
     if (__atomic_load_n(&lanes_[index].state, __ATOMIC_ACQUIRE) == kHeld) lanes_[index].Publish();

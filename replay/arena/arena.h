@@ -64,7 +64,13 @@ class Arena {
            memory_.block_bytes;
   }
 
+  // Of everything outside the lanes; shared, to be changed atomically.
   LaneCounters* other_counters() const { return &memory_.counters[plan_->lanes.count]; }
+
+  // Counters for a thread without a lane, its own until it gives them back; null when all are
+  // taken.
+  LaneCounters* TakeCounters();
+  void LeaveCounters(const LaneCounters* counters);
 
  private:
   enum State : int32_t { kUnused = 0, kHeld, kLeft, kReleased };
@@ -85,6 +91,7 @@ class Arena {
   uint32_t* owner_ = nullptr;   // per page of the blocks: 1 + index of its lane; 0: nobody's
   char* lane_state_ = nullptr;  // the next unused state memory
   uint64_t spare_used_ = 0;     // bytes behind the boxes
+  uint32_t others_taken_ = 1;   // atomic: a bit for each of kOtherCounters, the first is shared
   Mutex lock_;
 };
 

@@ -1,5 +1,5 @@
 // What replay counts, in a file that the launcher reads after the program has ended, however it
-// ended: one entry per lane, in the order of the plan, and one more for everything else.
+// ended: one entry per lane, in the order of the plan, and kOtherCounters for everything else.
 #ifndef REPRISE_REPLAY_ARENA_COUNTERS_H_
 #define REPRISE_REPLAY_ARENA_COUNTERS_H_
 
@@ -42,6 +42,10 @@ struct alignas(64) LaneCounters {
   uint64_t seen_site;
 };
 static_assert(sizeof(LaneCounters) == 192);
+
+// The first is for all threads that have no other, and changed atomically; each of the others
+// belongs to one thread without a lane at a time.
+constexpr uint64_t kOtherCounters = 32;
 
 // What an address adds to a hash of addresses; `ordinal` is its word's index in the stream, or
 // tells how many came before it. A sum, so that what follows the stream can be added later.

@@ -60,8 +60,8 @@ struct ModuleRange {
   uint64_t begin, end;  // half-open
 };
 
-// The file of an image's counters: LaneCounters per lane and one more, NotePages of each lane,
-// ModuleRange per module.
+// The file of an image's counters: LaneCounters per lane and kOtherCounters, NotePages of each
+// lane, ModuleRange per module.
 struct CountersLayout {
   uint64_t notes;    // byte offsets
   uint64_t modules;  // byte offset
@@ -75,7 +75,7 @@ struct CountersLayout {
     layout.pages = static_cast<uint32_t>(lanes <= 1               ? kPagesPerImage
                                          : lanes < kPagesPerImage ? kPagesPerImage / lanes
                                                                   : 1);
-    layout.notes = (lanes + 1) * sizeof(LaneCounters);
+    layout.notes = (lanes + kOtherCounters) * sizeof(LaneCounters);
     layout.modules = layout.notes + lanes * layout.pages * sizeof(NotePage);
     layout.bytes = layout.modules + plan.modules.count * sizeof(ModuleRange);
     return layout;

@@ -57,6 +57,22 @@ def another_plan(bench):
     expect_equal(len(hashes), 1, "different hashes of the fallback's addresses")
 
 
+def threads_without_lanes(bench):
+    """Threads that the plan does not know, far more at once than have counters of their own: all that
+    they ask for comes from the fallback, and is counted."""
+    program = bench.build / "bin" / "programs" / "thread_churn"
+    recorded = bench.record([program])
+    expect_equal(recorded.status, 0, f"recorded; {recorded.stderr}")
+    bench.record([program, "3"], name="few")
+    bench.plan("few", plan="few threads")
+    for _ in range(2):
+        outcome, stats = bench.replay([program], plan="few threads")
+        expect_equal((outcome.status, outcome.stdout), (0, recorded.stdout), "replayed")
+        expect_equal(stats["allocations"], bench.info()["images"][0]["buffers"], "allocations")
+        expect(stats["fallback"] > stats["allocations"] * 0.9, f"{stats['fallback']} from the fallback")
+        expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+
+
 def made_ahead(bench):
     """Places that a lane makes ahead of requests, for which there is no use then, are no allocations
     that went elsewhere."""
@@ -73,4 +89,5 @@ def made_ahead(bench):
 if __name__ == "__main__":
     cases = {name: lambda bench, name=name, run=run: run_case(bench, name, run)
              for name, run in RUNS.items()}
-    main({**cases, "another_plan": another_plan, "made_ahead": made_ahead})
+    main({**cases, "another_plan": another_plan, "threads_without_lanes": threads_without_lanes,
+          "made_ahead": made_ahead})
