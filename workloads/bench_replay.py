@@ -146,6 +146,7 @@ def main():
         "four workers, a queue": (["queue", "--events", str(events)],) * 2 + (events,),
         "large, touched": (["large", "--events", str(events // 2)],) * 2 + (events // 2 // 1000,),
         "another plan": (["lifo", "--events", str(events)], plain, events),
+        "workers without a plan": (["lifo", "--events", str(events)], ["queue", "--events", str(events)], events),
         **{f"{share / 10000:g} % perturbed": (plain, [*plain, "--perturbed", str(share)], events)
            for share in (1000, 10_000, 100_000)},
     }
