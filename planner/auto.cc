@@ -16,6 +16,9 @@ constexpr uint32_t kLarge = 200'000;
 // Above this it is out of the question.
 constexpr uint32_t kHuge = 3'000'000;
 
+// With more, a turn of the layers takes as long as many sweeps of the whole, which find more.
+constexpr uint32_t kMostForLayers = 1'000'000;
+
 // Decisions that count as an iteration of the exact search.
 constexpr int64_t kNodes = 10'000;
 
@@ -43,8 +46,10 @@ void RunAuto(Search& search, const std::string&) {
   if (problem.fixed.empty() && problem.size() > kLarge) {
     portfolio.TryPeakSweeps(0, kQuickSweeps);
     if (search.record.makespan() == INT64_MAX || search.Done()) return;  // or no time for them
-    Layers layers(search, portfolio, {Kind::kPeakSweep});
-    if (layers.OfUse()) return layers.Improve();
+    if (problem.size() <= kMostForLayers) {
+      Layers layers(search, portfolio, {Kind::kPeakSweep});
+      if (layers.OfUse()) return layers.Improve();
+    }
     portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
     // Orders cost ten times the time and memory of a sweep.
     if (!SweepsAreOfUse(search) && problem.size() <= kHuge) {
