@@ -16,8 +16,9 @@ constexpr uint32_t kLarge = 200'000;
 // Above this it is out of the question.
 constexpr uint32_t kHuge = 3'000'000;
 
-// With more, a turn of the layers takes as long as many sweeps of the whole, which find more.
-constexpr uint32_t kMostForLayers = 1'000'000;
+// With more, a turn of the layers takes as long as many sweeps of the whole, which mostly find
+// more, and their tables take more memory than is to be had for a million.
+constexpr uint32_t kMostForLayers = 800'000;
 
 // Decisions that count as an iteration of the exact search.
 constexpr int64_t kNodes = 10'000;
