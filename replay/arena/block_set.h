@@ -24,16 +24,24 @@ class BlockSet {
   void Attach(void* zeroed_memory) { units_ = static_cast<Unit*>(zeroed_memory); }
 
   void Add(uint64_t granule, uint64_t granules) {
+    AddKept(granule, granules);
+    Reuse(granule);
+  }
+  void AddKept(uint64_t granule, uint64_t granules) {
     const uint64_t last = granule + granules - 1;
     units_[last >> 6].ends |= Bit(last);
-    Reuse(granule);
   }
   // Of a block or of a kept place.
   void Remove(uint64_t granule, uint64_t granules) {
-    const uint64_t last = granule + granules - 1;
     Keep(granule);
+    RemoveKept(granule, granules);
+  }
+  void RemoveKept(uint64_t granule, uint64_t granules) {
+    const uint64_t last = granule + granules - 1;
     units_[last >> 6].ends &= ~Bit(last);
   }
+  // It is going to be asked or changed.
+  void LookAhead(uint64_t granule) const { __builtin_prefetch(&units_[granule >> 6], 1); }
 
   // A block becomes a place that is kept, and the other way round.
   void Keep(uint64_t granule) { units_[granule >> 6].begins &= ~Bit(granule); }

@@ -24,6 +24,9 @@ class GranuleSet {
   void Add(uint64_t granule) { words_[granule >> 6] |= uint64_t{1} << (granule & 63); }
   void Remove(uint64_t granule) { words_[granule >> 6] &= ~(uint64_t{1} << (granule & 63)); }
 
+  // It is going to be asked or changed.
+  void LookAhead(uint64_t granule) const { __builtin_prefetch(&words_[granule >> 6], 1); }
+
   // Whether any of [begin, end) is in the set; begin < end.
   bool HasAny(uint64_t begin, uint64_t end) const {
     uint64_t at = begin >> 6;

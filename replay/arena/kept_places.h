@@ -14,7 +14,8 @@ namespace reprise::replay {
 
 class KeptPlaces {
  public:
-  static constexpr uint64_t kLongest = 129;  // granules of a place
+  static constexpr uint64_t kLongest = 129;   // granules of a place
+  static constexpr uint64_t kFirstBatch = 8;  // of places, made when there are none of a length
 
   // Bytes of zeroed memory beside the object itself, for places among so many granules.
   static constexpr uint64_t MemoryFor(uint64_t granules) {
@@ -80,6 +81,15 @@ class KeptPlaces {
     if (shape < kShapes && granules < kRows) length_of_[shape] = static_cast<uint8_t>(granules);
   }
 
+  // How many places to make when there are none of a length: more each time, as long as that is not
+  // much in all.
+  uint64_t NextBatch(uint64_t granules) {
+    uint8_t& times = batches_[granules];
+    const uint64_t batch = kFirstBatch << times;
+    if (times < kMostDoublings && 2 * batch * granules <= kBatchGranules) ++times;
+    return batch;
+  }
+
   // No longer keeps a place, which it does.
   void Remove(uint32_t granule, uint64_t granules) {
     uint32_t latest = 0;
@@ -92,12 +102,20 @@ class KeptPlaces {
     places_[at] = latest;
   }
 
-  // Forgets all places, and calls visit(granule, granules) for each of them.
-  template <typename Visit>
-  void Clear(Visit visit) {
-    uint32_t granule;
+  // Forgets all places, and calls visit(granule, granules) for each of them, and a little before
+  // look_ahead(granule).
+  template <typename LookAhead, typename Visit>
+  void Clear(LookAhead look_ahead, Visit visit) {
     for (uint32_t row = 0; row < kRows; ++row) {
-      while (TakeLatest(row, &granule)) visit(granule, row);
+      batches_[row] = 0;
+      for (uint32_t granule; TakeLatest(row, &granule);) {
+        const uint32_t count = latest_[row] % kSegment;
+        const uint32_t* others = &places_[latest_[row] - count + 1];
+        for (uint32_t i = 0; i < count; ++i) look_ahead(others[i]);
+        visit(granule, row);
+        for (uint32_t i = 0; i < count; ++i) visit(others[i], row);
+        latest_[row] -= count;
+      }
     }
   }
 
@@ -121,6 +139,8 @@ class KeptPlaces {
   static constexpr uint64_t kMostDeep = 1 << 24;
   static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
   static constexpr uint64_t kMostSegments = 1024;
+  static constexpr uint8_t kMostDoublings = 2;
+  static constexpr uint64_t kBatchGranules = 64;  // a batch of more than the first one
 
   static constexpr uint64_t DeepFor(uint64_t granules) {
     const uint64_t places = granules / kDeepShare / kSegment * kSegment;
@@ -174,6 +194,7 @@ class KeptPlaces {
   uint32_t latest_[kRows];      // where the latest place stands; at a link: there is none above it
   uint8_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
   uint16_t full_[kRows];        // segments below the uppermost
+  uint8_t batches_[kRows];      // made of each length since all were forgotten; at most a few
   uint32_t most_;               // such segments of a length
   uint64_t full_granules_;      // of the places below the uppermost segments
   uint32_t spare_;              // segments that were used, linked; 0: none

@@ -355,14 +355,15 @@ class Lane {
   static constexpr uint32_t kListTries = 4;   // lists of longer places looked at
   static constexpr uint64_t kGapLooks = 256;  // granules to each side of a freed block
   static constexpr uint32_t kProbes = 32;     // planned places tried per request
-  static constexpr uint64_t kKeptShare = 8;   // of the box: kept places that are worth a release
+  // Of the box: kept places that are worth a release, and before more of the annex is used.
+  static constexpr uint64_t kKeptShare = 8;
+  static constexpr uint64_t kKeptShareForMore = 64;
   // While kept places of the annex are taken, the box is looked into once in so many times; where
   // nothing is found, less and less often. More often it takes more places of the box for one kind
   // of request than it needs, and others go to the annex.
   static constexpr uint32_t kLeastLook = 256;
   static constexpr uint32_t kMostLook = 4096;
-  static constexpr uint64_t kCarved = 8;       // places made of one gap
-  static constexpr uint64_t kMostCarved = 64;  // granules of each
+  static constexpr uint64_t kMostCarved = 64;  // granules of each place made of a gap
   static constexpr int32_t kEffort = 16;       // places and gaps to look at, earned per request
   static constexpr int32_t kMostEffort = 1 << 16;
   // A lane rests when so many requests of a window found their budget spent, or no place.
@@ -484,6 +485,7 @@ class Lane {
   void ReleaseKept();
   void KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules);
   void Carve(uint64_t shape, const Slot& slot);
+  uint64_t KeepFree(uint64_t granule, uint64_t granules, uint64_t count);
   bool TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned);
   bool TakeFromRing(const PlanRing* ring, Slot* slot);
   bool Earn();

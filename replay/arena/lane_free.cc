@@ -135,13 +135,12 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
 // Keeps the next places of a ring that are free: where one is asked for, more will be.
 void Lane::KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules) {
   if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
-  for (uint64_t tries = 1; tries < kCarved && slots_.HasNext(ring); ++tries) {
+  for (uint64_t tries = 1; tries < KeptPlaces::kFirstBatch && slots_.HasNext(ring); ++tries) {
     const uint64_t granule = slots_.Next(ring);
     if (granule + granules > open_granules_ || late_cover_.HasAny(granule, granule + granules)) {
       continue;
     }
-    AddLate(granule, granules);
-    if (!Keep(granule, granules)) return RemoveLate(granule, granules);
+    if (KeepFree(granule, granules, 1) == 0) return;
   }
 }
 
@@ -153,19 +152,55 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
   const uint64_t box = box_granules_;
   const uint64_t limit =
       slot.granule < box ? open_granules_ : box + counters_->annex_bytes / kGranule;
+  uint64_t wanted = kept_->NextBatch(granules) - 1;
   uint64_t at = slot.granule + granules;
   int32_t few = kFewGaps;
-  for (uint64_t made = 1; made < kCarved; ++made, at += granules) {
-    if (!late_cover_.FindGap(&at, limit, granules, 1, &few)) return;
-    AddLate(at, granules);
-    if (!Keep(at, granules)) return RemoveLate(at, granules);
-    ++counters_->improvised;
+  while (wanted > 0 && late_cover_.FindGap(&at, limit, granules, 1, &few)) {
+    const uint64_t most = at + wanted * granules;
+    const uint64_t end = most < limit ? most : limit;
+    const uint64_t next = late_cover_.NextIn(at, end);  // perhaps behind `end`
+    const uint64_t fit = ((next < end ? next : end) - at) / granules;
+    const uint64_t kept = KeepFree(at, granules, fit);
+    counters_->improvised += kept;
+    if (kept < fit) return;
+    wanted -= fit;
+    at += fit * granules;
   }
+}
+
+// Keeps places of one length that are free, one behind the other: so many of the last ones as there
+// is room for, the first of them to be taken first. How many that are. Other threads need not know:
+// no block is there.
+uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
+  const uint64_t end = granule + count * granules;
+  uint64_t begin = end;
+  while (begin > granule && kept_->Put(static_cast<uint32_t>(begin - granules), granules)) {
+    begin -= granules;
+    late_.AddKept(begin, granules);
+  }
+  if (begin == end) return 0;
+  late_cover_.AddRange(begin, end);
+  const uint64_t kept = (end - begin) / granules;
+  late_count_ += static_cast<uint32_t>(kept);
+  care_ += granule < box_granules_ ? static_cast<uint32_t>(kept) : 0;
+  return kept;
 }
 
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
-  kept_->Clear([this](uint32_t granule, uint64_t granules) { RemoveLate(granule, granules); });
+  const uint64_t box = box_granules_;
+  kept_->Clear(
+      [this](uint32_t granule) {
+        late_cover_.LookAhead(granule);
+        late_.LookAhead(granule);
+      },
+      [this, box](uint32_t granule, uint64_t granules) {
+        late_cover_.RemoveRange(granule, granule + granules);
+        late_.RemoveKept(granule, granules);
+        --late_count_;
+        care_ -= granule < box ? 1 : 0;
+      });
+  annex_lacks_ = UINT64_MAX;
 }
 
 // A place where the plan has one for this kind of request, or else a gap; false: there is none.
@@ -309,7 +344,13 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   bool any = late_cover_.FindGap(&found, used_end, granules, step, &few);
   effort_ -= kFewGaps - few;
   annex_search_ = any ? found + granules : few > 0 ? box : found;
-  if (!any && running_free_ && TakeAnyGap(shape, slot)) return true;
+  if (!any && running_free_) {
+    if (TakeAnyGap(shape, slot)) return true;
+    if (!HasSmallAnnex() && kept_->Granules() > box / kKeptShareForMore) {
+      ReleaseKept();
+      if (TakeAnyGap(shape, slot)) return true;
+    }
+  }
   if (!any) {
     found = (used_end + step - 1) / step * step;
     any = found + granules <= end;

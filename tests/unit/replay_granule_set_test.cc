@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "replay/arena/block_set.h"
@@ -204,12 +205,21 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
       ASSERT_EQ(kept->Count(), count);
     }
   }
-  kept->Clear([&](uint32_t granule, uint64_t granules) {
-    --count;
-    const auto& places = model[granules];
-    EXPECT_EQ(std::count(places.begin(), places.end(), granule), 1);
-  });
+  std::set<uint32_t> foretold;
+  uint64_t told = 0;
+  kept->Clear([&](uint32_t granule) { foretold.insert(granule); },
+              [&](uint32_t granule, uint64_t granules) {
+                --count;
+                told += foretold.count(granule);
+                std::vector<uint32_t>& places = model[granules];
+                const auto found = std::find(places.begin(), places.end(), granule);
+                ASSERT_NE(found, places.end()) << "not kept, or visited before";
+                places.erase(found);
+              });
   EXPECT_EQ(count, 0u);
+  EXPECT_EQ(told, foretold.size());
+  EXPECT_GT(told, 0u);
+  EXPECT_EQ(kept->Count(), 0u);
   uint32_t none;
   EXPECT_FALSE(kept->Take(Shape(64, 4), &none));
   EXPECT_FALSE(kept->Take(Shape(64, 8), &none)) << "aligned requests have no length of their own";
@@ -221,6 +231,23 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
   KeepAndTake(0, /*all=*/false);
   KeepAndTake(12800, /*all=*/false);
   KeepAndTake(1 << 20, /*all=*/true);
+}
+
+// Of short ones only, because most of what is made for one length may never be asked for.
+TEST(KeptPlacesTest, BatchesGrowUntilAllIsForgotten) {
+  const auto kept = std::make_unique<KeptPlaces>();
+  std::vector<char> memory(KeptPlaces::MemoryFor(0));
+  kept->Attach(memory.data(), 0);
+  const auto next = [&](uint64_t granules) {
+    std::vector<uint64_t> batches;
+    for (int i = 0; i < 4; ++i) batches.push_back(kept->NextBatch(granules));
+    return batches;
+  };
+  EXPECT_EQ(next(1), (std::vector<uint64_t>{8, 16, 32, 32}));
+  EXPECT_EQ(next(4), (std::vector<uint64_t>{8, 16, 16, 16}));
+  EXPECT_EQ(next(5), (std::vector<uint64_t>{8, 8, 8, 8}));
+  kept->Clear([](uint32_t) {}, [](uint32_t, uint64_t) {});
+  EXPECT_EQ(kept->NextBatch(1), 8u);
 }
 
 TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {

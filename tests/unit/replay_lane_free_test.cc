@@ -107,6 +107,57 @@ TEST(LaneTest, LooksForAGapBeforeItUsesMoreOfTheAnnex) {
   EXPECT_EQ(plan.counters(0).annex_bytes, annex_bytes);
 }
 
+// The box is full but for short blocks that were freed, much less than an eighth of it.
+TEST(LaneTest, ReleasesKeptPlacesBeforeItUsesMoreOfTheAnnex) {
+  constexpr uint64_t kBox = 4 << 20;
+  const trace::Recording recording = RecordingOf({{0, 1, kBox}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  std::map<char*, size_t> in_box;
+  for (bool more = true; more;) {
+    char* block = Allocate(lane, 64, 4, 0x7000);
+    ASSERT_NE(block, nullptr);
+    more = lane->Contains(block) || in_box.empty();
+    if (lane->Contains(block)) in_box[block];
+  }
+  size_t number = 0;
+  for (const auto& [block, unused] : in_box) {
+    if (++number <= kBox / 64 / 16) {
+      EXPECT_TRUE(lane->Free(block));
+    }
+  }
+  const uint64_t annex_bytes = plan.counters(0).annex_bytes;
+  EXPECT_TRUE(lane->Contains(Allocate(lane, kBox / 32, 4, 0x7000)));
+  EXPECT_EQ(plan.counters(0).annex_bytes, annex_bytes);
+}
+
+// All of them in what is free, one behind the other.
+TEST(LaneTest, MorePlacesAreMadeOfAGapEachTime) {
+  const trace::Recording recording = RecordingOf({{0, 1, 3 << 20}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  std::vector<uint64_t> batches;
+  uint64_t latest = plan.counters(0).improvised;
+  std::map<char*, size_t> blocks;
+  for (int i = 0; i < 3 * 32; ++i) {
+    char* block = Allocate(lane, 48, 4, 0x7000);
+    if (plan.counters(0).improvised != latest) {
+      batches.push_back(plan.counters(0).improvised - latest);
+      latest = plan.counters(0).improvised;
+    }
+    if (blocks.size() % 8 != 0) {
+      EXPECT_EQ(blocks.count(block - 48), 1u) << i;
+    }
+    EXPECT_TRUE(blocks.emplace(block, 48).second);
+  }
+  EXPECT_EQ(batches, (std::vector<uint64_t>{8, 16, 16, 16, 16, 16, 16}));
+  for (const auto& [block, length] : blocks) EXPECT_TRUE(lane->Free(block));
+  EXPECT_TRUE(lane->Empty());
+}
+
 // The longest request that the hooks pass on. No list of freed places is for such lengths.
 TEST(LaneTest, ARequestThatNoArenaHasRoomForIsRefused) {
   const trace::Recording recording = RecordingOf({{0, 1, 64}});
