@@ -63,15 +63,17 @@ class BlockSet {
     *granule = (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
     return *granule < end;
   }
-  // The granule behind the last block or kept place that ends below `granule`; 0: none does.
-  uint64_t LastEnd(uint64_t granule) const {
+  // The granule behind the last block or kept place that ends in [lowest, granule); `lowest` when
+  // none does.
+  uint64_t LastEnd(uint64_t granule, uint64_t lowest) const {
     uint64_t at = granule >> 6;
     uint64_t found = units_[at].ends & (Bit(granule) - 1);
     while (found == 0) {
-      if (at == 0) return 0;
+      if (at << 6 <= lowest) return lowest;
       found = units_[--at].ends;
     }
-    return (at << 6) + 64 - static_cast<uint64_t>(__builtin_clzll(found));
+    const uint64_t end = (at << 6) + 64 - static_cast<uint64_t>(__builtin_clzll(found));
+    return end > lowest ? end : lowest;
   }
 
   // The length of the block that begins there, in granules; 0: none does. It ends below `limit`.

@@ -86,6 +86,17 @@ class GranuleSet {
     return begin > lowest ? begin : lowest;
   }
 
+  // The first granule from which all up to `at`, which is in the set, are in it.
+  uint64_t RunBegin(uint64_t at) const {
+    uint64_t word = at >> 6;
+    uint64_t found = ~words_[word] & ~uint64_t{0} >> (63 - (at & 63));
+    while (found == 0) {
+      if (word == 0) return 0;
+      found = ~words_[--word];
+    }
+    return (word << 6) + 64 - static_cast<uint64_t>(__builtin_clzll(found));
+  }
+
   void AddRange(uint64_t begin, uint64_t end) {
     ForEachWord(begin, end, [](Owned<uint64_t>& word, uint64_t mask) { word |= mask; });
   }

@@ -110,7 +110,7 @@ void Lane::NoteFreed(uint64_t granule) {
 // The late block, or the kept place, that lies in [granule, end), where there is one.
 void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end) {
   const uint64_t taken = late_cover_.NextIn(granule, end);
-  const uint64_t begin = late_cover_.NextIn(late_.LastEnd(taken), taken + 1);
+  const uint64_t begin = late_.LastEnd(taken, late_cover_.RunBegin(taken));
   notes_.Blocked(shape, site, begin, !running_free_);
 }
 
@@ -127,7 +127,7 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
 
 // A lane that runs free did not find a planned place. Of those that were taken the one that was
 // looked at last stands for all. What is in its way is looked for only once in a while: that means
-// to walk along all that is free in front of it.
+// to walk along it.
 void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest) {
   if (ring == nullptr) return notes_.Unexpected(shape, site);
   if (latest.granules == 0) return;  // none was looked at

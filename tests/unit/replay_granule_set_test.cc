@@ -37,6 +37,11 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
     uint64_t gap_begin = end;
     while (gap_begin > begin && !model[gap_begin - 1]) --gap_begin;
     ASSERT_EQ(set.GapBegin(end - 1, begin), gap_begin);
+    if (model[end - 1]) {
+      uint64_t run_begin = end - 1;
+      while (run_begin > 0 && model[run_begin - 1]) --run_begin;
+      ASSERT_EQ(set.RunBegin(end - 1), run_begin);
+    }
     const uint64_t length = 1 + random() % 20;
     int32_t effort = 1 << 20;
     uint64_t gap = begin;
@@ -148,9 +153,10 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
         std::prev(before)->first + std::prev(before)->second.granules > asked) {
       --before;
     }
-    ASSERT_EQ(set.LastEnd(asked), before == model.begin() ? 0
-                                                          : std::prev(before)->first +
-                                                                std::prev(before)->second.granules);
+    const uint64_t last_end =
+        before == model.begin() ? 0 : std::prev(before)->first + std::prev(before)->second.granules;
+    const uint64_t lowest = random() % (asked + 1);
+    ASSERT_EQ(set.LastEnd(asked, lowest), std::max(last_end, lowest));
   }
 }
 
