@@ -86,15 +86,16 @@ class GranuleSet {
     return begin > lowest ? begin : lowest;
   }
 
-  // The first granule from which all up to `at`, which is in the set, are in it.
-  uint64_t RunBegin(uint64_t at) const {
+  // The first granule from `lowest` on from which all up to `at` are in the set; lowest <= at.
+  uint64_t RunBegin(uint64_t at, uint64_t lowest) const {
     uint64_t word = at >> 6;
     uint64_t found = ~words_[word] & ~uint64_t{0} >> (63 - (at & 63));
     while (found == 0) {
-      if (word == 0) return 0;
+      if (word << 6 <= lowest) return lowest;
       found = ~words_[--word];
     }
-    return (word << 6) + 64 - static_cast<uint64_t>(__builtin_clzll(found));
+    const uint64_t begin = (word << 6) + 64 - static_cast<uint64_t>(__builtin_clzll(found));
+    return begin > lowest ? begin : lowest;
   }
 
   void AddRange(uint64_t begin, uint64_t end) {

@@ -107,11 +107,22 @@ void Lane::NoteFreed(uint64_t granule) {
   }
 }
 
+// Where the late block or the kept place begins that a granule is in: behind another one, or behind
+// what is free. Looked for further and further down, because either may be far when the other is
+// near.
+uint64_t Lane::LateBegin(uint64_t granule) const {
+  for (uint64_t reach = 64;; reach *= 4) {
+    const uint64_t lowest = granule > reach ? granule - reach : 0;
+    const uint64_t end = late_.LastEnd(granule, lowest);
+    const uint64_t begin = late_cover_.RunBegin(granule, end);
+    if (begin > lowest || lowest == 0) return begin;
+  }
+}
+
 // The late block, or the kept place, that lies in [granule, end), where there is one.
 void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end) {
   const uint64_t taken = late_cover_.NextIn(granule, end);
-  const uint64_t begin = late_.LastEnd(taken, late_cover_.RunBegin(taken));
-  notes_.Blocked(shape, site, begin, !running_free_);
+  notes_.Blocked(shape, site, LateBegin(taken), !running_free_);
 }
 
 // Places an allocation of the stream, born at word `birth`, whose place is taken.

@@ -37,11 +37,9 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
     uint64_t gap_begin = end;
     while (gap_begin > begin && !model[gap_begin - 1]) --gap_begin;
     ASSERT_EQ(set.GapBegin(end - 1, begin), gap_begin);
-    if (model[end - 1]) {
-      uint64_t run_begin = end - 1;
-      while (run_begin > 0 && model[run_begin - 1]) --run_begin;
-      ASSERT_EQ(set.RunBegin(end - 1), run_begin);
-    }
+    uint64_t run_begin = end;
+    while (run_begin > begin && model[run_begin - 1]) --run_begin;
+    ASSERT_EQ(set.RunBegin(end - 1, begin), run_begin);
     const uint64_t length = 1 + random() % 20;
     int32_t effort = 1 << 20;
     uint64_t gap = begin;
