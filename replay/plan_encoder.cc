@@ -6,8 +6,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -17,6 +15,7 @@
 #include "replay/arena/stream.h"
 #include "replay/idle_pages.h"
 #include "replay/plan_format.h"
+#include "replay/slot_gatherer.h"
 
 namespace reprise::replay {
 namespace {
@@ -149,139 +148,6 @@ void AddSamples(const std::vector<PlanBlock>& placements, uint64_t first,
     samples.push_back({placements[at].offset, placements[at].birth});
   }
 }
-
-// Gathers the places of each kind of request. Costs what the lane has, whatever the plan has.
-//
-// In the course of a long run a kind visits far more places than it has blocks at any time, and
-// most of them are other kinds' for most of that time. The plan names those where the kind has
-// blocks for longest, as many as it has blocks at most: a short block in a place that is usually a
-// long one's makes that useless for as long as it lives.
-class SlotGatherer {
- public:
-  explicit SlotGatherer(const std::vector<PlanKey>& keys)
-      : kind_(keys.size()), tally_(keys.size()) {
-    // Keys that differ only in what malloc_usable_size answered are one kind.
-    absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t, uint32_t>, uint32_t> kinds;
-    for (uint32_t key = 0; key < keys.size(); ++key) {
-      const PlanKey& it = keys[key];
-      kind_[key] =
-          kinds.try_emplace({it.shape, it.site_offset, it.module, it.depth}, key).first->second;
-    }
-  }
-
-  // Of a lane's words and its placements, sorted by offset. Slots are numbered from `first_slot`
-  // on.
-  void Gather(std::span<const uint32_t> words, uint32_t offset_bits,
-              const std::vector<PlanBlock>& placements, uint64_t box_bytes, uint64_t first_slot) {
-    FindPeaks(words, offset_bits, box_bytes);
-    visited_.clear();
-    for (const PlanBlock& block : placements) {
-      const uint32_t kind = kind_[block.key];
-      Tally& tally = tally_[kind];
-      const uint64_t dwelt = std::min<uint64_t>(block.death, words.size()) - block.birth;
-      // Equal offsets come one after the other.
-      if (tally.visits != 0 && visited_[tally.latest].offset == block.offset) {
-        visited_[tally.latest].dwelt += dwelt;
-        continue;
-      }
-      if (tally.visits++ == 0) kinds_.push_back(kind);
-      tally.latest = visited_.size();
-      visited_.push_back({kind, block.offset, dwelt});
-    }
-    // By kind, each kind's still by offset.
-    std::sort(kinds_.begin(), kinds_.end());
-    uint64_t next = 0;
-    for (const uint32_t kind : kinds_) {
-      tally_[kind].latest = next;
-      next += tally_[kind].visits;
-    }
-    std::vector<Visited> by_kind(visited_.size());
-    for (const Visited& place : visited_) by_kind[tally_[place.kind].latest++] = place;
-    rings_.clear();
-    slots_.clear();
-    auto begin = by_kind.begin();
-    for (const uint32_t kind : kinds_) {
-      const auto end = begin + tally_[kind].visits;
-      const size_t most = std::max(kLeastSlots, size_t{tally_[kind].peak});
-      rings_.push_back({kind, 0, first_slot + slots_.size()});
-      AddLongest(begin, end, most);
-      rings_.back().count =
-          static_cast<uint32_t>(first_slot + slots_.size() - rings_.back().first_slot);
-      tally_[kind] = {};
-      begin = end;
-    }
-    kinds_.clear();
-  }
-
-  const std::vector<PlanRing>& rings() const { return rings_; }
-  const std::vector<uint32_t>& slots() const { return slots_; }
-
- private:
-  static constexpr size_t kLeastSlots = 64;
-
-  struct Tally {
-    uint32_t live = 0;
-    uint32_t peak = 0;
-    uint32_t visits = 0;  // places
-    uint64_t latest = 0;
-  };
-  struct Visited {
-    uint32_t kind;
-    uint32_t offset;
-    uint64_t dwelt;  // words for which a block was there
-  };
-
-  // How many blocks of each kind live at one time.
-  void FindPeaks(std::span<const uint32_t> words, uint32_t offset_bits, uint64_t box_bytes) {
-    if (room_ < box_bytes / kGranule) {
-      room_ = box_bytes / kGranule;
-      live_at_ = std::make_unique_for_overwrite<uint32_t[]>(room_);
-    }
-    for (const uint32_t* at = words.data();;) {
-      const Word word = DecodeWord(at, offset_bits);
-      if (word.kind == Word::kEnded) break;
-      if (word.kind == Word::kAllocation) {
-        Tally& tally = tally_[live_at_[word.granule] = kind_[word.key]];
-        tally.peak = std::max(tally.peak, ++tally.live);
-      } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
-        --tally_[live_at_[word.granule]].live;
-      }
-      at += word.length;
-    }
-  }
-
-  // Appends those places of a kind, sorted by offset, where its blocks were for longest.
-  template <typename Place>
-  void AddLongest(Place begin, Place end, size_t most) {
-    uint64_t least = 0;
-    size_t of_least = SIZE_MAX;  // places with just that, of those that may come
-    if (static_cast<size_t>(end - begin) > most) {
-      dwelt_.clear();
-      for (Place at = begin; at != end; ++at) dwelt_.push_back(at->dwelt);
-      std::nth_element(dwelt_.begin(), dwelt_.begin() + most - 1, dwelt_.end(), std::greater<>());
-      least = dwelt_[most - 1];
-      of_least = most - std::count_if(dwelt_.begin(), dwelt_.begin() + most,
-                                      [least](uint64_t dwelt) { return dwelt > least; });
-    }
-    for (Place at = begin; at != end; ++at) {
-      if (at->dwelt < least || (at->dwelt == least && of_least == 0)) continue;
-      if (at->dwelt == least) --of_least;
-      slots_.push_back(at->offset);
-    }
-  }
-
-  std::vector<uint32_t> kind_;  // per key: the first key of its kind
-  std::vector<Tally> tally_;    // per kind
-  std::vector<uint32_t> kinds_;
-  // Per granule: the kind of the block that began there last. In a long box there are few, and
-  // what is not touched takes no memory.
-  std::unique_ptr<uint32_t[]> live_at_;
-  uint64_t room_ = 0;
-  std::vector<Visited> visited_;
-  std::vector<uint64_t> dwelt_;
-  std::vector<PlanRing> rings_;
-  std::vector<uint32_t> slots_;
-};
 
 class LaneEncoder {
  public:

@@ -12,6 +12,8 @@ reprise_test(replay_plan_test LABEL unit SOURCES replay_plan_test.cc
   LIBRARIES replay_test_support)
 reprise_test(replay_lane_test LABEL unit SOURCES replay_lane_test.cc
   LIBRARIES replay_test_support replay_arena_seen)
+reprise_test(replay_lane_deviation_test LABEL unit SOURCES replay_lane_deviation_test.cc
+  LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_lane_free_test LABEL unit SOURCES replay_lane_free_test.cc
   LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_arena_test LABEL unit SOURCES replay_arena_test.cc
