@@ -23,10 +23,12 @@ class BlockSet {
 
   void Attach(void* zeroed_memory) { units_ = static_cast<Unit*>(zeroed_memory); }
 
+  // Of a block.
   void Add(uint64_t granule, uint64_t granules) {
     AddKept(granule, granules);
     Reuse(granule);
   }
+  // Of a kept place.
   void AddKept(uint64_t granule, uint64_t granules) {
     const uint64_t last = granule + granules - 1;
     units_[last >> 6].ends |= Bit(last);
@@ -36,6 +38,7 @@ class BlockSet {
     Keep(granule);
     RemoveKept(granule, granules);
   }
+  // Of a kept place.
   void RemoveKept(uint64_t granule, uint64_t granules) {
     const uint64_t last = granule + granules - 1;
     units_[last >> 6].ends &= ~Bit(last);

@@ -255,6 +255,34 @@ TEST(LaneTest, NotesWhatStandsInTheWay) {
   EXPECT_EQ(missed, blocked);
 }
 
+// Two long blocks that outlive their frees lie side by side. The planned places of the next ones
+// begin far from where these do.
+TEST(LaneTest, NotesALongBlockThatAPlaceBeginsWithin) {
+  constexpr uint64_t kLong = 1 << 20;
+  const trace::Recording recording = RecordingOf(
+      {{0, 2, kLong}, {1, 3, kLong}, {4, 6, kLong + kLong / 2}, {5, 7, kLong - kLong / 2}});
+  ServedPlan plan(recording);
+  ASSERT_EQ(plan.built().makespan, static_cast<int64_t>(2 * kLong));
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (const trace::Allocation& allocation : recording.allocations) {
+    lane->Allocate(Shape(allocation.size, allocation.log2_alignment),
+                   SiteWordOf(recording, allocation));
+  }
+  ASSERT_EQ(plan.counters(0).blocked, 2u);
+  for (const size_t blocked : {2, 3}) {
+    const auto place = static_cast<uint64_t>(plan.built().offsets[blocked]);
+    uint32_t blocker = 0;
+    for (const NotePage& page : plan.notes()) {
+      for (const auto& set : page.misses) {
+        for (const MissNote& miss : set) {
+          if (miss.shape == Shape(recording.allocations[blocked].size, 4)) blocker = miss.blocker;
+        }
+      }
+    }
+    EXPECT_EQ(blocker, place / kLong * kLong / kGranule + 1) << blocked;
+  }
+}
+
 TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
   const trace::Recording recording = RandomRecording({}, 11);
   ServedPlan plan(recording);
