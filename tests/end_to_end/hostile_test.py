@@ -277,10 +277,17 @@ def full_registry(bench):
     expect_equal(len(list((bench.scratch / "recording").iterdir())), 3, "traces")
 
 
-def full_tmp(bench):
-    """/tmp fills up: what is started from then on runs as usual, and is counted."""
+def need_mounts(bench):
     if os.geteuid() != 0:
         raise Skip("a small file system needs root")
+    refused = bench.run("unshare", "-m", "true")  # in containers root may not, nor in a chroot
+    if refused.status != 0:
+        raise Skip(refused.stderr.decode().strip())
+
+
+def full_tmp(bench):
+    """/tmp fills up: what is started from then on runs as usual, and is counted."""
+    need_mounts(bench)
     script = "head -c 9999999 /dev/zero > /tmp/filler; for i in 1 2 3 4; do /bin/ls /; done; exit 6"
     command = f"/bin/sh -c '{script}'"
     # The build may lie in /tmp.
@@ -313,8 +320,7 @@ def full_tmp(bench):
 
 def locked_memory(bench):
     """A program that locks its memory locks what it uses, not all that reprise has room for."""
-    if os.geteuid() != 0:
-        raise Skip("to lock memory without a limit needs root")
+    need_mounts(bench)
     script = (
         "import ctypes; ctypes.CDLL(None).mlockall(3); print(len([str(i) for i in range(9999)]));"
         "print(*(line for line in open('/proc/self/status') if 'VmLck' in line and ' 0 k' in line))"

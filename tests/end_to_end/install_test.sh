@@ -21,7 +21,8 @@ awk '/^```cpp$/ {block = ""; inside = 1; next}
 awk '/^```cmake$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$readme" |
     cmp - "$consumer/CMakeLists.txt"
 
-cmake -S "$consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
+generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")  # the one that is there
+cmake -G "$generator" -S "$consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
 cmake --build "$scratch/consumer"
 [[ $("$scratch/consumer/consumer") == 'makespan 96 of 96' ]]
 
