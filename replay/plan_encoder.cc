@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "replay/arena/stream.h"
+#include "replay/fetched_ahead.h"
 #include "replay/idle_pages.h"
 #include "replay/plan_format.h"
 #include "replay/slot_gatherer.h"
@@ -441,7 +442,8 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     entry.first_word = header.words.count;
     entry.words = words.size();
     entry.reserved = static_cast<uint32_t>(lanes[i].reserved_bytes / kGranule);
-    entry.offset_bits = static_cast<uint32_t>(encoders[i].offset_bits());
+    entry.offset_bits = static_cast<uint16_t>(encoders[i].offset_bits());
+    entry.fetched = FetchedAhead(words, entry.offset_bits, keys.keys, entry.box_bytes);
     file.Extend(header.words, words);
   }
   file.Extend(header.words, std::vector<uint32_t>(kWordsAhead, kEnd));

@@ -24,7 +24,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 4;
+inline constexpr uint32_t kPlanVersion = 5;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -106,6 +106,10 @@ struct PlanRing {
   uint64_t first_slot;
 };
 
+// What is worth fetching into the processor's caches before it is used: places, keys.
+inline constexpr uint16_t kFetchBlocks = 1;
+inline constexpr uint16_t kFetchKeys = 2;
+
 struct PlanLane {
   uint64_t path;             // of the thread; 0: the whole recording as one lane, not for replay
   uint64_t box_offset;       // bytes from the arena's start; a multiple of kBoxAlignment or more
@@ -116,7 +120,8 @@ struct PlanLane {
   uint64_t placements;
   uint64_t first_ring;  // index into the rings, sorted by key
   uint64_t rings;
-  uint32_t offset_bits;
+  uint16_t offset_bits;
+  uint16_t fetched;   // kFetchBlocks, kFetchKeys
   uint32_t reserved;  // granules at the box's end where nothing may be improvised
 };
 

@@ -47,6 +47,9 @@ class BlockNotes {
     }
   }
 
+  // Blocks of this key are going to be noted.
+  void LookAhead(uint32_t key) const { __builtin_prefetch(&code_of_key_[key]); }
+
   void Note(uint64_t granule, uint32_t key) {
     __atomic_store_n(&code_at_[granule], code_of_key_[key], __ATOMIC_RELAXED);
   }

@@ -63,7 +63,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   const uint64_t mask = (uint64_t{1} << lane->offset_bits) - 1;
   split_ = lane->offset_bits | mask << 32;
   late_count_ = early_count_ = late_changes_ = 0;
-  care_ = calm_ = box_bytes_ >= kOutOfCache ? 1 : 0;
+  fetched_ = lane->fetched;
+  care_ = calm_ = fetched_ != 0 ? 1 : 0;
   const uint64_t granules = (box_bytes_ + AnnexBytes(*lane)) / kGranule;
   const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
                         (lane->first_placement + kSampled - 1) / kSampled;
@@ -100,6 +101,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   looked_at_ = kNoSample;
   FoundAgain();
   behind_replaced_ = nullptr;
+  rare_until_ = nullptr;
   for (Request& request : skipped_) request = {};
   skips_ = 0;
   remote_ = nullptr;
@@ -309,6 +311,21 @@ const uint32_t* Lane::FindAgain() const {
   return nullptr;
 }
 
+// The keys that have no code are the rare ones: of a recording with many of them each look at one
+// would be a miss of all caches. One of their allocations is seldom the only one.
+void Lane::FetchRareKeys() {
+  const uint32_t rare = (kFreeBit - 1) >> offset_bits();
+  const uint32_t* at = rare_until_ > cursor_.Seen() ? rare_until_ : cursor_.Seen();
+  const int64_t left = end_word_ - cursor_;
+  rare_until_ = cursor_ + (left < kRareAhead ? left : kRareAhead);
+  for (; at < rare_until_; ++at) {
+    // Which words are far is anybody's guess: no branch.
+    const uint32_t key = at[1] & -static_cast<uint32_t>(*at >> offset_bits() == rare);
+    __builtin_prefetch(&keys_[key]);
+    notes_of_blocks_.LookAhead(key);
+  }
+}
+
 // Places the allocation that the cursor stands at, unless a late block lies there.
 void* Lane::Place(const Word& word) {
   const uint32_t* at = cursor_;
@@ -316,6 +333,7 @@ void* Lane::Place(const Word& word) {
   cursor_ += word.length;
   Publish();
   FoundAgain();
+  if (word.length > 1) FetchRareKeys();
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
   if (care_ == calm_) return planned;

@@ -339,7 +339,7 @@ class Lane {
   static constexpr uint64_t kMissesPerStretch = 128;
   // A miss counts as so many parts; one that differed only in length as one part.
   static constexpr uint64_t kMiss = 16;
-  static constexpr uint64_t kOutOfCache = 1 << 20;  // bytes of a box that is worth looking ahead
+  static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
   static constexpr uint64_t kNoSample = UINT64_MAX;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
   // How long blocks are is noted once that was asked so often, and for one in so many words: a note
@@ -419,14 +419,22 @@ class Lane {
     counters_->skipped_hash += MixAddress(static_cast<uint64_t>(word - first_word_),
                                           reinterpret_cast<uint64_t>(box_ + granule * kGranule));
   }
-  // The program will soon use the blocks of the words ahead, the new ones and those that it will
-  // free: they are on their way into the caches by then. Of two words: where allocations and frees
-  // take turns there is one of each. What is no offset leads nowhere.
-  void LookAhead() const {
+  // What the words ahead name will soon be used, by the program or by us: it is on its way into the
+  // caches by then. Of two words: where allocations and frees take turns there is one of each. What
+  // names nothing leads nowhere. (Inline: gcc takes a function that only prefetches for one that
+  // does nothing.)
+  __attribute__((always_inline)) void LookAhead() const {
     const uint32_t* ahead = cursor_ + kWordsAhead;
-    __builtin_prefetch(box_ + (ahead[-1] & offset_mask()) * kGranule);
-    __builtin_prefetch(box_ + (ahead[0] & offset_mask()) * kGranule);
+    if ((fetched_ & kFetchBlocks) != 0) {
+      __builtin_prefetch(box_ + (ahead[-1] & offset_mask()) * kGranule);
+      __builtin_prefetch(box_ + (ahead[0] & offset_mask()) * kGranule);
+    }
+    if ((fetched_ & kFetchKeys) != 0) {
+      __builtin_prefetch(&keys_[(ahead[-1] & ~kFreeBit) >> offset_bits()]);
+      __builtin_prefetch(&keys_[(ahead[0] & ~kFreeBit) >> offset_bits()]);
+    }
   }
+  void FetchRareKeys();
   void* AllocateFreely(uint64_t shape, uint64_t site);
   void* PlaceInstead(const Word& expected, const Request& request);
   bool MissesTooMuch(uint64_t parts);
@@ -579,6 +587,7 @@ class Lane {
   // Hot where care is taken.
   uint32_t noting_;        // 1: the lengths of planned blocks are noted
   uint32_t calm_;          // noting_, + 1 in a lane that looks ahead
+  uint32_t fetched_;       // what it looks ahead for: kFetchBlocks, kFetchKeys
   uint64_t unmatched_;     // requests, in a row
   GranuleSet late_cover_;  // every granule of late blocks
   GranuleSet early_;       // where early blocks begin
@@ -617,6 +626,7 @@ class Lane {
   const uint32_t* stretch_;          // where it begins
   uint64_t stretch_misses_;
   mutable uint64_t looked_at_;  // atomic: the sample that ended the latest look at the placements
+  const uint32_t* rare_until_;  // up to there the keys of far words are on their way
   uint32_t turns_;              // passed
   uint32_t asked_;              // for usable sizes, by the owner
   bool releases_;

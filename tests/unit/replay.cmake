@@ -22,6 +22,8 @@ reprise_test(replay_granule_set_test LABEL unit SOURCES replay_granule_set_test.
   LIBRARIES reprise_replay)
 reprise_test(replay_chains_test LABEL unit SOURCES replay_chains_test.cc
   LIBRARIES replay_test_support)
+reprise_test(replay_fetched_ahead_test LABEL unit SOURCES replay_fetched_ahead_test.cc
+  LIBRARIES reprise_replay)
 reprise_test(replay_lessons_test LABEL unit SOURCES replay_lessons_test.cc
   LIBRARIES replay_test_support)
 
