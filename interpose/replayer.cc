@@ -282,9 +282,7 @@ __attribute__((noinline)) void ReplayFreeKept(void* pointer, Lane* lane) {
 }  // namespace
 
 void* ReplayMallocRoaming(size_t size, Caller caller, Lane* lane) {
-  BeginBusy();
-  void* pointer = lane->AllocateKeptQuickly(replay::PlainShape(size));
-  EndBusy();
+  void* pointer = ReplayTakeKept(size, lane);
   return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocKept(size, caller, lane);
 }
 

@@ -76,13 +76,21 @@ void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
 void ReplayFreeAside(void* pointer);
 void ReplayFreeApart(void* pointer);
 
-// What the stream does not tell. One comparison each: the lane does not rest, or does not run free,
+// In a lane that runs free; null: nothing has happened.
+inline void* ReplayTakeKept(size_t size, replay::Lane* lane) {
+  BeginBusy();
+  void* pointer = lane->AllocateKeptQuickly(replay::PlainShape(size));
+  EndBusy();
+  return pointer;
+}
+
+// What the stream does not tell. One comparison each: the lane does not run free, or does not rest,
 // or a hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
-  replay::LaneCounters* resting = self.resting;
-  if (reinterpret_cast<uint64_t>(resting) > self.busy) return ReplayMallocResting(size, resting);
   replay::Lane* lane = self.roaming;
   if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayMallocRoaming(size, caller, lane);
+  replay::LaneCounters* resting = self.resting;
+  if (reinterpret_cast<uint64_t>(resting) > self.busy) return ReplayMallocResting(size, resting);
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {

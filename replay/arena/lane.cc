@@ -54,8 +54,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   box_bytes_ = lane->box_bytes;
   box_granules_ = box_bytes_ / kGranule;
   open_granules_ = box_granules_ - lane->reserved;
-  spans_[0] = {box_, open_granules_};
-  spans_[1] = {annex_ - box_bytes_, Granules()};
+  to_annex_ = static_cast<uint64_t>(annex_ - box_) - box_bytes_;
+  to_all_ = Granules() - open_granules_;
   counters_ = counters;
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);

@@ -382,12 +382,6 @@ class Lane {
     uint32_t granules;  // its length
   };
 
-  // Where the granules of the box are counted from, or of the annex, which are counted on.
-  struct Span {
-    char* begin;
-    uint64_t open;  // the first in which no block may be improvised
-  };
-
   // Where places of about one length became free, the latest last. Nothing is written into free
   // blocks: realloc moves bytes out of them, and programs write to them.
   struct FreedPlaces {
@@ -400,6 +394,9 @@ class Lane {
     const uint64_t distance = static_cast<const char*>(pointer) - begin;
     return distance >> 4 | distance << 60;
   }
+  // All ones or none: whether something is in the annex cannot be foretold, and what a load from a
+  // place that depends on it would take is what one call would wait for the one before.
+  static uint64_t Mask(bool in_annex) { return -static_cast<uint64_t>(in_annex); }
   uint32_t offset_bits() const { return static_cast<uint32_t>(split_); }
   uint32_t offset_mask() const { return static_cast<uint32_t>(split_ >> 32); }
   uint64_t GranuleInBox(const void* pointer) const { return GranulesFrom(box_, pointer); }
@@ -462,9 +459,9 @@ class Lane {
   // The same of an address; false, too, for addresses that none of the lane's granules has. Whether
   // it is one of the box or of the annex, which lies behind it, cannot be foretold: no branch.
   bool IsOpen(const void* pointer, uint64_t* granule) const {
-    const Span& span = spans_[static_cast<const char*>(pointer) >= annex_ ? 1 : 0];
-    *granule = GranulesFrom(span.begin, pointer);
-    return *granule < span.open;
+    const uint64_t mask = Mask(static_cast<const char*>(pointer) >= annex_);
+    *granule = GranulesFrom(box_ + (mask & to_annex_), pointer);
+    return *granule < open_granules_ + (mask & to_all_);
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
   // not.
@@ -481,11 +478,11 @@ class Lane {
   }
   // `until_look_` must not be 0.
   void* UseKept(uint32_t granule) {
-    const uint32_t in_annex = granule >= box_granules_ ? 1 : 0;
-    counters_->improvised += in_annex;
-    until_look_ -= in_annex;
+    const uint64_t mask = Mask(granule >= box_granules_);
+    counters_->improvised -= mask;
+    until_look_ += static_cast<uint32_t>(mask);
     late_.Reuse(granule);
-    char* pointer = spans_[in_annex].begin + uint64_t{granule} * kGranule;
+    char* pointer = box_ + uint64_t{granule} * kGranule + (mask & to_annex_);
     CountApart(pointer);
     if (pointer == nullptr) __builtin_unreachable();
     return pointer;
@@ -521,7 +518,7 @@ class Lane {
     return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;
   }
   char* AddressOf(uint64_t granule) const {
-    return spans_[granule >= box_granules_ ? 1 : 0].begin + granule * kGranule;
+    return box_ + granule * kGranule + (Mask(granule >= box_granules_) & to_annex_);
   }
   bool FreeSlowly(uint64_t granule);
   bool FreeLate(uint64_t granule);
@@ -604,7 +601,8 @@ class Lane {
   uint64_t annex_granules_;  // counted on from those of the box
   uint64_t box_granules_;
   uint64_t open_granules_;  // of the box, in which blocks may be improvised
-  Span spans_[2];           // of the box and of the annex
+  uint64_t to_annex_;       // from where an address would be if the annex came behind the box
+  uint64_t to_all_;         // granules behind the open ones of the box
 
   // Cold.
   uint32_t late_count_;  // kept places are late, too

@@ -158,7 +158,8 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
   }
 }
 
-// The places of one length stand in segments of kSegment, of which each length has one.
+// The places of one length stand in segments of kSegment, of which each length has one; one place
+// stands apart.
 void KeepAndTake(uint64_t granules_in_all, bool all) {
   constexpr size_t kSegment = 31;
   const auto kept = std::make_unique<KeptPlaces>();
@@ -185,7 +186,7 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
         sum += granules;
         ++count;
       } else {
-        ASSERT_TRUE(granules >= 130 || (!all && !places.empty() && places.size() % kSegment == 0));
+        ASSERT_TRUE(granules >= 130 || (!all && !places.empty() && places.size() % kSegment <= 1));
       }
       continue;
     }
@@ -228,7 +229,7 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
   EXPECT_FALSE(kept->Take(Shape(64, 4), &none));
   EXPECT_FALSE(kept->Take(Shape(64, 8), &none)) << "aligned requests have no length of their own";
   EXPECT_GE(deepest, kSegment);
-  EXPECT_LE(deepest, kSegment + granules_in_all / 64);
+  EXPECT_LE(deepest, kSegment + 1 + granules_in_all / 64);
 }
 
 TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
