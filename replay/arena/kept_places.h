@@ -154,19 +154,16 @@ class KeptPlaces {
   }
 
   bool Push(uint32_t granule, uint32_t row) {
-    uint32_t at = latest_[row] + 1;
-    if (at % kSegment == 0) {
-      if (full_[row] == most_) return false;
-      const uint32_t segment = SegmentAbove(at - kSegment);
-      if (segment == 0) return false;
-      ++full_[row];
-      full_granules_ += (kSegment - 1) * uint64_t{row};
-      at = segment + 1;
-    }
-    places_[at] = granule;
-    latest_[row] = at;
-    return true;
+    if (PushQuickly(granule, row)) return true;
+    if (full_[row] == most_) return false;
+    const uint32_t segment = SegmentAbove(latest_[row] + 1 - kSegment);
+    if (segment == 0) return false;
+    ++full_[row];
+    full_granules_ += (kSegment - 1) * uint64_t{row};
+    latest_[row] = segment;
+    return PushQuickly(granule, row);
   }
+  // False: the row has to grow.
   bool PushQuickly(uint32_t granule, uint64_t row) {
     const uint32_t at = latest_[row] + 1;
     if (at % kSegment == 0) return false;
