@@ -88,14 +88,18 @@ inline void* ReplayTakeKept(size_t size, replay::Lane* lane) {
 // or a hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
   replay::Lane* lane = self.roaming;
-  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayMallocRoaming(size, caller, lane);
+  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > self.busy, 1)) {
+    return ReplayMallocRoaming(size, caller, lane);
+  }
   replay::LaneCounters* resting = self.resting;
   if (reinterpret_cast<uint64_t>(resting) > self.busy) return ReplayMallocResting(size, resting);
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {
   replay::Lane* lane = self.roaming;
-  if (reinterpret_cast<uint64_t>(lane) > self.busy) return ReplayFreeRoaming(pointer, lane);
+  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > self.busy, 1)) {
+    return ReplayFreeRoaming(pointer, lane);
+  }
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }

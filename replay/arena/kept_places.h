@@ -25,7 +25,6 @@ class KeptPlaces {
   void Attach(void* zeroed_memory, uint64_t granules) {
     places_ = static_cast<uint32_t*>(zeroed_memory);
     for (uint32_t row = 0; row < kRows; ++row) latest_[row] = row * kSegment;
-    apart_granules_ = kNone;
     spare_ = 0;
     full_granules_ = 0;
     unused_ = kRows * kSegment;
@@ -36,43 +35,53 @@ class KeptPlaces {
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
   bool Put(uint32_t granule, uint64_t granules) {
     if (granules >= kRows) return false;
-    const bool is_apart = apart_granules_ == granules;
-    if (!Push(is_apart ? apart_ : granule, static_cast<uint32_t>(granules))) return false;
-    if (is_apart) apart_ = granule;
-    return true;
+    if (PutQuickly(granule, granules)) return true;
+    if (full_[granules] == most_) return false;
+    const uint32_t segment = SegmentAbove(latest_[granules] + 1 - kSegment);
+    if (segment == 0) return false;
+    ++full_[granules];
+    full_granules_ += (kSegment - 1) * granules;
+    latest_[granules] = segment;
+    return PutQuickly(granule, granules);
   }
 
-  // The latest place for requests of this shape; false: there is none.
-  bool Take(uint64_t shape, uint32_t* granule) {
-    if (shape >= kShapes) return false;
-    const uint32_t row = length_of_[shape];
-    return TakeApart(row, granule) || TakeLatest(row, granule);
+  // The latest place of that length, at most kLongest; false: there is none.
+  bool Take(uint32_t granules, uint32_t* granule) {
+    if (TakeQuickly(granules, granule)) return true;
+    const uint32_t at = latest_[granules];
+    const uint32_t below = places_[at];
+    if (below == 0) return false;
+    places_[at] = spare_;
+    spare_ = at;
+    --full_[granules];
+    full_granules_ -= (kSegment - 1) * uint64_t{granules};
+    latest_[granules] = below + kSegment - 1;
+    return TakeQuickly(granules, granule);
   }
 
-  // The same for less than 130 granules, where it takes few instructions. False: Put and Take may
-  // know better.
+  // The same for at most kLongest granules, where it takes few instructions. False: Put and Take
+  // may know better.
   bool PutQuickly(uint32_t granule, uint64_t granules) {
-    const uint32_t before = apart_granules_;
-    if (before != kNone && !PushQuickly(apart_, before)) return PushQuickly(granule, granules);
-    apart_ = granule;
-    apart_granules_ = static_cast<uint32_t>(granules);
+    const uint32_t at = latest_[granules] + 1;
+    if (at % kSegment == 0) return false;
+    places_[at] = granule;
+    latest_[granules] = at;
     return true;
   }
-  bool TakeQuickly(uint64_t shape, uint32_t* granule) {
-    if (shape >= kShapes) return false;
-    const uint32_t row = length_of_[shape];
-    if (TakeApart(row, granule)) return true;
-    uint32_t& latest = latest_[row];
-    const uint32_t at = latest;
+  bool TakeQuickly(uint32_t granules, uint32_t* granule) {
+    const uint32_t at = latest_[granules];
     if (at % kSegment == 0) return false;
     *granule = places_[at];
-    latest = at - 1;
+    latest_[granules] = at - 1;
     return true;
   }
 
   // Blocks of this shape have been seen to have so many granules, more perhaps than the shape
   // needs: the recorded program was told of more usable bytes than it had asked for. Until that is
-  // known there are no places for them.
+  // known it is 0, and no place has that.
+  uint32_t LengthOf(uint64_t shape) const {
+    return __builtin_expect(shape < kShapes, 1) ? length_of_[shape] : 0;
+  }
   void NoteLength(uint64_t shape, uint64_t granules) {
     if (shape < kShapes && granules < kRows) length_of_[shape] = static_cast<uint8_t>(granules);
   }
@@ -89,8 +98,7 @@ class KeptPlaces {
   // No longer keeps a place, which it does.
   void Remove(uint32_t granule, uint64_t granules) {
     uint32_t latest = 0;
-    const auto row = static_cast<uint32_t>(granules);
-    if (!TakeApart(row, &latest)) TakeLatest(row, &latest);
+    Take(static_cast<uint32_t>(granules), &latest);
     if (latest == granule) return;
     uint32_t at = latest_[granules];
     while (at % kSegment == 0 || places_[at] != granule) {
@@ -103,11 +111,9 @@ class KeptPlaces {
   // look_ahead(granule).
   template <typename LookAhead, typename Visit>
   void Clear(LookAhead look_ahead, Visit visit) {
-    if (apart_granules_ != kNone) visit(apart_, apart_granules_);
-    apart_granules_ = kNone;
     for (uint32_t row = 0; row < kRows; ++row) {
       batches_[row] = 0;
-      for (uint32_t granule; TakeLatest(row, &granule);) {
+      for (uint32_t granule; Take(row, &granule);) {
         const uint32_t count = latest_[row] % kSegment;
         const uint32_t* others = &places_[latest_[row] - count + 1];
         for (uint32_t i = 0; i < count; ++i) look_ahead(others[i]);
@@ -120,12 +126,12 @@ class KeptPlaces {
 
   // Of all places. Hardly kept up to date: they are asked for when nothing else helps.
   uint64_t Granules() const {
-    uint64_t sum = full_granules_ + (apart_granules_ != kNone ? apart_granules_ : 0);
+    uint64_t sum = full_granules_;
     for (uint32_t row = 0; row < kRows; ++row) sum += latest_[row] % kSegment * row;
     return sum;
   }
   uint64_t Count() const {
-    uint64_t sum = apart_granules_ != kNone ? 1 : 0;
+    uint64_t sum = 0;
     for (uint32_t row = 0; row < kRows; ++row) sum += CountIn(row);
     return sum;
   }
@@ -134,7 +140,6 @@ class KeptPlaces {
   static constexpr uint32_t kRows = kLongest + 1;     // one per length, in granules
   static constexpr uint64_t kShapes = 2 * kRows - 1;  // units of 8 bytes; aligned ones are above
   static constexpr uint32_t kSegment = 32;
-  static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint64_t kDeepShare = 4;  // granules per place
   static constexpr uint64_t kMostDeep = 1 << 24;
   static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
@@ -151,48 +156,6 @@ class KeptPlaces {
   static constexpr uint32_t MostFor(uint64_t granules) {
     const uint64_t segments = granules / kGranulesPerPlace / (kSegment - 1);
     return static_cast<uint32_t>(segments < kMostSegments ? segments : kMostSegments);
-  }
-
-  bool Push(uint32_t granule, uint32_t row) {
-    if (PushQuickly(granule, row)) return true;
-    if (full_[row] == most_) return false;
-    const uint32_t segment = SegmentAbove(latest_[row] + 1 - kSegment);
-    if (segment == 0) return false;
-    ++full_[row];
-    full_granules_ += (kSegment - 1) * uint64_t{row};
-    latest_[row] = segment;
-    return PushQuickly(granule, row);
-  }
-  // False: the row has to grow.
-  bool PushQuickly(uint32_t granule, uint64_t row) {
-    const uint32_t at = latest_[row] + 1;
-    if (at % kSegment == 0) return false;
-    places_[at] = granule;
-    latest_[row] = at;
-    return true;
-  }
-
-  bool TakeApart(uint32_t row, uint32_t* granule) {
-    if (row != apart_granules_) return false;
-    *granule = apart_;
-    apart_granules_ = kNone;
-    return true;
-  }
-
-  bool TakeLatest(uint32_t row, uint32_t* granule) {
-    uint32_t at = latest_[row];
-    if (at % kSegment == 0) {
-      const uint32_t below = places_[at];
-      if (below == 0) return false;
-      places_[at] = spare_;
-      spare_ = at;
-      --full_[row];
-      full_granules_ -= (kSegment - 1) * row;
-      at = below + kSegment - 1;
-    }
-    *granule = places_[at];
-    latest_[row] = at - 1;
-    return true;
   }
 
   // A segment for what comes on top of a full one; 0: there is none left.
@@ -217,10 +180,6 @@ class KeptPlaces {
   // A stack is a list of segments: a link to the one below, 0 for none, and then places. Each row
   // has its lowest one, which is all that most of them ever need.
   uint32_t* places_;
-  // The place that was freed last stands apart from the others: where each block is freed before
-  // the next one is asked for, one call would wait for what the other wrote three times otherwise.
-  uint32_t apart_;
-  uint32_t apart_granules_;     // kNone: there is no such place
   uint32_t latest_[kRows];      // where the latest place stands; at a link: there is none above it
   uint8_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
   uint16_t full_[kRows];        // segments below the uppermost

@@ -94,6 +94,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
   char* deep = reinterpret_cast<char*>(kept_ + 1);
   kept_->Attach(deep, granules);
+  last_.Clear();
   slot_memory_ = deep + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
@@ -536,7 +537,9 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   if (!IsAGranule(pointer)) return 0;
   const uint64_t granule = GranuleOf(pointer);
   const auto now = static_cast<uint64_t>(cursor_.Seen() - first_word_);
-  if (const uint64_t granules = LateLength(granule); granules != 0) return granules * kGranule;
+  // Of the place freed last, too: whether it is free only the owner knows.
+  const uint64_t granules = late_.LengthAt(granule, Granules());
+  if (granules != 0) return granules * kGranule;
   if (running_free_.Seen() || !Contains(pointer) || early_.Has(granule)) return 0;
   if (__atomic_load_n(&noting_, __ATOMIC_ACQUIRE) != 0) {
     const uint64_t noted = notes_of_blocks_.UsableAt(granule);
@@ -579,7 +582,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
 
 bool Lane::Empty() {
   Drain();
-  const uint64_t late = late_count_ - kept_->Count();
+  const uint64_t late = late_count_ - kept_->Count() - (last_.IsFree() ? 1 : 0);
   if (running_free_) return late == 0;
   uint64_t live = 0;
   const uint64_t now = cursor_ - first_word_;

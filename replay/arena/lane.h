@@ -51,6 +51,7 @@
 #include "replay/arena/granule_set.h"
 #include "replay/arena/kept_places.h"
 #include "replay/arena/lane_notes.h"
+#include "replay/arena/last_place.h"
 #include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
@@ -198,26 +199,33 @@ class Lane {
   // Allocates and frees beside the stream, in places that are kept or can be: null and false when
   // nothing has happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
+    if (until_look_ == 0) return nullptr;
+    const uint32_t granules = kept_->LengthOf(shape);
     uint32_t granule;
-    return until_look_ != 0 && kept_->Take(shape, &granule) ? UseKept(granule) : nullptr;
+    if (void* last = last_.Take(granules)) return CountKept(last);
+    return kept_->Take(granules, &granule) ? Reuse(granule) : nullptr;
   }
-  bool FreeKept(void* pointer) {
-    uint64_t granule;
-    if (!IsOpen(pointer, &granule)) return false;
-    const uint64_t granules = late_.LengthAt(granule, granule + KeptPlaces::kLongest);
-    return granules != 0 && PutAway(granule, granules);
-  }
+  bool FreeKept(void* pointer);
   // The same where that takes few instructions.
   void* AllocateKeptQuickly(uint64_t shape) {
+    if (__builtin_expect(until_look_ == 0, 0)) return nullptr;
+    const uint32_t granules = kept_->LengthOf(shape);
     uint32_t granule;
-    return until_look_ != 0 && kept_->TakeQuickly(shape, &granule) ? UseKept(granule) : nullptr;
+    if (void* last = last_.Take(granules)) return CountKept(last);
+    if (__builtin_expect(!kept_->TakeQuickly(granules, &granule), 0)) return nullptr;
+    return Reuse(granule);
   }
   bool FreeKeptQuickly(void* pointer) {
+    if (last_.Is(pointer)) return last_.PutBack();
     uint64_t granule;
     if (!IsOpen(pointer, &granule)) return false;
     const uint64_t granules = late_.ShortLengthAt(granule);
-    if (granules == 0 || !kept_->PutQuickly(static_cast<uint32_t>(granule), granules)) return false;
-    late_.Keep(granule);
+    if (granules == 0) return false;
+    if (last_.IsFree()) {
+      if (!kept_->PutQuickly(last_.granule(), last_.granules())) return false;
+      late_.Keep(last_.granule());
+    }
+    last_.Put(pointer, static_cast<uint32_t>(granule), granules);
     return true;
   }
   // Bytes usable in a short block of such a lane; 0: it is not known here.
@@ -476,17 +484,20 @@ class Lane {
     late_.Keep(granule);
     return true;
   }
-  // `until_look_` must not be 0.
-  void* UseKept(uint32_t granule) {
-    const uint64_t mask = Mask(granule >= box_granules_);
-    counters_->improvised -= mask;
-    until_look_ += static_cast<uint32_t>(mask);
+  // A kept place becomes a block; `until_look_` must not be 0.
+  void* Reuse(uint32_t granule) {
     late_.Reuse(granule);
-    char* pointer = box_ + uint64_t{granule} * kGranule + (mask & to_annex_);
+    return CountKept(AddressOf(granule));
+  }
+  void* CountKept(void* pointer) {
+    const bool in_annex = static_cast<const char*>(pointer) >= annex_;
+    counters_->improvised += in_annex;
+    until_look_ -= in_annex;
     CountApart(pointer);
     if (pointer == nullptr) __builtin_unreachable();
     return pointer;
   }
+  void SettleLast();
   void ReleaseKept();
   void KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules);
   void Carve(uint64_t shape, const Slot& slot);
@@ -562,7 +573,9 @@ class Lane {
   void BeginLateChange();
   void EndLateChange();
   // Of the late block that begins there, in granules; 0: none does.
-  uint64_t LateLength(uint64_t granule) const { return late_.LengthAt(granule, Granules()); }
+  uint64_t LateLength(uint64_t granule) const {
+    return last_.IsFreeAt(granule) ? 0 : late_.LengthAt(granule, Granules());
+  }
   void NoteDivergence(uint64_t shape, uint64_t site);
   void NoteFreed(uint64_t granule);
   void NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end);
@@ -595,6 +608,7 @@ class Lane {
   Owned<bool> running_free_;
   uint32_t until_look_;  // requests until the box is looked into
   uint64_t rest_;        // requests for which nothing is looked for
+  LastPlace last_;       // in a lane that runs free; marked as a block still when it is free
   KeptPlaces* kept_;
   BlockSet late_;  // late blocks
   char* annex_;

@@ -189,6 +189,10 @@ uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
   const uint64_t box = box_granules_;
+  if (last_.IsFree()) {
+    RemoveLate(last_.granule(), last_.granules());
+    last_.Clear();
+  }
   kept_->Clear(
       [this](uint32_t granule) {
         late_cover_.LookAhead(granule);
@@ -366,10 +370,28 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   return true;
 }
 
+bool Lane::FreeKept(void* pointer) {
+  uint64_t granule;
+  if (!IsOpen(pointer, &granule)) return false;
+  SettleLast();
+  const uint64_t granules = late_.LengthAt(granule, granule + KeptPlaces::kLongest);
+  return granules != 0 && PutAway(granule, granules);
+}
+
+// The place that was freed last becomes one among the others.
+void Lane::SettleLast() {
+  if (!last_.IsFree()) return last_.Clear();
+  const uint32_t granule = last_.granule();
+  const uint32_t granules = last_.granules();
+  last_.Clear();
+  FreeFreely(granule, granules);
+}
+
 // Frees a block of a lane that runs free, or of the annex. Its place is kept, or remembered; in the
 // annex together with what is free around it.
 void Lane::FreeFreely(uint64_t granule, uint64_t granules) {
   const uint64_t box = box_granules_;
+  last_.Forget(granule);
   if (Keep(granule, granules)) return;
   RemoveLate(granule, granules);
   if (granule < box) {

@@ -304,6 +304,112 @@ TEST(LaneTest, APlaceIsKeptThatIsShortEnough) {
   }
 }
 
+// The place that was freed last stands apart: nobody may free it again, whoever freed it, and two
+// blocks never have it.
+TEST(LaneTest, ThePlaceFreedLastIsFreedOnceAndTakenOnce) {
+  constexpr uint64_t kLength = 64;
+  const uint64_t shape = PlainShape(kLength);
+  ServedPlan plan(RecordingOf({{0, 1, 3 << 20}}));
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  while (!lane->running_free()) {
+    EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  }
+  std::vector<char*> others;
+  for (int i = 0; i < 8; ++i) others.push_back(Allocate(lane, kLength, 4, 0x8000));
+  char* block = others.back();
+  others.pop_back();
+  const auto invalid_frees = [&] { return plan.counters(0).invalid_frees; };
+  const auto is_freed = [&] {
+    EXPECT_FALSE(lane->FreeKeptQuickly(block));
+    EXPECT_FALSE(lane->Free(block));
+    lane->FreeRemotely(block);
+    const uint64_t before = invalid_frees();
+    lane->Drain();
+    EXPECT_EQ(invalid_frees(), before + 1);
+    std::set<char*> blocks(others.begin(), others.end());
+    for (int i = 0; i < 40; ++i) {
+      auto* next = static_cast<char*>(lane->AllocateKeptQuickly(shape));
+      if (next == nullptr) next = Allocate(lane, kLength, 4, 0x8000);
+      EXPECT_TRUE(blocks.insert(next).second) << "two blocks have one place";
+    }
+    for (char* other : others) blocks.erase(other);
+    for (char* other : blocks) EXPECT_TRUE(lane->Free(other));
+  };
+  // Freed as itself, or taken in between and then freed in each of the ways that there are.
+  const auto take_again = [&] {
+    EXPECT_TRUE(lane->FreeKeptQuickly(block));
+    EXPECT_EQ(lane->AllocateKeptQuickly(shape), block);
+    EXPECT_EQ(lane->Usable(block), kLength);
+  };
+  const auto allocate = [&] {
+    block = Allocate(lane, kLength, 4, 0x8000);
+    ASSERT_NE(block, nullptr);
+  };
+  EXPECT_TRUE(lane->FreeKeptQuickly(block));
+  is_freed();
+  allocate();
+  take_again();
+  EXPECT_TRUE(lane->FreeKeptQuickly(block));
+  is_freed();
+  allocate();
+  take_again();
+  EXPECT_TRUE(lane->Free(block));
+  is_freed();
+  allocate();
+  take_again();
+  lane->FreeRemotely(block);
+  lane->Drain();
+  is_freed();
+  // While it stands apart, by another thread.
+  allocate();
+  EXPECT_TRUE(lane->FreeKeptQuickly(block));
+  lane->FreeRemotely(block);
+  const uint64_t before = invalid_frees();
+  lane->Drain();
+  EXPECT_EQ(invalid_frees(), before + 1);
+  is_freed();
+  for (char* other : others) EXPECT_TRUE(lane->FreeKeptQuickly(other));
+  EXPECT_TRUE(lane->Empty());
+}
+
+// Once the place freed last is part of a longer block, that one is freed as what it is.
+TEST(LaneTest, ThePlaceFreedLastBecomesPartOfOthers) {
+  constexpr uint64_t kLong = 3 << 20;
+  const trace::Recording recording = RecordingOf({{0, 1, kLong}});
+  const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
+  for (const bool taken : {false, true}) {
+    ServedPlan plan(recording);
+    Lane* lane = plan.arena().Take(1, 0, 0);
+    while (!lane->running_free()) {
+      EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+    }
+    // So many that places of theirs give way to the long block.
+    std::map<char*, uint64_t> blocks;
+    for (uint64_t granules = 40; granules < 64; ++granules) {
+      for (int i = 0; i < 40; ++i) {
+        blocks[Allocate(lane, granules * kGranule, 4, 0x8000)] = granules;
+      }
+    }
+    const auto [first, granules] = *blocks.begin();
+    ASSERT_EQ(first, lane->room().box);
+    blocks.erase(first);
+    for (const auto& [block, unused] : blocks) EXPECT_TRUE(lane->Free(block));
+    EXPECT_TRUE(lane->FreeKeptQuickly(first));
+    if (taken) {
+      EXPECT_EQ(lane->AllocateKeptQuickly(PlainShape(granules * kGranule)), first);
+      EXPECT_TRUE(lane->Free(first));
+    }
+    char* block = Allocate(lane, kLong, 4, site);
+    EXPECT_EQ(block, first);
+    EXPECT_FALSE(lane->FreeKeptQuickly(block)) << "it is longer";
+    char* other = Allocate(lane, 64, 4, 0x8000);
+    EXPECT_FALSE(lane->Contains(other));
+    EXPECT_TRUE(lane->Free(other));
+    EXPECT_TRUE(lane->Free(block));
+    EXPECT_TRUE(lane->Empty());
+  }
+}
+
 // The places of a kind of request have the length that its first key has, which may be too long for
 // one at the end of the box. No block is in the way there.
 TEST(LaneTest, NothingIsInTheWayBehindTheBox) {

@@ -79,13 +79,21 @@ inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64
   void* pointer = nullptr;
   if (log2_alignment <= 4) {
     if (lane->gives_kept()) {
-      pointer = lane->AllocateKept(PlainShape(size));
+      pointer = lane->AllocateKeptQuickly(PlainShape(size));
+      if (pointer == nullptr) pointer = lane->AllocateKept(PlainShape(size));
     } else if (!lane->running_free()) {
       pointer = AllocateExpected(lane, size, site);
     }
   }
   if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
   return static_cast<char*>(pointer);
+}
+
+// As the hooks free: false for what is no live block.
+inline bool Free(Lane* lane, char* pointer) {
+  const bool kept =
+      lane->gives_kept() && (lane->FreeKeptQuickly(pointer) || lane->FreeKept(pointer));
+  return kept || lane->Free(pointer);
 }
 
 // Whether a realloc leaves the block where it is. As the hooks ask; false: nothing has happened.

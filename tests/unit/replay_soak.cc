@@ -367,9 +367,9 @@ class Life {
       owner->FreeRemotely(block.pointer);
       return;
     }
-    Require(owner->Free(block.pointer), "a live block was not recognised");
+    Require(replay::Free(owner, block.pointer), "a live block was not recognised");
     if (random_.Chance(deviation_.twice)) {
-      Require(!owner->Free(block.pointer), "a block was freed twice");
+      Require(!replay::Free(owner, block.pointer), "a block was freed twice");
       ++held_.wrong_frees;
     }
   }
@@ -382,7 +382,7 @@ class Life {
     ++operations_;
     ++held_.wrong_frees;
     if (owner != held_.lane) return owner->FreeRemotely(block.pointer + off);
-    Require(!owner->Free(block.pointer + off), "freed in the middle of a block");
+    Require(!replay::Free(owner, block.pointer + off), "freed in the middle of a block");
   }
 
   // From then on the block is as long as the answer.
