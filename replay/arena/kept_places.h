@@ -14,7 +14,8 @@ namespace reprise::replay {
 
 class KeptPlaces {
  public:
-  static constexpr uint64_t kLongest = 129;   // granules of a place
+  // Granules of a place: a page, and what a program puts in front of it.
+  static constexpr uint64_t kLongest = 260;
   static constexpr uint64_t kFirstBatch = 8;  // of places, made when there are none of a length
 
   // Bytes of zeroed memory beside the object itself, for places among so many granules.
@@ -30,11 +31,14 @@ class KeptPlaces {
     unused_ = kRows * kSegment;
     end_ = unused_ + static_cast<uint32_t>(DeepFor(granules));
     most_ = MostFor(granules);
+    most_long_ = granules / kLongShare;
   }
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
   bool Put(uint32_t granule, uint64_t granules) {
     if (granules >= kRows) return false;
+    if (granules > kShort && CountIn(static_cast<uint32_t>(granules)) * granules > most_long_)
+      return false;
     if (PutQuickly(granule, granules)) return true;
     if (full_[granules] == most_) return false;
     const uint32_t segment = SegmentAbove(latest_[granules] + 1 - kSegment);
@@ -83,7 +87,7 @@ class KeptPlaces {
     return __builtin_expect(shape < kShapes, 1) ? length_of_[shape] : 0;
   }
   void NoteLength(uint64_t shape, uint64_t granules) {
-    if (shape < kShapes && granules < kRows) length_of_[shape] = static_cast<uint8_t>(granules);
+    if (shape < kShapes && granules < kRows) length_of_[shape] = static_cast<uint16_t>(granules);
   }
 
   // How many places to make when there are none of a length: more each time, as long as that is not
@@ -143,6 +147,8 @@ class KeptPlaces {
   static constexpr uint64_t kDeepShare = 4;  // granules per place
   static constexpr uint64_t kMostDeep = 1 << 24;
   static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
+  static constexpr uint64_t kShort = 64;             // granules of a place; what is longer
+  static constexpr uint64_t kLongShare = 128;        // has at most such a share, each length
   static constexpr uint64_t kMostSegments = 1024;
   static constexpr uint8_t kMostDoublings = 2;
   static constexpr uint64_t kBatchGranules = 64;  // a batch of more than the first one
@@ -180,14 +186,15 @@ class KeptPlaces {
   // A stack is a list of segments: a link to the one below, 0 for none, and then places. Each row
   // has its lowest one, which is all that most of them ever need.
   uint32_t* places_;
-  uint32_t latest_[kRows];      // where the latest place stands; at a link: there is none above it
-  uint8_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
-  uint16_t full_[kRows];        // segments below the uppermost
-  uint8_t batches_[kRows];      // made of each length since all were forgotten; at most a few
-  uint32_t most_;               // such segments of a length
-  uint64_t full_granules_;      // of the places below the uppermost segments
-  uint32_t spare_;              // segments that were used, linked; 0: none
-  uint32_t unused_;             // segments from here up to end_ never were
+  uint32_t latest_[kRows];       // where the latest place stands; at a link: there is none above it
+  uint16_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
+  uint16_t full_[kRows];         // segments below the uppermost
+  uint8_t batches_[kRows];       // made of each length since all were forgotten; at most a few
+  uint32_t most_;                // such segments of a length
+  uint64_t most_long_;           // granules of the places of one length that is not short
+  uint64_t full_granules_;       // of the places below the uppermost segments
+  uint32_t spare_;               // segments that were used, linked; 0: none
+  uint32_t unused_;              // segments from here up to end_ never were
   uint32_t end_;
 };
 

@@ -350,7 +350,9 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   annex_search_ = any ? found + granules : few > 0 ? box : found;
   if (!any && running_free_) {
     if (TakeAnyGap(shape, slot)) return true;
-    if (!HasSmallAnnex() && kept_->Granules() > box / kKeptShareForMore) {
+    // Long blocks are few, and the more of the annex they would use.
+    const uint64_t little = granules > kMostCarved ? 0 : box / kKeptShareForMore;
+    if (!HasSmallAnnex() && kept_->Granules() > little) {
       ReleaseKept();
       if (TakeAnyGap(shape, slot)) return true;
     }

@@ -173,10 +173,10 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
   for (uint32_t granule = 1; granule < 400000; ++granule) {
     // Now more and more, now fewer and fewer.
     const uint64_t of_eight = granule / 50000 % 2 == 0 ? 5 : 3;
-    const uint64_t granules = 1 + random() % 140;
+    const uint64_t granules = 1 + random() % 270;
     std::vector<uint32_t>& places = model[granules];
     const uint64_t shape = Shape(granules * kGranule - random() % kGranule, 4);
-    const bool quickly = granules < 130 && random() % 2 == 0;
+    const bool quickly = granules <= KeptPlaces::kLongest && random() % 2 == 0;
     uint32_t taken = 0;
     if (random() % 8 < of_eight) {
       if ((quickly && kept->PutQuickly(granule, granules)) || kept->Put(granule, granules)) {
@@ -185,7 +185,9 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
         sum += granules;
         ++count;
       } else {
-        ASSERT_TRUE(granules >= 130 || (!all && !places.empty() && places.size() % kSegment == 0));
+        const bool full = !places.empty() && places.size() % kSegment == 0;
+        const bool long_ones = granules > 64 && places.size() * granules > granules_in_all / 128;
+        ASSERT_TRUE(granules > KeptPlaces::kLongest || long_ones || (!all && full));
       }
       continue;
     }

@@ -64,8 +64,8 @@ TEST(LaneTest, KeptPlacesGiveWayToThePlan) {
   };
   for (const uint64_t site : {SiteWordOf(recording, recording.allocations[0]), kOtherSite}) {
     std::vector<char*> blocks;
-    for (uint64_t granules = 126; granules < 130; ++granules) {
-      for (int i = 0; i < 62; ++i) {
+    for (uint64_t granules = 40; granules < 64; ++granules) {
+      for (int i = 0; i < 40; ++i) {
         blocks.push_back(Allocate(lane, granules * kGranule, 4, 0x8000));
       }
     }
