@@ -147,8 +147,9 @@ class KeptPlaces {
   static constexpr uint64_t kDeepShare = 4;  // granules per place
   static constexpr uint64_t kMostDeep = 1 << 24;
   static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
-  static constexpr uint64_t kShort = 64;             // granules of a place; what is longer
-  static constexpr uint64_t kLongShare = 128;        // has at most such a share, each length
+  static constexpr uint64_t kShort = 64;             // granules of a place
+  // Longer places of one length are at most such a share of all granules, and one more.
+  static constexpr uint64_t kLongShare = 128;
   static constexpr uint64_t kMostSegments = 1024;
   static constexpr uint8_t kMostDoublings = 2;
   static constexpr uint64_t kBatchGranules = 64;  // a batch of more than the first one

@@ -52,50 +52,13 @@
 #include "replay/arena/kept_places.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/arena/last_place.h"
+#include "replay/arena/live_keys.h"
 #include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
-
-// A key as replay compares it: PlanKey with the call site at its address in this process.
-struct LiveKey {
-  uint64_t shape;
-  uint64_t site;  // return address and depth (trace/spool_format.h, site word); 0: its module is
-                  // not loaded, nothing matches
-};
-
-// The keys of a plan in this process.
-struct LiveKeys {
-  const LiveKey* keys;  // twice as many as the plan has, the others zero: what is looked up by the
-                        // code of a word that is no allocation can be read
-  // Called when a request's shape is the expected one, but the module of the expected call site is
-  // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
-  // keys now have their addresses.
-  bool (*learn)(uint64_t site);
-  // How many granules a block of each key has, below kLong: what is looked at for every
-  // allocation that takes care lies close together.
-  const uint8_t* granules;
-  static constexpr uint8_t kLong = GranuleSet::kFew + 1;  // as many as its shape needs; above: so
-                                                          // many more
-  static constexpr uint8_t kFarLonger = 255;              // the plan says how many
-  static uint8_t FewGranules(const PlanKey& key) {
-    const uint64_t granules = BlockGranules(key);
-    if (granules < kLong) return static_cast<uint8_t>(granules);
-    const uint64_t more = granules - ShapeGranules(key.shape);
-    return more < kFarLonger - kLong ? static_cast<uint8_t>(kLong + more) : kFarLonger;
-  }
-};
-
-// How many granules a key's block has. The plan is read for few of the keys: each look maps 64 KiB.
-inline uint64_t KeyGranules(uint32_t key, const LiveKey* keys, const uint8_t* granules,
-                            const PlanKey* plan_keys) {
-  const uint8_t few = granules[key];
-  if (few < LiveKeys::kLong) return few;
-  return few < LiveKeys::kFarLonger ? ShapeGranules(keys[key].shape) + few - LiveKeys::kLong
-                                    : BlockGranules(plan_keys[key]);
-}
 
 class Lane {
  public:
@@ -199,11 +162,10 @@ class Lane {
   // Allocates and frees beside the stream, in places that are kept or can be: null and false when
   // nothing has happened. The free in a lane that runs free only.
   void* AllocateKept(uint64_t shape) {
-    if (until_look_ == 0) return nullptr;
-    const uint32_t granules = kept_->LengthOf(shape);
+    if (void* quickly = AllocateKeptQuickly(shape)) return quickly;
     uint32_t granule;
-    if (void* last = last_.Take(granules)) return CountKept(last);
-    return kept_->Take(granules, &granule) ? Reuse(granule) : nullptr;
+    const bool taken = until_look_ != 0 && kept_->Take(kept_->LengthOf(shape), &granule);
+    return taken ? Reuse(granule) : nullptr;
   }
   bool FreeKept(void* pointer);
   // The same where that takes few instructions.

@@ -350,7 +350,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   annex_search_ = any ? found + granules : few > 0 ? box : found;
   if (!any && running_free_) {
     if (TakeAnyGap(shape, slot)) return true;
-    // Long blocks are few, and the more of the annex they would use.
+    // Before long ones always: they are few, and each would use much of the annex.
     const uint64_t little = granules > kMostCarved ? 0 : box / kKeptShareForMore;
     if (!HasSmallAnnex() && kept_->Granules() > little) {
       ReleaseKept();
@@ -380,7 +380,8 @@ bool Lane::FreeKept(void* pointer) {
   return granules != 0 && PutAway(granule, granules);
 }
 
-// The place that was freed last becomes one among the others.
+// The place that was freed last becomes one among the others. If a block has it, that may be freed
+// otherwise from now on, and is nobody's to remember.
 void Lane::SettleLast() {
   if (!last_.IsFree()) return last_.Clear();
   const uint32_t granule = last_.granule();

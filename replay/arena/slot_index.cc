@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "replay/arena/drop_behind.h"
-#include "replay/arena/lane.h"
+#include "replay/arena/live_keys.h"
 
 namespace reprise::replay {
 namespace {

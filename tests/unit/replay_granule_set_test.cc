@@ -234,6 +234,23 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
   EXPECT_LE(deepest, kSegment + granules_in_all / 64);
 }
 
+TEST(KeptPlacesTest, LongPlacesAreAShareOfTheGranules) {
+  constexpr uint64_t kGranules = 1 << 16;  // a 128th is 512
+  const auto kept = std::make_unique<KeptPlaces>();
+  std::vector<char> memory(KeptPlaces::MemoryFor(kGranules));
+  kept->Attach(memory.data(), kGranules);
+  const auto how_many = [&](uint64_t granules) {
+    uint32_t count = 0;
+    while (count < 100 && kept->Put(1 + count, granules)) ++count;
+    return count;
+  };
+  EXPECT_EQ(how_many(64), 100u);
+  EXPECT_EQ(how_many(65), 8u);
+  EXPECT_EQ(how_many(256), 3u);
+  EXPECT_EQ(how_many(260), 2u);
+  EXPECT_EQ(how_many(261), 0u);
+}
+
 TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
   KeepAndTake(0, /*all=*/false);
   KeepAndTake(12800, /*all=*/false);

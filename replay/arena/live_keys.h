@@ -1,0 +1,54 @@
+// A plan's keys in this process: what a lane compares requests with. Hook-safe; nothing is changed
+// but by `learn`.
+#ifndef REPRISE_REPLAY_ARENA_LIVE_KEYS_H_
+#define REPRISE_REPLAY_ARENA_LIVE_KEYS_H_
+
+#include <stdint.h>
+
+#include "replay/arena/granule_set.h"
+#include "replay/arena/stream.h"
+#include "replay/plan_format.h"
+
+namespace reprise::replay {
+
+// A key as replay compares it: PlanKey with the call site at its address in this process.
+struct LiveKey {
+  uint64_t shape;
+  uint64_t site;  // return address and depth (trace/spool_format.h, site word); 0: its module is
+                  // not loaded, nothing matches
+};
+
+// The keys of a plan in this process.
+struct LiveKeys {
+  const LiveKey* keys;  // twice as many as the plan has, the others zero: what is looked up by the
+                        // code of a word that is no allocation can be read
+  // Called when a request's shape is the expected one, but the module of the expected call site is
+  // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
+  // keys now have their addresses.
+  bool (*learn)(uint64_t site);
+  // How many granules a block of each key has, below kLong: what is looked at for every
+  // allocation that takes care lies close together.
+  const uint8_t* granules;
+  static constexpr uint8_t kLong = GranuleSet::kFew + 1;  // as many as its shape needs; above: so
+                                                          // many more
+  static constexpr uint8_t kFarLonger = 255;              // the plan says how many
+  static uint8_t FewGranules(const PlanKey& key) {
+    const uint64_t granules = BlockGranules(key);
+    if (granules < kLong) return static_cast<uint8_t>(granules);
+    const uint64_t more = granules - ShapeGranules(key.shape);
+    return more < kFarLonger - kLong ? static_cast<uint8_t>(kLong + more) : kFarLonger;
+  }
+};
+
+// How many granules a key's block has. The plan is read for few of the keys: each look maps 64 KiB.
+inline uint64_t KeyGranules(uint32_t key, const LiveKey* keys, const uint8_t* granules,
+                            const PlanKey* plan_keys) {
+  const uint8_t few = granules[key];
+  if (few < LiveKeys::kLong) return few;
+  return few < LiveKeys::kFarLonger ? ShapeGranules(keys[key].shape) + few - LiveKeys::kLong
+                                    : BlockGranules(plan_keys[key]);
+}
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_LIVE_KEYS_H_
