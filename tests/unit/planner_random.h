@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <random>
 #include <set>
 #include <tuple>
@@ -12,6 +13,12 @@
 #include "planner/instance.h"
 
 namespace reprise::planner {
+
+// Seconds that no search of a test uses up, however slow the machine: its iterations end it.
+inline constexpr double kAmple = 600;
+
+// Of the whole process: what a busy machine does to a search is not in it.
+inline double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 struct Shape {
   int buffers = 8;
