@@ -149,7 +149,7 @@ class KeptPlaces {
   static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
   static constexpr uint64_t kShort = 64;             // granules of a place
   // Longer places of one length are at most such a share of all granules, and one more.
-  static constexpr uint64_t kLongShare = 128;
+  static constexpr uint64_t kLongShare = 1024;
   static constexpr uint64_t kMostSegments = 1024;
   static constexpr uint8_t kMostDoublings = 2;
   static constexpr uint64_t kBatchGranules = 64;  // a batch of more than the first one

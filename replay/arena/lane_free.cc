@@ -332,9 +332,9 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   return any;
 }
 
-// A gap of the annex that is long enough: one of the next few, or behind all that was ever used, or
-// any. Looking for the first one each time would mean to look past all that is live. A lane that
-// runs free looks everywhere before it uses more of the annex.
+// A gap of the annex that is long enough: one of the next few, or at the end of all that was ever
+// used, or any. Looking for the first one each time would mean to look past all that is live. A
+// lane that runs free looks everywhere before it uses more of the annex.
 bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
@@ -357,8 +357,8 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
       if (TakeAnyGap(shape, slot)) return true;
     }
   }
-  if (!any) {
-    found = (used_end + step - 1) / step * step;
+  if (!any) {  // what is free at the end of what was used is a part of the place
+    found = (late_cover_.GapBegin(used_end - 1, box) + step - 1) / step * step;
     any = found + granules <= end;
   }
   if (!any) {

@@ -186,7 +186,7 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
         ++count;
       } else {
         const bool full = !places.empty() && places.size() % kSegment == 0;
-        const bool long_ones = granules > 64 && places.size() * granules > granules_in_all / 128;
+        const bool long_ones = granules > 64 && places.size() * granules > granules_in_all / 1024;
         ASSERT_TRUE(granules > KeptPlaces::kLongest || long_ones || (!all && full));
       }
       continue;
@@ -235,7 +235,7 @@ void KeepAndTake(uint64_t granules_in_all, bool all) {
 }
 
 TEST(KeptPlacesTest, LongPlacesAreAShareOfTheGranules) {
-  constexpr uint64_t kGranules = 1 << 16;  // a 128th is 512
+  constexpr uint64_t kGranules = 1 << 19;  // a 1024th is 512
   const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(kGranules));
   kept->Attach(memory.data(), kGranules);

@@ -141,6 +141,27 @@ TEST(LaneTest, ReleasesKeptPlacesBeforeItUsesMoreOfTheAnnex) {
   EXPECT_GT(AnnexUsedBehindFreed(128, 1008), 0u);
 }
 
+// What lies free at the end of the annex is a part of the next longer block.
+TEST(LaneTest, ALongerBlockTakesWhatIsFreeAtTheEndOfTheAnnex) {
+  constexpr uint64_t kBox = 4 << 20;
+  constexpr uint64_t kBlock = 256 << 10;
+  ServedPlan plan(RecordingOf({{0, 1, kBox}}));
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  ASSERT_TRUE(lane->running_free());
+  ASSERT_TRUE(lane->Contains(Allocate(lane, kBox, 4, 0x7000)));
+  char* const first = Allocate(lane, kBlock, 4, 0x7000);
+  char* const last = Allocate(lane, kBlock, 4, 0x7000);
+  const uint64_t used = plan.counters(0).annex_bytes;
+  EXPECT_TRUE(lane->Free(last));
+  EXPECT_EQ(Allocate(lane, 2 * kBlock, 4, 0x7000), last);
+  EXPECT_EQ(plan.counters(0).annex_bytes, used + kBlock);
+  EXPECT_EQ(Allocate(lane, kBlock, 4, 0x7000), last + 2 * kBlock);
+  EXPECT_TRUE(lane->Free(first));
+  EXPECT_EQ(Allocate(lane, kBlock, 4, 0x7000), first);
+  EXPECT_EQ(plan.counters(0).annex_bytes, used + 2 * kBlock);
+}
+
 // All of them in what is free, one behind the other.
 TEST(LaneTest, MorePlacesAreMadeOfAGapEachTime) {
   const trace::Recording recording = RecordingOf({{0, 1, 3 << 20}});
