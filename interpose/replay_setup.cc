@@ -27,6 +27,7 @@ namespace {
 // Lanes that must move get at most this many times the arena.
 constexpr uint64_t kSpareFactor = 4;
 constexpr uint64_t kMostSpare = 64 * kGiB;
+constexpr uint64_t kMostAnnexes = 8 * kGiB;
 
 struct Replay {
   const PlanHeader* plan;
@@ -222,10 +223,13 @@ void ChoosePages(char* blocks, uint64_t bytes) {
 
 bool SetUpArena() {
   const PlanHeader& plan = *replay_state.plan;
+  if (plan.arena_bytes > kArena.bytes / 2) return false;
   const uint64_t spare =
       plan.arena_bytes < kMostSpare / kSpareFactor ? plan.arena_bytes * kSpareFactor : kMostSpare;
-  const uint64_t block_bytes = (plan.arena_bytes + spare + (8 << 20)) & ~uint64_t{4095};
-  if (plan.arena_bytes > kArena.bytes / 2) return false;
+  const uint64_t annexes = Arena::AnnexBytes(plan);
+  const uint64_t block_bytes =
+      (plan.arena_bytes + spare + (8 << 20) + (annexes < kMostAnnexes ? annexes : kMostAnnexes)) &
+      ~uint64_t{4095};
   replay::ArenaMemory memory{};
   memory.block_bytes = block_bytes;
   memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));

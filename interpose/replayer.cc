@@ -272,9 +272,9 @@ __attribute__((noinline)) void* ReplayMallocKept(size_t size, Caller caller, Lan
   return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocUnexpected(size, caller);
 }
 
-__attribute__((noinline)) void ReplayFreeKept(void* pointer, Lane* lane) {
+__attribute__((noinline)) void ReplayFreeFreely(void* pointer, Lane* lane) {
   BeginBusy();
-  const bool freed = lane->FreeKept(pointer);
+  const bool freed = lane->FreeFreely(pointer);
   EndBusy();
   if (__builtin_expect(!freed, 0)) ReplayFreeApart(pointer);
 }
@@ -290,7 +290,7 @@ void ReplayFreeRoaming(void* pointer, Lane* lane) {
   BeginBusy();
   const bool freed = lane->FreeKeptQuickly(pointer);
   EndBusy();
-  if (__builtin_expect(!freed, 0)) ReplayFreeKept(pointer, lane);
+  if (__builtin_expect(!freed, 0)) ReplayFreeFreely(pointer, lane);
 }
 
 void ReplayFreeAside(void* pointer) {

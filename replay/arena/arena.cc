@@ -20,6 +20,13 @@ constexpr uint64_t kRoomy = (uint64_t{32} << 30) - kPage;
 
 }  // namespace
 
+uint64_t Arena::AnnexBytes(const PlanHeader& plan) {
+  uint64_t bytes = 0;
+  const PlanLane* lanes = PlanLanes(plan);
+  for (uint64_t i = 0; i < plan.lanes.count; ++i) bytes += Lane::AnnexBytes(plan, lanes[i]);
+  return bytes;
+}
+
 uint64_t Arena::StateBytes(const PlanHeader& plan, uint64_t block_bytes) {
   uint64_t bytes = Pages(plan.lanes.count * sizeof(Lane)) +
                    Pages(block_bytes / kBoxAlignment * sizeof(uint32_t));
@@ -139,8 +146,9 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
     room.releases = memory_.releases;
     room.crowded = memory_.block_bytes > kRoomy;
     if (room.box != nullptr) {
-      room.annex = Spare(Lane::AnnexBytes(plan_lane), kBoxAlignment);
-      room.annex_bytes = room.annex != nullptr ? Lane::AnnexBytes(plan_lane) : 0;
+      const uint64_t annex_bytes = Lane::AnnexBytes(*plan_, plan_lane);
+      room.annex = Spare(annex_bytes, kBoxAlignment);
+      room.annex_bytes = room.annex != nullptr ? annex_bytes : 0;
       LaneNotes notes;
       const uint32_t pages = CountersLayout::Of(*plan_).pages;
       notes.Attach(memory_.notes + index * pages, pages);

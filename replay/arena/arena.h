@@ -32,6 +32,9 @@ struct ArenaMemory {
 
 class Arena {
  public:
+  // Bytes for the annexes of all lanes: a part of the spare range.
+  static uint64_t AnnexBytes(const PlanHeader& plan);
+
   // Bytes of `state` for a plan: mostly untouched. `block_bytes` is ArenaMemory's.
   static uint64_t StateBytes(const PlanHeader& plan, uint64_t block_bytes);
 

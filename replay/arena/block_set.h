@@ -33,6 +33,15 @@ class BlockSet {
     const uint64_t last = granule + granules - 1;
     units_[last >> 6].ends |= Bit(last);
   }
+  // Of a block that may lie where ends were left behind: by Keep, of places that nobody keeps.
+  void AddOver(uint64_t granule, uint64_t granules) {
+    const uint64_t last = granule + granules - 1;
+    uint64_t at = granule >> 6;
+    uint64_t before = Bit(granule) - 1;
+    for (; at < last >> 6; ++at, before = 0) units_[at].ends &= before;
+    units_[at].ends = (units_[at].ends & (before | (0 - Bit(last)))) | Bit(last);
+    Reuse(granule);
+  }
   // Of a block or of a kept place.
   void Remove(uint64_t granule, uint64_t granules) {
     Keep(granule);

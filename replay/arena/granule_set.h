@@ -13,6 +13,8 @@ namespace reprise::replay {
 
 class GranuleSet {
  public:
+  static constexpr uint64_t kHasAWord = 127;  // a gap of that length holds a word of the bitmap
+
   // Bytes of zeroed memory that a set over `granules` needs.
   static constexpr uint64_t MemoryFor(uint64_t granules) { return (granules / 64 + 2) * 8; }
 
@@ -49,6 +51,16 @@ class GranuleSet {
     return found >> (begin & 7) << ((64 - count) & 63) != 0;
   }
 
+  // Whether [begin, end), of which none is in the set, can be part of a gap that holds a word.
+  bool CanBeInALongGap(uint64_t begin, uint64_t end) const {
+    uint64_t at = begin >> 6;
+    const uint64_t last = ((end - 1) >> 6) + 1;
+    for (at -= at > 0 ? 1 : 0; at <= last; ++at) {
+      if (words_[at] == 0) return true;
+    }
+    return false;
+  }
+
   // Moves `at` on to the first run of `length` granules in [at, end) that are not in the set and
   // begin at a multiple of `step`. False: there is none, or the effort, one for each place looked
   // at, is spent; `at` is where the search stopped.
@@ -70,6 +82,18 @@ class GranuleSet {
     while (found == 0) {
       if (++at << 6 >= end) return end;
       found = words_[at];
+    }
+    return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
+  }
+
+  // The first granule of [from, end) that is not in the set; `end` when there is none.
+  uint64_t NextOut(uint64_t from, uint64_t end) const {
+    if (from >= end) return end;
+    uint64_t at = from >> 6;
+    uint64_t found = ~words_[at] & ~uint64_t{0} << (from & 63);
+    while (found == 0) {
+      if (++at << 6 >= end) return end;
+      found = ~words_[at];
     }
     return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
   }
@@ -107,8 +131,6 @@ class GranuleSet {
   }
 
  private:
-  static constexpr uint64_t kHasAWord = 127;  // a gap of that length holds a word of the bitmap
-
   // Calls change(word, mask of the granules that count) for every word of [begin, end), begin <
   // end.
   template <typename Change>
@@ -121,18 +143,6 @@ class GranuleSet {
     change(words_[at], first_mask);
     while (++at < last) change(words_[at], ~uint64_t{0});
     change(words_[last], last_mask);
-  }
-
-  // The first granule of [from, end) that is not in the set; `end` when there is none.
-  uint64_t NextOut(uint64_t from, uint64_t end) const {
-    if (from >= end) return end;
-    uint64_t at = from >> 6;
-    uint64_t found = ~words_[at] & ~uint64_t{0} << (from & 63);
-    while (found == 0) {
-      if (++at << 6 >= end) return end;
-      found = ~words_[at];
-    }
-    return (at << 6) + static_cast<uint64_t>(__builtin_ctzll(found));
   }
 
   // Where the first gap behind `taken`, which is in the set, begins that holds a word of the

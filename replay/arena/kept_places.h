@@ -14,8 +14,8 @@ namespace reprise::replay {
 
 class KeptPlaces {
  public:
-  // Granules of a place: a page, and what a program puts in front of it.
-  static constexpr uint64_t kLongest = 260;
+  // Granules of a place: a longer one that is kept costs the long gaps more than it saves.
+  static constexpr uint64_t kLongest = 192;
   static constexpr uint64_t kFirstBatch = 8;  // of places, made when there are none of a length
 
   // Bytes of zeroed memory beside the object itself, for places among so many granules.
@@ -31,14 +31,11 @@ class KeptPlaces {
     unused_ = kRows * kSegment;
     end_ = unused_ + static_cast<uint32_t>(DeepFor(granules));
     most_ = MostFor(granules);
-    most_long_ = granules / kLongShare;
   }
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
   bool Put(uint32_t granule, uint64_t granules) {
     if (granules >= kRows) return false;
-    if (granules > kShort && CountIn(static_cast<uint32_t>(granules)) * granules > most_long_)
-      return false;
     if (PutQuickly(granule, granules)) return true;
     if (full_[granules] == most_) return false;
     const uint32_t segment = SegmentAbove(latest_[granules] + 1 - kSegment);
@@ -147,12 +144,9 @@ class KeptPlaces {
   static constexpr uint64_t kDeepShare = 4;  // granules per place
   static constexpr uint64_t kMostDeep = 1 << 24;
   static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
-  static constexpr uint64_t kShort = 64;             // granules of a place
-  // Longer places of one length are at most such a share of all granules, and one more.
-  static constexpr uint64_t kLongShare = 1024;
   static constexpr uint64_t kMostSegments = 1024;
-  static constexpr uint8_t kMostDoublings = 2;
-  static constexpr uint64_t kBatchGranules = 64;  // a batch of more than the first one
+  static constexpr uint8_t kMostDoublings = 4;
+  static constexpr uint64_t kBatchGranules = 128;  // a batch of more than the first one
 
   static constexpr uint64_t DeepFor(uint64_t granules) {
     const uint64_t places = granules / kDeepShare / kSegment * kSegment;
@@ -192,7 +186,6 @@ class KeptPlaces {
   uint16_t full_[kRows];         // segments below the uppermost
   uint8_t batches_[kRows];       // made of each length since all were forgotten; at most a few
   uint32_t most_;                // such segments of a length
-  uint64_t most_long_;           // granules of the places of one length that is not short
   uint64_t full_granules_;       // of the places below the uppermost segments
   uint32_t spare_;               // segments that were used, linked; 0: none
   uint32_t unused_;              // segments from here up to end_ never were

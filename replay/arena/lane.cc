@@ -21,11 +21,11 @@ uint64_t SampleBytes(const PlanLane& lane) {
 }  // namespace
 
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
-  return kLists * sizeof(FreedPlaces) +
-         2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
-         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+  return LongGaps::MemoryFor() +
+         2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
+         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          BlockSet::MemoryFor(lane.box_bytes / kGranule) + sizeof(KeptPlaces) +
-         KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(lane)) / kGranule) +
+         KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count) + SampleBytes(lane);
 }
@@ -65,7 +65,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_count_ = early_count_ = late_changes_ = 0;
   fetched_ = lane->fetched;
   care_ = calm_ = fetched_ != 0 ? 1 : 0;
-  const uint64_t granules = (box_bytes_ + AnnexBytes(*lane)) / kGranule;
+  const uint64_t granules = (box_bytes_ + AnnexBytes(*plan, *lane)) / kGranule;
   const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
                         (lane->first_placement + kSampled - 1) / kSampled;
   memcpy(lane_state, samples, Samples(*lane) * sizeof(PlanSample));
@@ -89,9 +89,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
-  listed_.Attach(listed_words_);
-  freed_ = static_cast<FreedPlaces*>(slot_memory_);
-  kept_ = reinterpret_cast<KeptPlaces*>(freed_ + kLists);
+  long_gaps_.Attach(slot_memory_, &late_cover_);
+  kept_ = reinterpret_cast<KeptPlaces*>(static_cast<char*>(slot_memory_) + LongGaps::MemoryFor());
   char* deep = reinterpret_cast<char*>(kept_ + 1);
   kept_->Attach(deep, granules);
   last_.Clear();
@@ -452,7 +451,7 @@ bool Lane::FreeSlowly(uint64_t granule) {
 bool Lane::FreeLate(uint64_t granule) {
   const uint64_t granules = LateLength(granule);
   if (granules == 0) return false;
-  FreeFreely(granule, granules);
+  FreePlace(granule, granules);
   return true;
 }
 

@@ -28,9 +28,10 @@
 // (LevelDB's compactions). From then on every live block counts as late, so the same guard holds,
 // and a request takes the next place in turn that the plan has for its shape and call site
 // (slot_index.h), if that place is free, and else any gap that is long enough, of the box or of the
-// annex, a range behind all boxes that makes up for another order packing less tightly. Short
-// blocks that are freed keep their places for the next request of the same length (kept_places.h):
-// they stay late, as far as the guard is concerned. Looking for places has a budget per request,
+// annex, a range behind all boxes that makes up for another order packing less tightly. A long
+// block takes the shortest gap that is long enough at once (long_gaps.h). Shorter blocks that are
+// freed keep their places for the next request of the same length (kept_places.h): they stay late,
+// as far as the guard is concerned. Looking for places has a budget per request,
 // part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
 // whose budget keeps being spent, or that finds no place for most requests, rests: for a while
 // everything new goes there, unlooked at, twice as long each time. A plan that fits the run badly
@@ -53,6 +54,7 @@
 #include "replay/arena/lane_notes.h"
 #include "replay/arena/last_place.h"
 #include "replay/arena/live_keys.h"
+#include "replay/arena/long_gaps.h"
 #include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
@@ -63,13 +65,15 @@ namespace reprise::replay {
 class Lane {
  public:
   // So much annex is no waste for any lane, bytes.
-  static constexpr uint64_t kSmallAnnex = 1 << 20;
+  static constexpr uint64_t kLeastAnnex = 1 << 20;
+  // Shared by all lanes: half of so much is annex for what other lanes should have done, bytes.
+  static constexpr uint64_t kMostOfOthers = 1 << 30;
 
   // Where the lane's blocks go.
   struct Room {
     char* box;             // lane.box_bytes, at least as aligned as the plan's box
     char* annex;           // page-aligned
-    uint64_t annex_bytes;  // at most AnnexBytes(lane); 0: none
+    uint64_t annex_bytes;  // at most AnnexBytes(plan, lane); 0: none
     bool releases;         // pages of the box that the plan leaves idle are given back
     bool crowded;          // other blocks may lie some 32 to 64 GiB behind the box
   };
@@ -79,11 +83,17 @@ class Lane {
              void* state, LaneCounters* counters, LaneNotes notes);
   static uint64_t StateBytes(const PlanHeader& plan, const PlanLane& lane);
 
-  // The annex that a lane should have: half of its box, in whole pages. It is only addresses until
-  // it is used, and what is used is counted.
-  static uint64_t AnnexBytes(const PlanLane& lane) {
-    const uint64_t half = (lane.box_bytes / 2 + kBoxAlignment) & ~(kBoxAlignment - 1);
-    return half > kSmallAnnex ? half : kSmallAnnex;
+  // The annex that a lane should have, in whole pages: half of its box; where there are other lanes
+  // half of all boxes, because a thread may have to do what another one did when it was recorded
+  // (of LevelDB's writers one leads the others). It is only addresses until it is used, and what is
+  // used is counted.
+  static uint64_t AnnexBytes(const PlanHeader& plan, const PlanLane& lane) {
+    const uint64_t share = kMostOfOthers / plan.lanes.count;
+    const uint64_t others = plan.arena_bytes < share ? plan.arena_bytes : share;
+    const uint64_t bytes =
+        plan.lanes.count > 1 && lane.box_bytes < others ? others : lane.box_bytes;
+    const uint64_t half = (bytes / 2 + kBoxAlignment) & ~(kBoxAlignment - 1);
+    return half > kLeastAnnex ? half : kLeastAnnex;
   }
 
   // The planned place for a request, or null: the request goes to the fallback.
@@ -159,16 +169,17 @@ class Lane {
     return true;
   }
 
-  // Allocates and frees beside the stream, in places that are kept or can be: null and false when
-  // nothing has happened. The free in a lane that runs free only.
+  // Allocates beside the stream, in a place that is kept; null: there is none.
   void* AllocateKept(uint64_t shape) {
     if (void* quickly = AllocateKeptQuickly(shape)) return quickly;
     uint32_t granule;
     const bool taken = until_look_ != 0 && kept_->Take(kept_->LengthOf(shape), &granule);
     return taken ? Reuse(granule) : nullptr;
   }
-  bool FreeKept(void* pointer);
-  // The same where that takes few instructions.
+  // Frees a block of a lane that runs free; false: it is in no open part of it, or not live, and
+  // nothing has happened.
+  bool FreeFreely(void* pointer);
+  // Both where that takes few instructions.
   void* AllocateKeptQuickly(uint64_t shape) {
     if (__builtin_expect(until_look_ == 0, 0)) return nullptr;
     const uint32_t granules = kept_->LengthOf(shape);
@@ -230,7 +241,7 @@ class Lane {
   // false.
   bool Free(void* pointer) {
     if (__builtin_expect(FreeExpected(pointer), 1)) return true;
-    if (running_free_ && FreeKept(pointer)) return true;
+    if (running_free_ && FreeFreely(pointer)) return true;
     if (!Contains(pointer)) return FreeInAnnex(pointer);
     return FreeSlowly(GranuleInBox(pointer));
   }
@@ -316,18 +327,13 @@ class Lane {
   // costs every allocation a few nanoseconds, to look one up takes some microseconds.
   static constexpr uint32_t kAsksBeforeNoting = 64;
   static constexpr int64_t kWordsPerAsk = 1024;
-  static constexpr uint32_t kLists = 512;      // of freed places, by length
-  static constexpr uint32_t kRemembered = 15;  // places in each
-  static constexpr int32_t kFewGaps = 16;      // looked at, one after the other
+  static constexpr int32_t kFewGaps = 16;  // looked at, one after the other
   // Gaps looked at before more of the annex is used, for each granule of the block.
   static constexpr int32_t kLooks = 8;
-  static constexpr uint64_t kMostLooks = 4096;
-  static constexpr uint32_t kListTries = 4;   // lists of longer places looked at
-  static constexpr uint64_t kGapLooks = 256;  // granules to each side of a freed block
-  static constexpr uint32_t kProbes = 32;     // planned places tried per request
+  static constexpr uint32_t kProbes = 32;  // planned places tried per request
   // Of the box: kept places that are worth a release, and before more of the annex is used.
   static constexpr uint64_t kKeptShare = 8;
-  static constexpr uint64_t kKeptShareForMore = 64;
+  static constexpr uint64_t kKeptShareForMore = 128;
   // While kept places of the annex are taken, the box is looked into once in so many times; where
   // nothing is found, less and less often. More often it takes more places of the box for one kind
   // of request than it needs, and others go to the annex.
@@ -350,13 +356,6 @@ class Lane {
   struct Slot {
     uint32_t granule;   // where the block begins, relative to the box, / 16
     uint32_t granules;  // its length
-  };
-
-  // Where places of about one length became free, the latest last. Nothing is written into free
-  // blocks: realloc moves bytes out of them, and programs write to them.
-  struct FreedPlaces {
-    uint32_t count;
-    uint32_t granule[kRemembered];
   };
 
   // A pointer into a granule has low bits; rotated, they make a number that no word holds.
@@ -408,7 +407,7 @@ class Lane {
   void StartSlots();
   void Judge();
   void RunFree();
-  void FreeFreely(uint64_t granule, uint64_t granules);
+  void FreePlace(uint64_t granule, uint64_t granules);
   bool FreeInAnnex(void* pointer);
   // Of a block in box or annex; for other addresses it may be any number.
   uint64_t GranuleOf(const void* pointer) const {
@@ -417,7 +416,7 @@ class Lane {
                              : box_granules_ + static_cast<uint64_t>(at - annex_) / kGranule;
   }
   uint64_t Granules() const { return box_granules_ + annex_granules_; }
-  bool HasSmallAnnex() const { return annex_granules_ * kGranule == kSmallAnnex; }
+  bool IsSmall() const { return box_bytes_ < 2 * kLeastAnnex; }
   // Whether it is the address of one of the lane's granules.
   bool IsAGranule(const void* pointer) const {
     return reinterpret_cast<uint64_t>(pointer) % kGranule == 0 && GranuleOf(pointer) < Granules();
@@ -468,22 +467,18 @@ class Lane {
   bool TakeFromRing(const PlanRing* ring, Slot* slot);
   bool Earn();
   void* Improvise(uint64_t shape);
-  bool TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot);
-  bool TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot* slot);
-  void Remember(uint64_t granule, uint64_t granules);
+  void* Occupy(uint64_t shape, const Slot& slot);
+  void* PlaceLong(uint64_t shape);
+  void* PlaceShort(const Request& request);
+  LongGaps::Range OpenPart(uint64_t granule) const;
+  bool KeptGivesWay();
+  void NoteLongGaps();
+  bool TakeLong(uint64_t shape, Slot* slot);
+  bool TakeLongGap(uint64_t shape, Slot* slot);
+  static bool IsLong(uint64_t shape) { return ShapeGranules(shape) >= LongGaps::kLeast; }
   void NoteAnnexUse(uint64_t end);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
-  // Lengths below 32 have a list each, longer ones share one with those up to a sixteenth longer.
-  static uint32_t ListOf(uint64_t granules) {
-    if (granules < 32) return static_cast<uint32_t>(granules);
-    const auto width = static_cast<uint32_t>(63 - __builtin_clzll(granules));
-    return 32 + (width - 5) * 16 + static_cast<uint32_t>(granules >> (width - 4) & 15);
-  }
-  // The shortest length of a list.
-  static uint64_t ShortestIn(uint32_t list) {
-    if (list < 32) return list;
-    return (16 + (list & 15)) << ((list - 32) / 16 + 1);
-  }
+  bool TakeFromUsedAnnex(uint64_t shape, Slot* slot);
   bool TakeGap(uint64_t shape, Slot* slot);
   bool TakeAnyGap(uint64_t shape, Slot* slot);
   // The box is as aligned as what the plan has in it, which may be less than a request asks for.
@@ -618,9 +613,7 @@ class Lane {
   uint64_t next_look_;     // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;  // where the last search for a gap of the annex ended
   uint64_t annex_lacks_;   // no gap of the annex has so many granules
-  FreedPlaces* freed_;     // kLists of them
-  GranuleSet listed_;      // which of them hold a place
-  uint64_t listed_words_[GranuleSet::MemoryFor(kLists) / sizeof(uint64_t)];
+  LongGaps long_gaps_;     // of the annex, and once running free of the box
   LaneNotes notes_;
 
   // Touched by other threads.

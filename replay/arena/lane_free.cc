@@ -1,25 +1,28 @@
 // The places of a lane that the stream does not tell: for single requests that it does not expect,
 // and for all of them once the lane runs free.
-#include <string.h>
-
 #include "replay/arena/drop_behind.h"
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {
+
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
   if (until_look_ == 0) until_look_ = look_;  // not here
   if (void* again = AllocateKept(shape)) return again;
   Slot slot;
-  const uint64_t box = box_granules_;
   if (effort_ < kMostEffort) effort_ += kEffort;
-  if (!TakeFromList(shape, box, &slot) && !TakeFromAnnex(shape, &slot)) {
+  if (!TakeFromAnnex(shape, &slot)) {
     // Perhaps kept places are in the way.
     if (kept_->Granules() == 0) return nullptr;
     ReleaseKept();
     if (!TakeFromAnnex(shape, &slot)) return nullptr;
   }
   ++counters_->improvised;
+  return Occupy(shape, slot);
+}
+
+// The block of a request that got this place.
+void* Lane::Occupy(uint64_t shape, const Slot& slot) {
   kept_->NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
@@ -36,13 +39,14 @@ void Lane::RunFree() {
   BlockSet planned;
   planned.Attach(planned_memory_);
   const DropBehind drop(first_word_, lane_->words * sizeof(uint32_t));  // not followed any more
-  for (const uint32_t* at = first_word_; at < cursor_;) {
+  const uint32_t* const here = cursor_;
+  for (const uint32_t* at = first_word_; at < here;) {
     drop.At(at);
     const Word word = Decode(at);
     if (word.kind == Word::kAllocation) {
-      planned.Add(word.granule, KeyGranules(word.key, keys_, key_granules_, plan_keys_));
+      planned.AddOver(word.granule, KeyGranules(word.key, keys_, key_granules_, plan_keys_));
     } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
-      planned.Remove(word.granule, planned.LengthAt(word.granule, box_granules_));
+      planned.Keep(word.granule);
     }
     at += word.length;
   }
@@ -53,6 +57,7 @@ void Lane::RunFree() {
   notes_.RunsFree(static_cast<uint64_t>(cursor_ - first_word_));
   StartSlots();
   running_free_ = true;
+  NoteLongGaps();
   if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
   care_ -= calm_;
   noting_ = calm_ = 0;
@@ -94,41 +99,61 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     ++counters_->unmatched;
     return nullptr;
   }
+  return IsLong(shape) ? PlaceLong(shape) : PlaceShort({shape, site});
+}
+
+// No place of the plan: long blocks that come in another order leave too little of each other's.
+void* Lane::PlaceLong(uint64_t shape) {
+  if (until_look_ == 0) {  // the look that is due waits for a shorter block
+    until_look_ = 1;
+    void* again = AllocateKept(shape);
+    until_look_ = 0;
+    if (again != nullptr) return again;
+  }
   Slot slot;
-  const PlanRing* ring = slots_.Find(shape, site);
-  if (ring == nullptr && learn_(site)) {
+  if (!TakeFromAnnex(shape, &slot)) {
+    ++failed_;
+    ++counters_->unmatched;
+    return nullptr;
+  }
+  ++counters_->improvised;
+  return Occupy(shape, slot);
+}
+
+void* Lane::PlaceShort(const Request& request) {
+  const uint64_t shape = request.shape;
+  Slot slot;
+  const PlanRing* ring = slots_.Find(shape, request.site);
+  if (ring == nullptr && learn_(request.site)) {
     StartSlots();
-    ring = slots_.Find(shape, site);
+    ring = slots_.Find(shape, request.site);
   }
   bool planned;
-  bool found = TakeFromBox(ring, {shape, site}, &slot, &planned);
+  bool found = TakeFromBox(ring, request, &slot, &planned);
   look_ = found ? kLeastLook : look_ < kMostLook ? 2 * look_ : look_;
   until_look_ = look_;
   if (!found) {
     if (void* again = AllocateKept(shape)) return again;
-    found = HasSmallAnnex() && TakeFromAnnex(shape, &slot);
+    found = IsSmall() && TakeFromAnnex(shape, &slot);
   }
   if (!found && kept_->Granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
     if (ring != nullptr) slots_.LookAgain(ring);
     planned = ring != nullptr && TakeFromRing(ring, &slot);
-    found = planned || TakeFromList(shape, 0, &slot) || TakeGap(shape, &slot);
+    found = planned || TakeGap(shape, &slot);
   }
   if (!found && !TakeFromAnnex(shape, &slot)) {
     ++failed_;
     ++(ring != nullptr ? counters_->blocked : counters_->unmatched);
     return nullptr;
   }
-  kept_->NoteLength(shape, slot.granules);
-  AddLate(slot.granule, slot.granules);
+  void* pointer = Occupy(shape, slot);
   if (planned) {
     KeepMore(ring, shape, slot.granules);
   } else {
     ++counters_->improvised;
     Carve(shape, slot);
   }
-  void* pointer = AddressOf(slot.granule);
-  CountApart(pointer);
   return pointer;
 }
 
@@ -205,6 +230,28 @@ void Lane::ReleaseKept() {
         care_ -= granule < box ? 1 : 0;
       });
   annex_lacks_ = UINT64_MAX;
+  NoteLongGaps();
+}
+
+// Frees what is kept where that is worth it; false: it is not. A small lane has annex enough.
+bool Lane::KeptGivesWay() {
+  const uint64_t share = IsSmall() ? kKeptShare : kKeptShareForMore;
+  if (kept_->Granules() <= open_granules_ / share) return false;
+  ReleaseKept();
+  return true;
+}
+
+// Of the box or of what was used of the annex.
+LongGaps::Range Lane::OpenPart(uint64_t granule) const {
+  const uint64_t box = box_granules_;
+  if (granule < box) return {0, open_granules_};
+  return {box, box + counters_->annex_bytes / kGranule};
+}
+
+void Lane::NoteLongGaps() {
+  long_gaps_.Clear();
+  if (running_free_) long_gaps_.AddAll(OpenPart(0));
+  long_gaps_.AddAll(OpenPart(box_granules_));
 }
 
 // A place where the plan has one for this kind of request, or else a gap; false: there is none.
@@ -212,7 +259,7 @@ bool Lane::TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot,
   *planned = ring != nullptr && TakeFromRing(ring, slot);
   if (*planned) return true;
   NoteMiss(request.shape, request.site, ring, *slot);
-  return TakeFromList(request.shape, 0, slot) || TakeGap(request.shape, slot);
+  return TakeGap(request.shape, slot);
 }
 
 // The next of the plan's places for this kind of request that is free.
@@ -232,57 +279,23 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
   return false;
 }
 
-// A place that has become free: of the box or the annex the latest of about this length, or else,
-// of the annex only, the beginning of a longer one. In the box longer places are the plan's for
-// other requests. Places that have been taken since are forgotten.
-bool Lane::TakeFromList(uint64_t shape, uint64_t lowest, Slot* slot) {
-  const uint64_t granules = ShapeGranules(shape);
-  if (granules > Granules()) return false;  // nor is there a list for every such length
-  uint32_t list = ListOf(granules);
-  if (TakeFromThisList(list, shape, lowest, slot)) return true;
-  for (uint32_t tries = 0; tries < kListTries; ++tries) {
-    list = static_cast<uint32_t>(listed_.NextIn(list + 1, kLists));
-    if (list == kLists) return false;
-    if (!TakeFromThisList(list, shape, box_granules_, slot)) continue;
-    Remember(slot->granule + granules, ShortestIn(list) - granules);
-    return true;
-  }
-  return false;
+// Any place that is free, of the box or of what was used of the annex; false: it is not known of
+// any.
+bool Lane::TakeLong(uint64_t shape, Slot* slot) {
+  if (TakeLongGap(shape, slot)) return true;
+  return running_free_ && KeptGivesWay() && TakeLongGap(shape, slot);
 }
 
-bool Lane::TakeFromThisList(uint32_t list, uint64_t shape, uint64_t lowest, Slot* slot) {
+bool Lane::TakeLongGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
-  const uint64_t box = box_granules_;
-  FreedPlaces& places = freed_[list];
-  for (uint32_t i = places.count; i-- > 0;) {
-    const uint32_t granule = places.granule[i];
-    if (granule < lowest) continue;
-    const bool taken = late_cover_.Has(granule);
-    const uint64_t end = granule < box ? open_granules_ : box + annex_granules_;
-    const bool fits = !taken && HasAlignment(AddressOf(granule), shape) &&
-                      granule + granules <= end && !late_cover_.HasAny(granule, granule + granules);
-    if (taken || fits) {
-      memmove(&places.granule[i], &places.granule[i + 1], (--places.count - i) * sizeof(uint32_t));
-      if (places.count == 0) listed_.Remove(list);
-    }
-    if (fits) {
-      *slot = {granule, static_cast<uint32_t>(granules)};
-      if (granule >= box) NoteAnnexUse(granule + granules);
-      return true;
-    }
-  }
-  return false;
-}
-
-// A place of at least so many granules is free.
-void Lane::Remember(uint64_t granule, uint64_t granules) {
-  const uint32_t list = ListOf(granules);
-  FreedPlaces& places = freed_[list];
-  if (places.count == kRemembered) {
-    memmove(&places.granule[0], &places.granule[1], --places.count * sizeof(uint32_t));
-  }
-  places.granule[places.count++] = static_cast<uint32_t>(granule);
-  listed_.Add(list);
+  const uint64_t step = ShapeStep(shape);
+  uint64_t granule;
+  const auto align = [this, step](uint64_t from) {
+    return from + ((0 - reinterpret_cast<uint64_t>(AddressOf(from)) / kGranule) & (step - 1));
+  };
+  if (granules > Granules() || !long_gaps_.Take(granules, align, &granule)) return false;
+  *slot = {static_cast<uint32_t>(granule), static_cast<uint32_t>(granules)};
+  return true;
 }
 
 void Lane::NoteAnnexUse(uint64_t end) {
@@ -296,7 +309,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   if (!HasAlignment(box_, shape)) return false;  // then no multiple of the step has it
   const uint64_t granules = ShapeGranules(shape);
   int32_t few = kFewGaps;
-  if (HasSmallAnnex()) gap_search_ = 0;
+  if (IsSmall()) gap_search_ = 0;
   const bool any =
       late_cover_.FindGap(&gap_search_, open_granules_, granules, ShapeStep(shape), &few);
   effort_ -= kFewGaps - few;
@@ -311,7 +324,7 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t box = box_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
-  const auto most = static_cast<int32_t>(granules < kMostLooks ? granules : kMostLooks) * kLooks;
+  const auto most = static_cast<int32_t>(granules) * kLooks;
   int32_t looks = most;
   uint64_t found = gap_search_;
   bool any = false;
@@ -332,52 +345,65 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   return any;
 }
 
-// A gap of the annex that is long enough: one of the next few, or at the end of all that was ever
-// used, or any. Looking for the first one each time would mean to look past all that is live. A
-// lane that runs free looks everywhere before it uses more of the annex.
+// A place for a short block in what was used of the annex: one of the next few gaps, because to
+// look for the first one each time would mean to look past all that is live. A lane that runs free
+// looks everywhere before it uses more of the annex.
+bool Lane::TakeFromUsedAnnex(uint64_t shape, Slot* slot) {
+  const uint64_t granules = ShapeGranules(shape);
+  const uint64_t box = box_granules_;
+  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
+  uint64_t found = annex_search_ >= box && !IsSmall() ? annex_search_ : box;
+  int32_t few = kFewGaps;
+  const bool any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &few);
+  effort_ -= kFewGaps - few;
+  annex_search_ = any ? found + granules : few > 0 ? box : found;
+  if (any) {
+    *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
+    return true;
+  }
+  if (!running_free_) return false;
+  if (TakeAnyGap(shape, slot)) return true;
+  return !IsSmall() && KeptGivesWay() && TakeAnyGap(shape, slot);
+}
+
+// A place in the annex, or for a long block of a lane that runs free in the box: in what was used
+// of the annex, or at the end of that, or in any gap.
 bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
+  if (IsLong(shape) && TakeLong(shape, slot)) return true;
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   if (granules >= annex_lacks_) return false;
+  if (!IsLong(shape) && TakeFromUsedAnnex(shape, slot)) return true;
   const uint64_t box = box_granules_;
   const uint64_t end = box + annex_granules_;
   const uint64_t used_end = box + counters_->annex_bytes / kGranule;
-  uint64_t found = annex_search_ >= box && !HasSmallAnnex() ? annex_search_ : box;
-  int32_t few = kFewGaps;
-  bool any = late_cover_.FindGap(&found, used_end, granules, step, &few);
-  effort_ -= kFewGaps - few;
-  annex_search_ = any ? found + granules : few > 0 ? box : found;
-  if (!any && running_free_) {
-    if (TakeAnyGap(shape, slot)) return true;
-    // Before long ones always: they are few, and each would use much of the annex.
-    const uint64_t little = granules > kMostCarved ? 0 : box / kKeptShareForMore;
-    if (!HasSmallAnnex() && kept_->Granules() > little) {
-      ReleaseKept();
-      if (TakeAnyGap(shape, slot)) return true;
-    }
-  }
-  if (!any) {  // what is free at the end of what was used is a part of the place
-    found = (late_cover_.GapBegin(used_end - 1, box) + step - 1) / step * step;
-    any = found + granules <= end;
-  }
+  // What is free at the end of what was used is a part of the place.
+  uint64_t found = (late_cover_.GapBegin(used_end - 1, box) + step - 1) / step * step;
+  bool any = found + granules <= end;
   if (!any) {
     found = box;
     any = late_cover_.FindGap(&found, end, granules, step, &effort_);
     if (!any && effort_ > 0 && step == 1) annex_lacks_ = granules;
   }
   if (!any) return false;
+  long_gaps_.Forget({found, used_end});
   NoteAnnexUse(found + granules);
   *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return true;
 }
 
-bool Lane::FreeKept(void* pointer) {
+bool Lane::FreeFreely(void* pointer) {
   uint64_t granule;
   if (!IsOpen(pointer, &granule)) return false;
-  SettleLast();
-  const uint64_t granules = late_.LengthAt(granule, granule + KeptPlaces::kLongest);
-  return granules != 0 && PutAway(granule, granules);
+  uint64_t granules = late_.LengthAt(granule, Granules());
+  if (granules <= KeptPlaces::kLongest) {  // it may be the place that was freed last
+    SettleLast();
+    granules = late_.LengthAt(granule, granule + KeptPlaces::kLongest);
+  }
+  if (granules == 0) return false;
+  FreePlace(granule, granules);
+  return true;
 }
 
 // The place that was freed last becomes one among the others. If a block has it, that may be freed
@@ -387,26 +413,15 @@ void Lane::SettleLast() {
   const uint32_t granule = last_.granule();
   const uint32_t granules = last_.granules();
   last_.Clear();
-  FreeFreely(granule, granules);
+  FreePlace(granule, granules);
 }
 
-// Frees a block of a lane that runs free, or of the annex. Its place is kept, or remembered; in the
-// annex together with what is free around it.
-void Lane::FreeFreely(uint64_t granule, uint64_t granules) {
-  const uint64_t box = box_granules_;
+// Frees a block of a lane that runs free, or of the annex.
+void Lane::FreePlace(uint64_t granule, uint64_t granules) {
   last_.Forget(granule);
   if (Keep(granule, granules)) return;
   RemoveLate(granule, granules);
-  if (granule < box) {
-    if (granule < open_granules_) Remember(granule, granules);
-    return;
-  }
-  const uint64_t end = box + counters_->annex_bytes / kGranule;
-  const uint64_t begin =
-      late_cover_.GapBegin(granule, granule - box > kGapLooks ? granule - kGapLooks : box);
-  Remember(
-      begin,
-      late_cover_.NextIn(granule, end - granule > kGapLooks ? granule + kGapLooks : end) - begin);
+  long_gaps_.Freed({granule, granule + granules}, OpenPart(granule));
 }
 
 }  // namespace reprise::replay

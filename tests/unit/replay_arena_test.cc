@@ -139,7 +139,23 @@ TEST(ArenaTest, ALaneWhosePlaceIsTakenRunsElsewhere) {
   EXPECT_EQ(plan.arena().LaneOf(block), one);
 }
 
-// The same where a block is more strictly aligned than huge pages are.
+// Of LevelDB's writers one leads the others: who did next to nothing when it was recorded may have
+// to do what another one did.
+TEST(ArenaTest, AThreadMayDoWhatAnotherOneDid) {
+  constexpr uint64_t kBlock = 1000;
+  constexpr uint64_t kMuch = 8 << 20;
+  trace::Recording recording = RecordingOf({{0, 2, kMuch}, {1, 3, kBlock}});
+  recording.threads = {{1, trace::kNone, 0, 4}, {2, 0, 1, 4}};
+  recording.allocations[1].thread = recording.allocations[1].free_thread = 1;
+  ServedPlan plan(recording);
+  Lane* little = plan.arena().Take(2, 0, 0);
+  ASSERT_NE(little, nullptr);
+  for (uint64_t bytes = 0; bytes < kMuch / 3; bytes += kBlock) {
+    ASSERT_NE(Allocate(little, kBlock, 4, 0x7000), nullptr) << bytes;
+  }
+}
+
+// A lane that runs elsewhere, where a block is more strictly aligned than huge pages are.
 TEST(ArenaTest, ALaneThatRunsElsewhereIsAlignedAsItsBlocksAre) {
   trace::Recording recording = RecordingOf({{0, 1, 5000}, {2, 3, 5000}});
   recording.threads = {{1, trace::kNone, 0, 2}, {2, 0, 2, 4}};
