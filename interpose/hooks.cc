@@ -54,7 +54,7 @@ void NoteAllocation(Mode mode, trace::SpoolEventKind kind, void* pointer, size_t
                     Caller caller, unsigned log2_alignment = 0) {
   if (pointer == nullptr) return;
   if (RecordsPlainly(mode)) {
-    NoteModule(caller.return_address);
+    NoteModule(caller.return_address());
     WriteAllocation(kind, pointer, size, SiteWord(caller), log2_alignment);
   } else if (mode == Mode::kRecordStacks) {
     WriteAllocation(kind, pointer, size, StackSiteWord(caller), log2_alignment);
@@ -102,7 +102,7 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
 // The site is put together before the call, because less is kept over it that way.
 REPRISE_HOT void* RecordedMalloc(size_t size, Caller caller) {
   const uint64_t site = SiteWord(caller);
-  NoteModule(caller.return_address);
+  NoteModule(caller.return_address());
   void* pointer = pulse.malloc(size);
   if (__builtin_expect(pointer == nullptr, 0)) return nullptr;
   return WriteSized<trace::kSpoolSmallMalloc>(pointer, size, site);
@@ -110,7 +110,7 @@ REPRISE_HOT void* RecordedMalloc(size_t size, Caller caller) {
 
 REPRISE_HOT void* RecordedCalloc(size_t count, size_t size, Caller caller) {
   const uint64_t site = SiteWord(caller);
-  NoteModule(caller.return_address);
+  NoteModule(caller.return_address());
   void* pointer = pulse.calloc(count, size);
   if (__builtin_expect(pointer == nullptr, 0)) return nullptr;
   WriteEvent<3>(Word0(trace::kSpoolCalloc, pointer), site, count * size, count * size);
@@ -131,7 +131,7 @@ REPRISE_HOT void* RecordedRealloc(void* pointer, size_t size, Caller caller) {
   if (__builtin_expect(IsSide(pointer), 0)) return ReallocInOtherModes(pointer, size, caller);
   RecordFree(trace::kSpoolReallocFree, pointer);
   const uint64_t site = SiteWord(caller);
-  NoteModule(caller.return_address);
+  NoteModule(caller.return_address());
   void* fresh = pulse.realloc(pointer, size);
   if (__builtin_expect(fresh == nullptr, 0)) return ReallocFailed(pointer, size);
   return WriteSized<trace::kSpoolSmallRealloc>(fresh, size, site);
@@ -294,7 +294,7 @@ namespace {
 __attribute__((noinline, cold)) void* RuntimeSymbol(const char* name, Caller caller) {
   if (void* symbol = NextSymbol(name)) return symbol;
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(caller.return_address), &info) == 0) return nullptr;
+  if (dladdr(reinterpret_cast<void*>(caller.return_address()), &info) == 0) return nullptr;
   void* module = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (module == nullptr) return nullptr;
   void* symbol = dlsym(module, name);

@@ -47,11 +47,11 @@ inline void* MallocByMode(size_t size, Caller caller) {
   return MallocInOtherModes(size, caller);
 }
 inline void* HookMalloc(size_t size, Caller caller) {
-  return ReplayMallocOr<MallocByMode>(size, caller, self.plain);
+  return ReplayMallocOr<MallocByMode>(size, caller);
 }
 
 inline void HookFree(void* pointer) {
-  if (__builtin_expect(ReplayExpectedFree(pointer, self.plain), 1)) return;
+  if (__builtin_expect(ReplayExpectedFree(pointer), 1)) return;
   const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
   if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
     return ReplayFreeSlowly(pointer);
@@ -110,13 +110,13 @@ inline void* NewUnexpected(size_t size, Caller caller) {
   return NewByMode<may_throw>(size, caller);
 }
 template <bool may_throw>
-REPRISE_HOT void* NewWithCare(size_t size, uint32_t granule, replay::Lane* lane, Caller caller) {
-  return NotNull<may_throw>(ReplayMallocWithCare(size, granule, lane), size, caller);
+REPRISE_HOT void* NewWithCare(size_t size, replay::Lane* lane, Caller caller) {
+  return NotNull<may_throw>(ReplayMallocWithCare(size, lane), size, caller);
 }
 // 0 bytes are what no stream expects, so that these need be told apart only later.
 template <bool may_throw>
 inline void* HookNew(size_t size, Caller caller) {
-  return ReplayMallocOr<NewUnexpected<may_throw>, NewWithCare<may_throw>>(size, caller, self.plain);
+  return ReplayMallocOr<NewUnexpected<may_throw>, NewWithCare<may_throw>>(size, caller);
 }
 
 }  // namespace reprise::interpose

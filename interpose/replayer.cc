@@ -231,6 +231,7 @@ __attribute__((noinline)) void* RestingMallocUncached(size_t size, LaneCounters*
 
 __attribute__((noinline)) void FreeUncached(void* pointer) {
   FallbackFree(pointer);
+  GiveBack();
   EndBusy();
 }
 
@@ -293,9 +294,21 @@ void ReplayFreeRoaming(void* pointer, Lane* lane) {
   if (__builtin_expect(!freed, 0)) ReplayFreeFreely(pointer, lane);
 }
 
+// The block that the stream expects to be freed may be an early one.
+void ReplayFreeAmongEarly(void* pointer) {
+  bool freed = false;
+  if (Lane* lane = TakeQuiet()) {
+    freed = lane->FreeExpected(pointer);
+    GiveBack();
+  }
+  if (!freed) ReplayFreeApart(pointer);
+}
+
 void ReplayFreeAside(void* pointer) {
+  self.plain = nullptr;
   BeginBusy();
   if (self.resting == nullptr || !self.cache->Put(pointer)) return FreeUncached(pointer);
+  GiveBack();
   EndBusy();
 }
 
@@ -357,22 +370,21 @@ __attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, size_t size) {
   return pointer;
 }
 
-__attribute__((aligned(64))) void* ReplayMallocWithCare(size_t size, uint32_t granule, Lane* lane) {
-  void* pointer = lane->PlaceWithCare(granule);
+__attribute__((aligned(64))) void* ReplayMallocWithCare(size_t size, Lane* lane) {
+  void* pointer = lane->PlaceWithCare();
   if (__builtin_expect(pointer == nullptr, 0)) return ReplayMallocBlocked(lane, size);
-  EndBusy();
+  GiveBack(lane);
   return pointer;
 }
 
 void* ReplayCalloc(size_t bytes, Caller caller) {
   void* pointer = nullptr;
-  if (Lane* lane = UnlessBusy(self.following); lane != nullptr) {
-    BeginBusy();
-    uint32_t granule;
-    if (Expects(lane, bytes, caller, &granule)) {
-      pointer = lane->TakesCare() ? lane->PlaceWithCare(granule) : lane->PlacePlainly(granule);
+  if (Lane* lane = TakeQuiet()) {
+    const uint32_t* next = lane->Next();
+    if (Expects(lane, next, bytes, caller)) {
+      pointer = lane->TakesCare() ? lane->PlaceWithCare() : lane->PlacePlainly(next);
     }
-    EndBusy();
+    GiveBack();
   }
   if (pointer == nullptr) pointer = AllocatePlanned(bytes, 4, SiteWord(caller));
   if (__builtin_expect(pointer == nullptr, 0)) return AllocateElsewhere(bytes, 16, /*zero=*/true);

@@ -33,17 +33,17 @@ inline void NoteWay() {
   replay::Lane* lane = self.lane;
   const bool free = lane != nullptr && lane->running_free();
   self.following = free ? nullptr : lane;
-  self.plain = process.mode == Mode::kReplay ? self.following : nullptr;
+  self.plain = self.quiet = process.mode == Mode::kReplay ? self.following : nullptr;
   self.roaming = free && lane->gives_kept() ? lane : nullptr;
 }
 
 // Whether a hook is changing this thread's state: then this is a signal handler, which must keep
 // out of the thread's lane and heap.
-inline bool IsBusy() { return self.busy != 0; }
+inline bool IsBusy() { return self.busy != 0 || (self.plain == nullptr && self.quiet != nullptr); }
 
-// Keeps signal handlers out. `mark` is the thread's lane, or above.
-inline void BeginBusy(uint64_t mark = ~uint64_t{0}) {
-  self.busy = mark;
+// Keeps signal handlers out, of a thread without a `quiet` lane.
+inline void BeginBusy() {
+  self.busy = ~uint64_t{0};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 inline void EndBusy() {
@@ -56,10 +56,37 @@ inline void EndBusy() {
 #endif
 }
 
-// The same, for changes after which the lane may follow its stream no longer, or may rest.
+// The `quiet` lane, from which signal handlers are kept out until it is given back; null: there is
+// none, or a hook is active. To take it away is the mark itself: one load less than to look at a
+// mark. A handler that comes in between finds it, and has given it back when it ends.
+inline replay::Lane* TakeQuiet() {
+  replay::Lane* lane = self.plain;
+  if (__builtin_expect(lane == nullptr, 0)) return nullptr;
+#if defined(__x86_64__)
+  const uint64_t zero = 0;
+  asm volatile("movq %1, %0" : "=m"(self.plain) : "r"(zero) : "memory");
+#else
+  self.plain = nullptr;
+#endif
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return lane;
+}
+// After the stream was followed: nothing can have changed what `quiet` is.
+inline void GiveBack(replay::Lane* lane) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  self.plain = lane;
+}
+// After nothing has happened: a handler that came first may have made the lane run free.
+inline void GiveBack() { GiveBack(self.quiet); }
+
+// Keeps signal handlers out of everything: for changes after which the lane may follow its stream
+// no longer, or may rest.
 class Busy {
  public:
-  Busy() { BeginBusy(); }
+  Busy() {
+    self.plain = nullptr;
+    BeginBusy();
+  }
   ~Busy() {
     NoteWay();
     EndBusy();
@@ -68,11 +95,12 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
 };
 
-void* ReplayMallocWithCare(size_t size, uint32_t granule, replay::Lane* lane);
+void* ReplayMallocWithCare(size_t size, replay::Lane* lane);
 void* ReplayMallocResting(size_t size, replay::LaneCounters* counters);
 void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
 void* ReplayMallocApart(size_t size, Caller caller);
 void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
+void ReplayFreeAmongEarly(void* pointer);
 void ReplayFreeAside(void* pointer);
 void ReplayFreeApart(void* pointer);
 
@@ -100,25 +128,21 @@ inline void ReplayFreeSlowly(void* pointer) {
   if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > self.busy, 1)) {
     return ReplayFreeRoaming(pointer, lane);
   }
+  lane = self.plain;
+  if (lane != nullptr && lane->HasEarly()) return ReplayFreeAmongEarly(pointer);
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }
 
 // A run that follows its plan goes no further than these. They call nothing, so that nothing need
 // be saved on the stack. What one call writes and the next one reads is the cursor alone: loads
-// that wait for stores are what they cost; and the bytes of their code, which is fetched in pieces
-// of 64 (exports.cc): so the mark of a busy thread is what a register holds already.
+// that wait for stores are what they cost, and loads; and the bytes of their code, which is fetched
+// in pieces of 64 (exports.cc): so the mark of a busy thread is what a register holds already.
 //
 // A forked child that does not know yet that it is one goes on with its copy of the lane, until
 // something is not as planned.
-//
-// Null: `lane` is, or a hook is active; one comparison for both.
-inline replay::Lane* UnlessBusy(replay::Lane* lane) {
-  return __builtin_expect(reinterpret_cast<uint64_t>(lane) <= self.busy, 0) ? nullptr : lane;
-}
-inline bool Expects(const replay::Lane* lane, size_t size, Caller caller, uint32_t* granule) {
-  return lane->Expects(
-      size, [caller](uint64_t site) { return LessSiteWord(site, caller); }, granule);
+inline bool Expects(const replay::Lane* lane, const uint32_t* next, size_t size, Caller caller) {
+  return lane->Expects(next, size, [caller](uint64_t site) { return LessSiteWord(site, caller); });
 }
 // The register that a function's first argument comes in is left to it, also for those that are
 // jumped to with it. gcc would move it away, and malloc be longer than two lines.
@@ -128,43 +152,45 @@ inline void KeepInPlace(size_t& first_argument) {
 #endif
 }
 // What the stream does not expect is `otherwise`'s, what takes care is `with_care`'s.
-inline void* ReplayMallocWithCare(size_t size, uint32_t granule, replay::Lane* lane, Caller) {
-  return ReplayMallocWithCare(size, granule, lane);
+inline void* ReplayMallocWithCare(size_t size, replay::Lane* lane, Caller) {
+  return ReplayMallocWithCare(size, lane);
 }
 template <void* (*otherwise)(size_t size, Caller caller),
-          void* (*with_care)(size_t size, uint32_t granule, replay::Lane* lane,
-                             Caller caller) = ReplayMallocWithCare>
-inline void* ReplayMallocOr(size_t size, Caller caller, replay::Lane* lane) {
-  if (__builtin_expect(UnlessBusy(lane) != nullptr, 1)) {
-    BeginBusy(reinterpret_cast<uint64_t>(lane));
-    uint32_t granule;
-    if (__builtin_expect(Expects(lane, size, caller, &granule), 1)) {
-      if (__builtin_expect(lane->TakesCare(), 0)) {
-        return with_care(size, granule, lane, caller);
+          void* (*with_care)(size_t size, replay::Lane* lane, Caller caller) = ReplayMallocWithCare>
+inline void* ReplayMallocOr(size_t size, Caller caller) {
+  if (replay::Lane* lane = TakeQuiet()) {
+    const uint32_t* next = lane->Next();
+    if (__builtin_expect(Expects(lane, next, size, caller), 1)) {
+      // Near, and not among what is unlikely: a short jump.
+      if (__builtin_expect_with_probability(lane->TakesCare(), 0, 0.7)) {
+        return with_care(size, lane, caller);
       }
-      void* pointer = lane->PlacePlainly(granule);
-      EndBusy();
+      void* pointer = lane->PlacePlainly(next);
+      GiveBack(lane);
       return pointer;
     }
-    EndBusy();
+    GiveBack();
   }
   KeepInPlace(size);
   return otherwise(size, caller);
 }
 // False: nothing has happened.
-inline bool ReplayExpectedFree(const void* pointer, replay::Lane* lane) {
-  if (__builtin_expect(UnlessBusy(lane) == nullptr, 0)) return false;
-  BeginBusy(reinterpret_cast<uint64_t>(lane));
-  const bool freed = lane->FreeExpected(pointer);
-  EndBusy();
-  return freed;
+inline bool ReplayExpectedFree(const void* pointer) {
+  replay::Lane* lane = TakeQuiet();
+  if (__builtin_expect(lane == nullptr, 0)) return false;
+  if (__builtin_expect(!lane->FreePlainly(pointer), 0)) {
+    GiveBack();
+    return false;
+  }
+  GiveBack(lane);
+  return true;
 }
 
 inline void* ReplayMalloc(size_t size, Caller caller) {
-  return ReplayMallocOr<ReplayMallocSlowly>(size, caller, self.following);
+  return ReplayMallocOr<ReplayMallocSlowly>(size, caller);
 }
 inline void ReplayFree(void* pointer) {
-  if (__builtin_expect(!ReplayExpectedFree(pointer, self.following), 0)) ReplayFreeSlowly(pointer);
+  if (__builtin_expect(!ReplayExpectedFree(pointer), 0)) ReplayFreeSlowly(pointer);
 }
 
 void* ReplayCalloc(size_t bytes, Caller caller);

@@ -62,19 +62,19 @@ uint64_t Mix(uint64_t hash, uint64_t word) {
 }
 
 inline bool OnOwnStack(const Caller& caller) {
-  return self.stack_base - caller.frame < self.stack_bytes;
+  return self.stack_base - caller.frame() < self.stack_bytes;
 }
 
 // Whether the words of a known stack stand where it had them. Each one that does means that the
 // frame above is there, and so is the next word; what is left of the stack must be as long.
 inline bool Stands(const KnownStack* stack, const Caller& caller, uint64_t generation) {
-  if (stack->return_address != caller.return_address || stack->generation != generation ||
-      stack->extent > self.stack_base - caller.frame) {
+  if (stack->return_address != caller.return_address() || stack->generation != generation ||
+      stack->extent > self.stack_base - caller.frame()) {
     return false;
   }
   const uint32_t* offsets = stack->offsets();
   for (uint32_t i = 0; i < stack->count; ++i) {
-    const auto* word = reinterpret_cast<const uint64_t*>(caller.frame + offsets[i]);
+    const auto* word = reinterpret_cast<const uint64_t*>(caller.frame() + offsets[i]);
     if (*word != stack->return_addresses[i]) return false;
   }
   return true;
@@ -83,11 +83,11 @@ inline bool Stands(const KnownStack* stack, const Caller& caller, uint64_t gener
 // Where a return address lies; of a stack that is not the thread's own it may be anywhere, and then
 // nobody looks there.
 uint32_t OffsetOf(const Caller& caller, const StackFrame& frame) {
-  return static_cast<uint32_t>(frame.slot - caller.frame);
+  return static_cast<uint32_t>(frame.slot - caller.frame());
 }
 
 uint64_t Hash(const Caller& caller, const StackFrame* frames, uint32_t count, uint32_t generation) {
-  uint64_t hash = Mix(generation, caller.return_address);
+  uint64_t hash = Mix(generation, caller.return_address());
   for (uint32_t i = 0; i < count; ++i) {
     hash = Mix(hash, frames[i].return_address);
     hash = Mix(hash, OffsetOf(caller, frames[i]));
@@ -97,7 +97,7 @@ uint64_t Hash(const Caller& caller, const StackFrame* frames, uint32_t count, ui
 
 bool Same(const KnownStack* stack, const Caller& caller, const StackFrame* frames, uint32_t count,
           uint32_t generation) {
-  if (stack->return_address != caller.return_address || stack->generation != generation ||
+  if (stack->return_address != caller.return_address() || stack->generation != generation ||
       stack->count != count) {
     return false;
   }
@@ -123,12 +123,12 @@ KnownStack* Tell(const Caller& caller, const StackFrame* frames, uint32_t count,
   if (at + bytes > kStackBytes || number >= trace::kSpoolMostStacks) return nullptr;
   auto* stack = reinterpret_cast<KnownStack*>(memory->stacks + at);
   stack->hash = hash;
-  stack->return_address = caller.return_address;
+  stack->return_address = caller.return_address();
   stack->number = static_cast<uint32_t>(number);
   stack->generation = generation;
   stack->count = count;
-  uint64_t told[kMostFrames + 1] = {caller.return_address};
-  NoteModule(caller.return_address);
+  uint64_t told[kMostFrames + 1] = {caller.return_address()};
+  NoteModule(caller.return_address());
   for (uint32_t i = 0; i < count; ++i) {
     const StackFrame& frame = frames[i];
     const uint32_t offset = OffsetOf(caller, frame);
@@ -219,7 +219,7 @@ uint64_t StackSiteWord(const Caller& caller) {
   if (__builtin_expect(stack == nullptr, 0)) {
     stack = Learn(caller, set, generation);
     if (stack == nullptr) {
-      NoteModule(caller.return_address);
+      NoteModule(caller.return_address());
       return site;
     }
   }

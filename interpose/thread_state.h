@@ -27,9 +27,9 @@ struct alignas(64) ThreadState {
   char* limit;           // end of the part of the chunk that is backed by memory
   uint64_t life;         // SpoolChunk::serial of the chunk; 0: no chunk
   uint64_t quiet_turn;   // events need not be noted as long as this is the newest turn; 0: never
-  replay::Lane* plain;   // `following`, when nothing is recorded as well, else null
-  uint64_t busy;         // not less than `lane` while a hook is changing that or the heap, else 0:
-                         // a signal handler must keep out of them
+  replay::Lane* plain;   // `quiet`; null while a hook is changing the lane or the heap
+  uint64_t busy;         // above all addresses in such a hook, unless it only takes from `quiet`
+                         // what that expects, else 0: a signal handler must keep out of them
   uint64_t stack_base;   // stack depths count from here
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
 
@@ -51,6 +51,7 @@ struct alignas(64) ThreadState {
   uint32_t lane_tried;      // the thread has asked for its lane, whether or not it got one
   replay::Lane* lane;       // null: this thread has none, everything comes from the fallback
   replay::Lane* following;  // `lane`, when it follows its stream, else null
+  replay::Lane* quiet;      // `following`, when nothing is recorded as well, else null
   mi_heap_s* heap;          // the thread's fallback heap; null until needed
   mi_heap_s* aligned_heap;  // for alignments above 16: there a size tells nothing of where it ends
   FallbackCache* cache;     // not null while `resting` is not
@@ -69,30 +70,53 @@ struct alignas(64) ThreadState {
 
 extern __thread ThreadState self;
 
-// Who called a hook.
-struct Caller {
-  uint64_t return_address;
-  uint64_t frame;  // where the caller's frame ends
+// Who called a hook: the address that it returns to, and where the caller's frame ends. On x86-64
+// the one lies right below the other, and one register tells both: the stack pointer, for a hook
+// that has saved nothing.
+class Caller {
+ public:
+#if defined(__x86_64__)
+  Caller(uint64_t, uint64_t frame) : slot_(frame - 8) {}
+  uint64_t return_address() const { return *reinterpret_cast<const uint64_t*>(slot_); }
+#else
+  Caller(uint64_t return_address, uint64_t frame)
+      : slot_(frame - 8), return_address_(return_address) {}
+  uint64_t return_address() const { return return_address_; }
+#endif
+  uint64_t frame() const { return slot_ + 8; }
+  uint64_t slot() const { return slot_; }
+
+ private:
+  uint64_t slot_;
+#if !defined(__x86_64__)
+  uint64_t return_address_;
+#endif
 };
 
 // The call site as the spool's site word: return address, which has no more bits, and stack depth.
 inline uint64_t SiteWord(Caller caller) {
   constexpr int kSiteBits = 47;
-  const uint64_t below = self.stack_base - caller.frame;
+  const uint64_t below = self.stack_base - caller.frame();
   const uint64_t depth = __builtin_expect(below < self.stack_bytes, 1) ? below >> 4 : 0;
-  return caller.return_address | depth << kSiteBits;
+  return caller.return_address() | depth << kSiteBits;
 }
 
 // `word` less the site word of a frame on the thread's own stack, in the order that takes the
 // fewest registers; for other frames it is some other number.
 constexpr int kDepthShift = 47 - 4;
 inline uint64_t LessSiteWord(uint64_t word, Caller caller) {
-  return (caller.frame << kDepthShift) - caller.return_address - self.site_base + word;
+#if defined(__x86_64__)
+  // From where it lies, into no register.
+  asm("subq %1, %0" : "+r"(word) : "m"(*reinterpret_cast<const uint64_t*>(caller.slot())) : "cc");
+#else
+  word -= caller.return_address();
+#endif
+  return word - self.site_base + (caller.slot() << kDepthShift);
 }
 
 inline void SetStackBase(uint64_t base) {
   self.stack_base = base;
-  self.site_base = base << kDepthShift;
+  self.site_base = (base - 8) << kDepthShift;
 }
 
 }  // namespace reprise::interpose

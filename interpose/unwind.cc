@@ -264,7 +264,7 @@ bool WalkFromHere(const Caller& caller, const Machine& start, uint32_t most, Sta
   for (int own = 0;; ++own) {
     const Step step = walker.Next(&frame);
     if (step != Step::kDone || own == kMostOwnFrames) return step != Step::kAgain;
-    if (frame.slot + 8 == caller.frame) break;
+    if (frame.slot + 8 == caller.frame()) break;
   }
   return GoUp(walker, most, frames, count);
 }
@@ -274,8 +274,8 @@ bool WalkFromHere(const Caller& caller, const Machine& start, uint32_t most, Sta
 bool WalkFromCaller(const Caller& caller, uint32_t most, StackFrame* frames, uint32_t* count,
                     KnownRule* rules, uint32_t generation) {
   Machine start = {};
-  start.registers[kStackPointer] = start.begin = caller.frame;
-  start.registers[kReturnAddress] = caller.return_address - 1;
+  start.registers[kStackPointer] = start.begin = caller.frame();
+  start.registers[kReturnAddress] = caller.return_address() - 1;
   start.lost = start.blind = true;
   Walker walker(start, rules, generation);
   return GoUp(walker, most, frames, count);

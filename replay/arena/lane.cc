@@ -60,11 +60,13 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);
   notes_ = notes;
-  const uint64_t mask = (uint64_t{1} << lane->offset_bits) - 1;
-  split_ = lane->offset_bits | mask << 32;
-  late_count_ = early_count_ = late_changes_ = 0;
+  shift_ = lane->offset_bits;
+  offset_mask_ = (uint32_t{1} << lane->offset_bits) - 1;
+  late_count_ = late_changes_ = 0;
+  SetEarlyCount(0);
   fetched_ = lane->fetched;
-  care_ = calm_ = fetched_ != 0 ? 1 : 0;
+  calm_ = fetched_ != 0 ? 1 : 0;
+  SetCare(calm_);
   const uint64_t granules = (box_bytes_ + AnnexBytes(*plan, *lane)) / kGranule;
   const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
                         (lane->first_placement + kSampled - 1) / kSampled;
@@ -109,13 +111,13 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
 
 void Lane::AddEarly(uint64_t granule) {
   early_.Add(granule);
-  ++early_count_;
+  SetEarlyCount(early_count_ + 1);
 }
 
 bool Lane::RemoveEarly(uint64_t granule) {
   if (early_count_ == 0 || !early_.Has(granule)) return false;
   early_.Remove(granule);
-  --early_count_;
+  SetEarlyCount(early_count_ - 1);
   return true;
 }
 
@@ -125,7 +127,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
   late_.Add(granule, granules);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
-  if (granule < box_granules_) ++care_;
+  if (granule < box_granules_) SetCare(care_ + 1);
   EndLateChange();
 }
 
@@ -136,7 +138,7 @@ void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
   late_.Remove(granule, granules);
   --late_count_;
   if (granule < box_granules_) {
-    --care_;
+    SetCare(care_ - 1);
   } else {
     annex_lacks_ = UINT64_MAX;
   }
@@ -527,7 +529,7 @@ uint64_t Lane::Usable(const void* pointer) {
     DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
     __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
     ++calm_;
-    ++care_;
+    SetCare(care_ + 1);
   }
   return UsableIfQuiet(pointer);
 }

@@ -99,16 +99,14 @@ class Lane {
   // The planned place for a request, or null: the request goes to the fallback.
   void* Allocate(uint64_t shape, uint64_t site);
 
-  // Whether a malloc, of any size, is just what the stream of a lane that follows it expects; then
-  // *granule is where it has its place, and nothing has happened yet. `less_site` gives a number
-  // less the call site, when it is needed, so that registers do not run out.
+  // Whether a malloc, of any size, is just what the stream of a lane that follows it expects, that
+  // is the word at Next(); nothing has happened yet. `less_site` gives a number less the call site,
+  // when it is needed, so that registers do not run out.
+  const uint32_t* Next() const { return cursor_.Seen(); }
   template <typename LessSite>
-  bool Expects(uint64_t size, LessSite less_site, uint32_t* granule) const {
-    const uint32_t word =
-        *cursor_.Seen();            // the cursor is loaded again later: registers are scarce
-    const uint64_t split = split_;  // once: what this costs is loads
-    const LiveKey& key = keys_[word >> (split & 31)];
-    *granule = word & static_cast<uint32_t>(split >> 32);
+  bool Expects(const uint32_t* next, uint64_t size, LessSite less_site) const {
+    const uint32_t word = *next;
+    const LiveKey& key = keys_[word >> (shift_ & 31)];
     // The code of a free may be that of a rare key, which a far word has.
     return __builtin_expect(static_cast<int32_t>(word) >= 0, 1) &&
            __builtin_expect(key.shape == PlainShape(size), 1) &&
@@ -118,13 +116,16 @@ class Lane {
   // Places that allocation: plainly, or where there are late blocks in the box, lengths
   // are noted or the box is large, with care. Then it may be null, among late blocks for long ones
   // in any case, and nothing has happened: PlaceAsExpected finds another place, if there is one.
-  bool TakesCare() const { return care_ != 0; }
-  void* PlacePlainly(uint32_t granule) {
-    cursor_.Step();
+  bool TakesCare() const { return static_cast<int32_t>(shift_) < 0; }
+  void* PlacePlainly(const uint32_t* next) {
+    const uint64_t granule = *next & offset_mask_;
+    cursor_ = next + 1;
     return box_ + granule * kGranule;
   }
-  void* PlaceWithCare(uint32_t granule) {
-    const uint32_t key = *cursor_.Seen() >> offset_bits();
+  void* PlaceWithCare() {
+    const uint32_t* next = cursor_;
+    const uint32_t granule = *next & offset_mask_;
+    const uint32_t key = *next >> offset_bits();
     if (care_ != calm_) {
       const uint64_t granules = key_granules_[key];
       if (granules >= LiveKeys::kLong || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
@@ -132,7 +133,8 @@ class Lane {
     if (noting_ != 0) notes_of_blocks_.Note(granule, key);
     if (__builtin_expect(unmatched_ != 0, 0)) FoundAgain();
     LookAhead();
-    return PlacePlainly(granule);
+    cursor_ = next + 1;
+    return box_ + granule * kGranule;
   }
   void* PlaceAsExpected() { return Place(Decode(cursor_)); }
 
@@ -147,10 +149,10 @@ class Lane {
     if ((word & kFreeBit) != 0 || key.shape != PlainShape(size) || key.site != site) return nullptr;
     const uint64_t old = at[0] & ~kFreeBit;
     if (early_count_ != 0 && early_.Has(old)) return nullptr;
-    const uint32_t granule = word & offset_mask();
+    const uint32_t granule = word & offset_mask_;
     if (granule != old && !may_move) return nullptr;
     cursor_ = at + 1;
-    void* fresh = care_ != 0 ? PlaceWithCare(granule) : PlacePlainly(granule);
+    void* fresh = TakesCare() ? PlaceWithCare() : PlacePlainly(cursor_);
     if (fresh == nullptr) cursor_ = at;
     return fresh;
   }
@@ -247,14 +249,21 @@ class Lane {
   }
 
   // The same if the stream expects just that; else false, and nothing has happened. Of any lane.
-  bool FreeExpected(const void* pointer) {
-    const uint32_t word = *cursor_.Seen();
-    if (__builtin_expect(FreedBy(word) != reinterpret_cast<uint64_t>(pointer), 0)) return false;
-    // Loaded again, as in Expects.
-    if (__builtin_expect(early_count_ != 0, 0) && early_.Has(*cursor_.Seen() & ~kFreeBit)) {
+  // Where there are early blocks it may be false all the same.
+  bool FreePlainly(const void* pointer) {
+    const uint32_t* next = cursor_;
+    if (__builtin_expect(Freed(*next, plain_base_) != reinterpret_cast<uint64_t>(pointer), 0)) {
       return false;
     }
-    cursor_.Step();
+    cursor_ = next + 1;
+    return true;
+  }
+  bool HasEarly() const { return early_count_ != 0; }
+  bool FreeExpected(const void* pointer) {
+    const uint32_t* next = cursor_;
+    if (FreedBy(*next) != reinterpret_cast<uint64_t>(pointer)) return false;
+    if (early_count_ != 0 && early_.Has(*next & ~kFreeBit)) return false;
+    cursor_ = next + 1;
     return true;
   }
 
@@ -352,6 +361,7 @@ class Lane {
   // A free's word taken for a number is less than zero by as much as its offset is below this.
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
+  static constexpr uint32_t kTakesCare = uint32_t{1} << 31;  // of shift_
 
   struct Slot {
     uint32_t granule;   // where the block begins, relative to the box, / 16
@@ -366,13 +376,13 @@ class Lane {
   // All ones or none: whether something is in the annex cannot be foretold, and what a load from a
   // place that depends on it would take is what one call would wait for the one before.
   static uint64_t Mask(bool in_annex) { return -static_cast<uint64_t>(in_annex); }
-  uint32_t offset_bits() const { return static_cast<uint32_t>(split_); }
-  uint32_t offset_mask() const { return static_cast<uint32_t>(split_ >> 32); }
+  uint32_t offset_bits() const { return shift_ & 31; }
   uint64_t GranuleInBox(const void* pointer) const { return GranulesFrom(box_, pointer); }
   // The address that a word frees. Of any other word it is one 32 to 64 GiB behind the box, or, as
   // with all words of a crowded lane, one that no pointer has.
-  uint64_t FreedBy(uint32_t word) const {
-    return freed_base_ + static_cast<uint64_t>(int64_t{static_cast<int32_t>(word)}) * kGranule;
+  uint64_t FreedBy(uint32_t word) const { return Freed(word, freed_base_); }
+  static uint64_t Freed(uint32_t word, uint64_t base) {
+    return base + static_cast<uint64_t>(int64_t{static_cast<int32_t>(word)}) * kGranule;
   }
   // Any thread may come with a wrong pointer.
   void CountInvalidFree() { __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED); }
@@ -392,8 +402,8 @@ class Lane {
   __attribute__((always_inline)) void LookAhead() const {
     const uint32_t* ahead = cursor_ + kWordsAhead;
     if ((fetched_ & kFetchBlocks) != 0) {
-      __builtin_prefetch(box_ + (ahead[-1] & offset_mask()) * kGranule);
-      __builtin_prefetch(box_ + (ahead[0] & offset_mask()) * kGranule);
+      __builtin_prefetch(box_ + (ahead[-1] & offset_mask_) * kGranule);
+      __builtin_prefetch(box_ + (ahead[0] & offset_mask_) * kGranule);
     }
     if ((fetched_ & kFetchKeys) != 0) {
       __builtin_prefetch(&keys_[(ahead[-1] & ~kFreeBit) >> offset_bits()]);
@@ -523,6 +533,14 @@ class Lane {
   uint64_t LookedAt() const { return __atomic_load_n(&looked_at_, __ATOMIC_RELAXED); }
   void LookElsewhere(uint64_t sample) const;
   void DropAround(const void* begin, const void* end, const void* table) const;
+  void SetCare(uint32_t care) {
+    care_ = care;
+    shift_ = offset_bits() | (care != 0 ? kTakesCare : 0);
+  }
+  void SetEarlyCount(uint32_t count) {
+    early_count_ = count;
+    plain_base_ = count == 0 ? freed_base_ : kNowhere;
+  }
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
@@ -545,11 +563,13 @@ class Lane {
   const LiveKey* keys_;
   const uint8_t* key_granules_;
   char* box_;
-  uint64_t freed_base_;
+  uint64_t plain_base_;  // freed_base_, where there are no early blocks, else kNowhere
+  uint32_t shift_;       // of a word: over the bits of its offset; kTakesCare: care_ is not 0
+  uint32_t offset_mask_;
   uint64_t box_bytes_;
-  uint64_t split_;  // of words: how many bits are the offset's, and from bit 32 on their mask
-  uint32_t care_;   // late blocks in the box, which can be in the way of a planned one; + calm_
+  uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + calm_
   uint32_t early_count_;
+  uint64_t freed_base_;
 
   // Hot where care is taken.
   uint32_t noting_;        // 1: the lengths of planned blocks are noted

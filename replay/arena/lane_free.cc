@@ -59,7 +59,7 @@ void Lane::RunFree() {
   running_free_ = true;
   NoteLongGaps();
   if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
-  care_ -= calm_;
+  SetCare(care_ - calm_);
   noting_ = calm_ = 0;
   cursor_ = end_word_;
 }
@@ -207,13 +207,14 @@ uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
   late_cover_.AddRange(begin, end);
   const uint64_t kept = (end - begin) / granules;
   late_count_ += static_cast<uint32_t>(kept);
-  care_ += granule < box_granules_ ? static_cast<uint32_t>(kept) : 0;
+  if (granule < box_granules_) SetCare(care_ + static_cast<uint32_t>(kept));
   return kept;
 }
 
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
   const uint64_t box = box_granules_;
+  uint32_t in_box = 0;
   if (last_.IsFree()) {
     RemoveLate(last_.granule(), last_.granules());
     last_.Clear();
@@ -223,12 +224,13 @@ void Lane::ReleaseKept() {
         late_cover_.LookAhead(granule);
         late_.LookAhead(granule);
       },
-      [this, box](uint32_t granule, uint64_t granules) {
+      [this, box, &in_box](uint32_t granule, uint64_t granules) {
         late_cover_.RemoveRange(granule, granule + granules);
         late_.RemoveKept(granule, granules);
         --late_count_;
-        care_ -= granule < box ? 1 : 0;
+        in_box += granule < box ? 1 : 0;
       });
+  SetCare(care_ - in_box);
   annex_lacks_ = UINT64_MAX;
   NoteLongGaps();
 }

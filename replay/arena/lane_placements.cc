@@ -53,7 +53,7 @@ bool Lane::IsPlannedLive(uint64_t granule) const {
   const uint32_t* begin = cursor_.Seen();
   const uint32_t* limit = end_word_ - begin < kFreeAhead ? end_word_ : begin + kFreeAhead;
   const uint32_t* at = begin;
-  while (at < limit && ((*at ^ free) & offset_mask()) != 0) ++at;
+  while (at < limit && ((*at ^ free) & offset_mask_) != 0) ++at;
   if (at < limit && (*at == free || (at > begin && at[-1] == kDrain && *at == granule)))
     return true;
   const std::optional<PlanBlock> placement = PlannedAt(granule);

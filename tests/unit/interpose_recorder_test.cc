@@ -39,7 +39,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Caller kSite = {0x1234, 0};  // outside every module, of no known depth
+// Call sites outside every module, on no thread's stack: of no known depth.
+constexpr uint64_t kReturnAddresses[] = {0x1234, 0x1235, 0x1236, 0x1237, 0x1238, 0x1239, 0x123a};
+Caller CallerAt(const uint64_t* return_address) {
+  return {*return_address, reinterpret_cast<uint64_t>(return_address + 1)};
+}
+Caller Site(size_t number) { return CallerAt(&kReturnAddresses[number]); }
 
 // One session for the whole test process: an image starts once.
 class RecorderTest : public testing::Test {
@@ -121,17 +126,17 @@ class Draining {
 
 TEST_F(RecorderTest, EveryKindOfCallIsThere) {
   const trace::Recording before = Read();
-  void* plain = HookMalloc(100, kSite);
-  void* zeroed = HookCalloc(3, 7, Caller{kSite.return_address + 1, 0});
-  void* aligned = HookAlignedAlloc(256, 512, Caller{kSite.return_address + 2, 0});
+  void* plain = HookMalloc(100, Site(0));
+  void* zeroed = HookCalloc(3, 7, Site(1));
+  void* aligned = HookAlignedAlloc(256, 512, Site(2));
   const size_t usable = HookUsableSize(plain);
-  void* grown = HookRealloc(plain, 5000, Caller{kSite.return_address + 3, 0});
-  void* empty = HookMalloc(0, Caller{kSite.return_address + 4, 0});
-  void* refused = HookMalloc(SIZE_MAX / 2 + 1, Caller{kSite.return_address + 5, 0});
+  void* grown = HookRealloc(plain, 5000, Site(3));
+  void* empty = HookMalloc(0, Site(4));
+  void* refused = HookMalloc(SIZE_MAX / 2 + 1, Site(5));
   EXPECT_EQ(refused, nullptr);
   EXPECT_EQ(errno, ENOMEM);
   void* kept = HookRealloc(grown, SIZE_MAX / 2 + 1,
-                           Caller{kSite.return_address + 6, 0});  // fails: the block lives on
+                           Site(6));  // fails: the block lives on
   EXPECT_EQ(kept, nullptr);
   HookFree(zeroed);
   HookFree(nullptr);
@@ -160,8 +165,14 @@ TEST_F(RecorderTest, EveryKindOfCallIsThere) {
 TEST_F(RecorderTest, CallSitesNameTheirModule) {
   // An address inside this program.
   const uint64_t here = reinterpret_cast<uint64_t>(&RecordUsable) & ((uint64_t{1} << 47) - 1);
-  const uint64_t depth = 33;
-  HookFree(HookMalloc(64, {here, self.stack_base - depth * 16}));
+  constexpr uint64_t depth = 33;
+  // A stack of its own, on which such a caller's frame ends.
+  static uint64_t stack[2 * depth + 1];
+  stack[0] = here;
+  const uint64_t stack_base = self.stack_base;
+  SetStackBase(reinterpret_cast<uint64_t>(&stack[2 * depth + 1]));
+  HookFree(HookMalloc(64, CallerAt(&stack[0])));
+  SetStackBase(stack_base);
   const trace::Recording recording = Read();
   const trace::Site& site = recording.sites[recording.allocations.back().site];
   ASSERT_NE(site.module, trace::kNone);
@@ -179,10 +190,10 @@ struct SiteJob {
 // Between its two blocks, which lie at the same place, another thread tells of the site's module.
 void* AllocateAround(void* argument) {
   auto* job = static_cast<SiteJob*>(argument);
-  HookFree(HookMalloc(32, kSite));
+  HookFree(HookMalloc(32, Site(0)));
   job->step = 1;
   while (job->step != 2) std::this_thread::yield();
-  HookFree(HookMalloc(32, {job->site, 0}));
+  HookFree(HookMalloc(32, CallerAt(&job->site)));
   return nullptr;
 }
 
@@ -196,7 +207,7 @@ TEST_F(RecorderTest, EventsComeAfterTheirModules) {
     pthread_t thread;
     ASSERT_EQ(CreateThread(&thread, nullptr, AllocateAround, &job), 0);
     while (job.step != 1) std::this_thread::yield();
-    HookFree(HookMalloc(16, {job.site, 0}));
+    HookFree(HookMalloc(16, CallerAt(&job.site)));
     job.step = 2;
     pthread_join(thread, nullptr);
     const trace::Recording recording = Read();
@@ -229,7 +240,7 @@ void* Exchange(void* argument) {
       if (!had) lock = std::unique_lock(*job->solo);
       burst = random() % (had ? 20 : 2000);
     }
-    void* fresh = HookMalloc(1 + random() % 100, kSite);
+    void* fresh = HookMalloc(1 + random() % 100, Site(0));
     void* old = (*job->mailbox)[random() % job->mailbox->size()].exchange(fresh);
     if (old != nullptr) HookFree(old);
   }
@@ -271,7 +282,7 @@ TEST_F(RecorderTest, AcrossThreadsThatWorkInBurstsTheOrderIsTrue) {
 // The only thread that works takes one turn per chunk, whatever other threads there were before.
 TEST_F(RecorderTest, WhoWorksAloneStaysInItsTurn) {
   const auto work = [] {
-    for (int i = 0; i < 1000; ++i) HookFree(HookMalloc(100, kSite));
+    for (int i = 0; i < 1000; ++i) HookFree(HookMalloc(100, Site(0)));
   };
   work();
   const uint64_t before = NewestTurn();
@@ -280,7 +291,7 @@ TEST_F(RecorderTest, WhoWorksAloneStaysInItsTurn) {
 }
 
 void* AllocateOnce(void*) {
-  HookFree(HookMalloc(10, kSite));
+  HookFree(HookMalloc(10, Site(0)));
   return nullptr;
 }
 
@@ -299,7 +310,7 @@ TEST(TurnsTest, ForgottenTurnsSayNothingOfAnyBlock) {
 TEST_F(RecorderTest, AUsableSizeIsRecordedOncePerBlock) {
   const size_t before = Read().usable_answers.size();
   for (int block = 0; block < 3; ++block) {
-    void* pointer = HookMalloc(40, kSite);
+    void* pointer = HookMalloc(40, Site(0));
     for (int i = 0; i < 4; ++i) EXPECT_GE(HookUsableSize(pointer), 40u);
     HookFree(pointer);
   }
@@ -338,7 +349,7 @@ void* PoolMalloc(size_t size) {
 void PoolFree(void*) {}
 
 void OnSignal(int) {
-  HookFree(HookMalloc(24, kSite));
+  HookFree(HookMalloc(24, Site(0)));
   handled.fetch_add(1);
 }
 
@@ -355,7 +366,7 @@ TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   setitimer(ITIMER_REAL, &often, nullptr);
   uint64_t mine = 0;
   while (handled.load() < 3000 && pool_used.load() < sizeof(pool) / 2) {
-    for (int i = 0; i < 100; ++i, ++mine) HookFree(HookMalloc(8, kSite));
+    for (int i = 0; i < 100; ++i, ++mine) HookFree(HookMalloc(8, Site(0)));
   }
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);

@@ -52,7 +52,7 @@ __attribute__((noinline)) Walks WalkBothWays(uint32_t most, KnownRule* known) {
   for (int i = 0; i < count && walks.theirs.size() < most; ++i) {
     const auto address = reinterpret_cast<uint64_t>(addresses[i]);
     if (above) walks.theirs.push_back(address);
-    above |= address == caller.return_address;
+    above |= address == caller.return_address();
   }
   return walks;
 }

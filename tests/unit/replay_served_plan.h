@@ -64,13 +64,12 @@ class ServedPlan {
 
 // Of a lane that follows its stream.
 inline void* AllocateExpected(Lane* lane, uint64_t size, uint64_t site) {
-  uint32_t granule;
-  if (!lane->Expects(
-          size, [site](uint64_t expected) { return expected - site; }, &granule)) {
+  const uint32_t* next = lane->Next();
+  if (!lane->Expects(next, size, [site](uint64_t expected) { return expected - site; })) {
     return nullptr;
   }
-  if (!lane->TakesCare()) return lane->PlacePlainly(granule);
-  void* pointer = lane->PlaceWithCare(granule);
+  if (!lane->TakesCare()) return lane->PlacePlainly(next);
+  void* pointer = lane->PlaceWithCare();
   return pointer != nullptr ? pointer : lane->PlaceAsExpected();
 }
 
@@ -91,9 +90,10 @@ inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64
 
 // As the hooks free: false for what is no live block.
 inline bool Free(Lane* lane, char* pointer) {
-  const bool kept =
-      lane->gives_kept() && (lane->FreeKeptQuickly(pointer) || lane->FreeFreely(pointer));
-  return kept || lane->Free(pointer);
+  const bool quickly =
+      lane->FreePlainly(pointer) ||
+      (lane->gives_kept() && (lane->FreeKeptQuickly(pointer) || lane->FreeFreely(pointer)));
+  return quickly || lane->Free(pointer);
 }
 
 // Whether a realloc leaves the block where it is. As the hooks ask; false: nothing has happened.
