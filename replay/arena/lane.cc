@@ -83,7 +83,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   early_.Attach(memory);
   slot_memory_ = memory + GranuleSet::MemoryFor(granules);
   running_free_ = false;
-  effort_ = kMostEffort;
+  effort_ = kFirstEffort;
+  earned_ = 0;
   window_ = spent_ = failed_ = misses_ = 0;
   rest_ = rests_ = 0;
   stretch_ = first_word_;

@@ -34,8 +34,8 @@
 // as far as the guard is concerned. Looking for places has a budget per request,
 // part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
 // whose budget keeps being spent, or that finds no place for most requests, rests: for a while
-// everything new goes there, unlooked at, twice as long each time. A plan that fits the run badly
-// then costs what the fallback costs, and little more.
+// everything new goes there, unlooked at, four times as long each time. A plan that fits the run
+// badly then costs what the fallback costs, and little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -350,11 +350,14 @@ class Lane {
   static constexpr uint32_t kMostLook = 4096;
   static constexpr uint64_t kMostCarved = 64;  // granules of each place made of a gap
   static constexpr int32_t kEffort = 16;       // places and gaps to look at, earned per request
-  static constexpr int32_t kMostEffort = 1 << 16;
+  static constexpr int32_t kFirstEffort = 1 << 16;
+  static constexpr int32_t kMostEffort = 1 << 24;
+  static constexpr int32_t kEffortOfKept = 2;  // the same, by one that found what was kept
+  static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
   // A lane rests when so many requests of a window found their budget spent, or no place.
   static constexpr uint32_t kWindow = 1 << 13;
   static constexpr uint32_t kLessAgain = 32;  // of a window after the first rest
-  static constexpr uint32_t kMostRests = 20;
+  static constexpr uint32_t kMostRests = 10;
   static constexpr uint32_t kNamed = 16;  // misses; of one of these it is noted what was in the way
   static constexpr uint64_t kRestsAtOnce = 1024;  // what others have freed must wait for as long
 
@@ -620,6 +623,7 @@ class Lane {
   uint32_t asked_;              // for usable sizes, by the owner
   bool releases_;
   int32_t effort_;        // that may be spent on looking for places
+  uint64_t earned_;       // for so many allocations apart
   uint32_t window_;       // requests since it began
   uint32_t spent_;        // of these, how many found no budget
   uint32_t failed_;       // and how many no place

@@ -69,22 +69,27 @@ void Lane::StartSlots() {
 }
 
 // A window of requests has passed, or enough of them have failed. A plan that fits the run badly is
-// left alone for a while, twice as long each time, and then gets a shorter window.
+// left alone for a while, four times as long each time, and then gets a shorter window.
 void Lane::Judge() {
   const uint32_t window = rests_ == 0 ? kWindow : kWindow / kLessAgain;
   const bool bad = spent_ > window / 8 || failed_ > window / 2;
   if (!bad && ++window_ < window) return;
   if (bad) {
-    rest_ = uint64_t{kWindow} << rests_;
+    rest_ = uint64_t{kWindow} << 2 * rests_;
     rests_ += rests_ < kMostRests ? 1 : 0;
   }
   window_ = spent_ = failed_ = 0;
 }
 
-// Adds a request's share to the budget; false when there is none left.
+// Adds to the budget the shares of this request and of those since the last one that came here:
+// they found what was kept. False when there is none left.
 bool Lane::Earn() {
   Judge();
-  effort_ += effort_ < kMostEffort ? kEffort : 0;
+  const uint64_t others = counters_->apart - earned_;
+  earned_ = counters_->apart;
+  effort_ +=
+      kEffort + kEffortOfKept * static_cast<int32_t>(others < kMostAtOnce ? others : kMostAtOnce);
+  if (effort_ > kMostEffort) effort_ = kMostEffort;
   if (effort_ <= 0) ++spent_;
   return effort_ > 0;
 }
@@ -321,7 +326,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
 }
 
 // Any gap of the box or of what was used of the annex. That may cost as much as it costs to use
-// more memory, which the system clears; where there is no more, it is paid from the budget.
+// more memory, which the system clears.
 bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t box = box_granules_;
@@ -342,7 +347,7 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
     found = box;
     any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &looks);
   }
-  if (used_end + granules > Granules()) effort_ -= most - looks;
+  effort_ -= most - looks;
   if (any) *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return any;
 }
