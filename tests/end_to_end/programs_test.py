@@ -311,6 +311,21 @@ print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith
     expect(int(replayed.stdout) < 4 << 20, f"{replayed.stdout.decode().strip()} KiB of data")
 
 
+def signals_in_step(bench):
+    """Signal handlers allocate in the middle of what a lane does that follows its plan."""
+    command = [bench.build / "bin" / "programs" / "signals_in_step"]
+    plain = bench.run(*command, expected=0)
+    bench.record(command, expected=0)
+    bench.plan()
+    for _ in range(3):
+        replayed, stats = bench.replay(command, expected=0)
+        expect_equal(replayed.stdout, plain.stdout, "output")
+        expect(stats["served_percent"] > 99, f"{stats['served_percent']} % served")
+        expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+        expect(stats["improvised"] < stats["allocations"] / 100,
+               f"{stats['improvised']} improvised: the lane did not follow its plan")
+
+
 def realloc_in_place(bench):
     """A block that grows has room for its final size from the start: it never moves."""
     command = [bench.build / "bin" / "programs" / "idle_phase"]
@@ -354,5 +369,5 @@ if __name__ == "__main__":
     others = (words, descriptors, wrong_frees, fork_among_threads,
               threads_of_the_program_alone, runtime_of_a_plugin,
               libc_by_name, keep_aslr, huge_pages, release, resident, unused_fallback,
-              realloc_in_place, with_command)
+              signals_in_step, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})
