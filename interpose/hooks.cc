@@ -192,7 +192,7 @@ __attribute__((noinline, cold)) void* ReallocInherited(const void* pointer, size
   return memcpy(fresh, pointer, before < size ? before : size);
 }
 
-__attribute__((noinline)) void* CallocInOtherModes(size_t count, size_t size, Caller caller) {
+__attribute__((noinline, hot)) void* CallocInOtherModes(size_t count, size_t size, Caller caller) {
   const Mode mode = CurrentMode();
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -205,7 +205,7 @@ __attribute__((noinline)) void* CallocInOtherModes(size_t count, size_t size, Ca
   return pointer;
 }
 
-__attribute__((noinline)) void* ReallocInOtherModes(void* pointer, size_t size, Caller caller) {
+__attribute__((noinline, hot)) void* ReallocInOtherModes(void* pointer, size_t size, Caller caller) {
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting || __builtin_expect(IsSide(pointer), 0)) {
     if (pointer == nullptr) return StartingAllocate(size);

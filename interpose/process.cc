@@ -363,7 +363,8 @@ __attribute__((constructor)) void OnLoad() {
   if (process.mode >= Mode::kReplay) {
     Advise(process.session, sizeof(SessionFile), MADV_DONTNEED);
     DropFallbackCode();
-    DropCleanPages(reinterpret_cast<const void*>(&OnLoad));
+    // Ours goes when the first lane is taken (replayer.cc), which may have been before this.
+    if (self.lane_tried != 0) DropCleanPages(reinterpret_cast<const void*>(&OnLoad));
   }
 }
 

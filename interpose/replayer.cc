@@ -5,6 +5,7 @@
 
 #include "interpose/address_map.h"
 #include "interpose/fallback.h"
+#include "interpose/modules.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
 #include "interpose/replay_setup.h"
@@ -44,13 +45,15 @@ void CountFallback(void* pointer) {
                      __ATOMIC_RELAXED);
 }
 
-void TakeLane(uint64_t first_shape, uint64_t first_site) {
+[[gnu::hot]] void TakeLane(uint64_t first_shape, uint64_t first_site) {
   if (self.lane_tried != 0 || self.ended != 0) return;
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
   if (self.lane == nullptr) self.own_counters = replay_arena.TakeCounters();
   NoteWay();
+  // To take the first lane is a part of the start: what only that needs is not needed again.
+  if (self.id == 0) DropCleanPages(reinterpret_cast<const void*>(&ReplayRealloc));
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -157,7 +160,7 @@ constexpr size_t kShortCopy = 1024;
 // The plan lets the new block overlap the old one: its bytes are moved, not copied, and nothing may
 // be placed over them until then, by a signal handler neither. What is no live block has no bytes;
 // glibc would abort, here the program gets a fresh block and the free is counted.
-void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
+[[gnu::hot]] void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
   ++self.lane->counters()->reallocs;
   if (size > kArena.bytes) {
@@ -198,7 +201,7 @@ void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   return fresh;
 }
 
-__attribute__((noinline)) void* ReplayMallocUnexpected(size_t size, Caller caller) {
+__attribute__((noinline, hot)) void* ReplayMallocUnexpected(size_t size, Caller caller) {
   if (self.lane != nullptr && !IsBusy() && size <= kArena.bytes) {
     const Busy busy;
     void* planned = self.lane->Allocate(Shape(size, 4), SiteWord(caller));
@@ -292,16 +295,6 @@ void ReplayFreeRoaming(void* pointer, Lane* lane) {
   const bool freed = lane->FreeKeptQuickly(pointer);
   EndBusy();
   if (__builtin_expect(!freed, 0)) ReplayFreeFreely(pointer, lane);
-}
-
-// The block that the stream expects to be freed may be an early one.
-void ReplayFreeAmongEarly(void* pointer) {
-  bool freed = false;
-  if (Lane* lane = TakeQuiet()) {
-    freed = lane->FreeExpected(pointer);
-    GiveBack();
-  }
-  if (!freed) ReplayFreeApart(pointer);
 }
 
 void ReplayFreeAside(void* pointer) {

@@ -95,14 +95,13 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
 };
 
-void* ReplayMallocWithCare(size_t size, replay::Lane* lane);
+[[gnu::hot]] void* ReplayMallocWithCare(size_t size, replay::Lane* lane);
 void* ReplayMallocResting(size_t size, replay::LaneCounters* counters);
 void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
-void* ReplayMallocApart(size_t size, Caller caller);
+[[gnu::hot]] void* ReplayMallocApart(size_t size, Caller caller);
 void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
-void ReplayFreeAmongEarly(void* pointer);
 void ReplayFreeAside(void* pointer);
-void ReplayFreeApart(void* pointer);
+[[gnu::hot]] void ReplayFreeApart(void* pointer);
 
 // In a lane that runs free; null: nothing has happened.
 inline void* ReplayTakeKept(size_t size, replay::Lane* lane) {
@@ -128,8 +127,6 @@ inline void ReplayFreeSlowly(void* pointer) {
   if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > self.busy, 1)) {
     return ReplayFreeRoaming(pointer, lane);
   }
-  lane = self.plain;
-  if (lane != nullptr && lane->HasEarly()) return ReplayFreeAmongEarly(pointer);
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }
@@ -178,7 +175,7 @@ inline void* ReplayMallocOr(size_t size, Caller caller) {
 inline bool ReplayExpectedFree(const void* pointer) {
   replay::Lane* lane = TakeQuiet();
   if (__builtin_expect(lane == nullptr, 0)) return false;
-  if (__builtin_expect(!lane->FreePlainly(pointer), 0)) {
+  if (__builtin_expect(!lane->FreeExpected(pointer), 0)) {
     GiveBack();
     return false;
   }
@@ -193,12 +190,12 @@ inline void ReplayFree(void* pointer) {
   if (__builtin_expect(!ReplayExpectedFree(pointer), 0)) ReplayFreeSlowly(pointer);
 }
 
-void* ReplayCalloc(size_t bytes, Caller caller);
+[[gnu::hot]] void* ReplayCalloc(size_t bytes, Caller caller);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
-void* ReplayRealloc(void* pointer, size_t size, Caller caller);
+[[gnu::hot]] void* ReplayRealloc(void* pointer, size_t size, Caller caller);
 // Whether the block stays where it is; false: nothing has happened.
-bool ReplayReallocInPlace(void* pointer, size_t size);
-size_t ReplayUsable(void* pointer);
+[[gnu::hot]] bool ReplayReallocInPlace(void* pointer, size_t size);
+[[gnu::hot]] size_t ReplayUsable(void* pointer);
 
 }  // namespace reprise::interpose
 

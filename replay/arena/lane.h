@@ -249,20 +249,15 @@ class Lane {
   }
 
   // The same if the stream expects just that; else false, and nothing has happened. Of any lane.
-  // Where there are early blocks it may be false all the same.
-  bool FreePlainly(const void* pointer) {
-    const uint32_t* next = cursor_;
-    if (__builtin_expect(Freed(*next, plain_base_) != reinterpret_cast<uint64_t>(pointer), 0)) {
-      return false;
-    }
-    cursor_ = next + 1;
-    return true;
-  }
-  bool HasEarly() const { return early_count_ != 0; }
+  // Quickest where no planned block is early.
   bool FreeExpected(const void* pointer) {
     const uint32_t* next = cursor_;
-    if (FreedBy(*next) != reinterpret_cast<uint64_t>(pointer)) return false;
-    if (early_count_ != 0 && early_.Has(*next & ~kFreeBit)) return false;
+    const uint64_t expected = Freed(*next, expected_base_);
+    if (__builtin_expect(expected != reinterpret_cast<uint64_t>(pointer), 0)) {
+      const bool some_are_early = expected == reinterpret_cast<uint64_t>(pointer) + kSomeAreEarly;
+      const uint32_t word = *static_cast<const volatile uint32_t*>(next);  // again: no register
+      if (!some_are_early || early_.Has(word & ~kFreeBit)) return false;
+    }
     cursor_ = next + 1;
     return true;
   }
@@ -276,7 +271,7 @@ class Lane {
   // Bytes usable in a live block. When `pointer` is not a live block's start: 0, or what was usable
   // in a block that began there. By the owner; a signal handler that interrupts it asks
   // UsableIfQuiet.
-  uint64_t Usable(const void* pointer);
+  [[gnu::hot]] uint64_t Usable(const void* pointer);
   uint64_t UsableIfQuiet(const void* pointer) const;
 
   // The same, by any other thread that has the block's lifetime under control.
@@ -364,7 +359,8 @@ class Lane {
   // A free's word taken for a number is less than zero by as much as its offset is below this.
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
-  static constexpr uint32_t kTakesCare = uint32_t{1} << 31;  // of shift_
+  static constexpr uint64_t kSomeAreEarly = uint64_t{1} << 61;  // nor this, nor both
+  static constexpr uint32_t kTakesCare = uint32_t{1} << 31;     // of shift_
 
   struct Slot {
     uint32_t granule;   // where the block begins, relative to the box, / 16
@@ -501,17 +497,17 @@ class Lane {
   char* AddressOf(uint64_t granule) const {
     return box_ + granule * kGranule + (Mask(granule >= box_granules_) & to_annex_);
   }
-  bool FreeSlowly(uint64_t granule);
+  [[gnu::hot]] bool FreeSlowly(uint64_t granule);
   bool FreeLate(uint64_t granule);
-  bool FreeBesideTheStream(uint64_t granule);
-  void Settle();
-  void PassTurn();
+  [[gnu::hot]] bool FreeBesideTheStream(uint64_t granule);
+  [[gnu::hot]] void Settle();
+  [[gnu::hot]] void PassTurn();
   void Release(const Word& idle);
   Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits()); }
   const uint32_t* NextAllocation(const uint32_t* from, const uint32_t* limit) const;
   void PassUntil(const uint32_t* target);
   void Pass(const Word& word);
-  void* Place(const Word& word);
+  [[gnu::hot]] void* Place(const Word& word);
   const uint32_t* BehindTheSameSites(uint64_t count) const;
   void Replaced(const uint32_t* behind);
   void FoundAgain() {
@@ -525,8 +521,8 @@ class Lane {
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
-  std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
-  bool IsPlannedLive(uint64_t granule) const;
+  [[gnu::hot]] std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
+  [[gnu::hot]] bool IsPlannedLive(uint64_t granule) const;
   // Of the block that is planned live there.
   uint64_t PlannedGranules(uint64_t granule) const {
     const uint64_t noted = noting_ != 0 ? notes_of_blocks_.UsableAt(granule) : 0;
@@ -534,15 +530,15 @@ class Lane {
     return KeyGranules(PlannedAt(granule)->key, keys_, key_granules_, plan_keys_);
   }
   uint64_t LookedAt() const { return __atomic_load_n(&looked_at_, __ATOMIC_RELAXED); }
-  void LookElsewhere(uint64_t sample) const;
-  void DropAround(const void* begin, const void* end, const void* table) const;
+  [[gnu::hot]] void LookElsewhere(uint64_t sample) const;
+  [[gnu::hot]] void DropAround(const void* begin, const void* end, const void* table) const;
   void SetCare(uint32_t care) {
     care_ = care;
     shift_ = offset_bits() | (care != 0 ? kTakesCare : 0);
   }
   void SetEarlyCount(uint32_t count) {
     early_count_ = count;
-    plain_base_ = count == 0 ? freed_base_ : kNowhere;
+    expected_base_ = freed_base_ + (count == 0 ? 0 : kSomeAreEarly);
   }
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
@@ -566,8 +562,8 @@ class Lane {
   const LiveKey* keys_;
   const uint8_t* key_granules_;
   char* box_;
-  uint64_t plain_base_;  // freed_base_, where there are no early blocks, else kNowhere
-  uint32_t shift_;       // of a word: over the bits of its offset; kTakesCare: care_ is not 0
+  uint64_t expected_base_;  // freed_base_; + kSomeAreEarly
+  uint32_t shift_;          // of a word: over the bits of its offset; kTakesCare: care_ is not 0
   uint32_t offset_mask_;
   uint64_t box_bytes_;
   uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + calm_

@@ -91,7 +91,7 @@ inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64
 // As the hooks free: false for what is no live block.
 inline bool Free(Lane* lane, char* pointer) {
   const bool quickly =
-      lane->FreePlainly(pointer) ||
+      lane->FreeExpected(pointer) ||
       (lane->gives_kept() && (lane->FreeKeptQuickly(pointer) || lane->FreeFreely(pointer)));
   return quickly || lane->Free(pointer);
 }
