@@ -78,7 +78,7 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
     if (size < 16 || (size & (size - 1)) == 0) size += 16;
     pointer = zero ? mi_heap_zalloc_aligned(heap, size, alignment)
                    : mi_heap_malloc_aligned(heap, size, alignment);
-    if (pointer != nullptr) NoteFallbackSize(pointer, 0);
+    if (pointer != nullptr) NoteFallbackSize(pointer, kHasHadAligned);
   }
   errno = pointer != nullptr ? before : ENOMEM;
   return pointer;

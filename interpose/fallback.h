@@ -21,14 +21,20 @@ inline size_t ShortSize(size_t bytes) { return bytes < 16 ? 1 : (bytes + 15) / 1
 
 // Of each 64 KiB of the fallback: how many times 16 bytes every block there has at least that may
 // go to a FallbackCache, or 0. What mimalloc 2 calls a page is no smaller and has blocks of one
-// size, as long as any of them is live; so it is enough to note each block's.
+// size, as long as any of them is live; so it is enough to note each block's. But one that was
+// asked for with an alignment may begin later and be shorter. Such blocks come from a heap of their
+// own, the pages of which go to any heap when their thread ends: where one has been, mimalloc is
+// asked for each block.
 inline uint8_t* FallbackSizesAt(const void* pointer) {
   const uint64_t offset = reinterpret_cast<uint64_t>(pointer) - kFallback.begin;
   return reinterpret_cast<uint8_t*>(kFallbackSizes.begin + (offset >> 16));
 }
-// `size`: ShortSize, or 0.
+inline constexpr uint8_t kHasHadAligned = 255;
+// `size`: ShortSize, 0 or kHasHadAligned.
 inline void NoteFallbackSize(const void* pointer, size_t size) {
-  __atomic_store_n(FallbackSizesAt(pointer), static_cast<uint8_t>(size), __ATOMIC_RELAXED);
+  uint8_t* noted = FallbackSizesAt(pointer);
+  if (__atomic_load_n(noted, __ATOMIC_RELAXED) == kHasHadAligned) return;
+  __atomic_store_n(noted, static_cast<uint8_t>(size), __ATOMIC_RELAXED);
 }
 
 // Short blocks that a thread freed lately, for its next requests of the same size: while its lane
@@ -44,8 +50,9 @@ class FallbackCache {
   }
   // False: it has no room for this block.
   bool Put(void* pointer) {
-    const size_t size = __atomic_load_n(FallbackSizesAt(pointer), __ATOMIC_RELAXED);
-    if (size == 0 || counts_[size] == kMost) return false;
+    size_t size = __atomic_load_n(FallbackSizesAt(pointer), __ATOMIC_RELAXED);
+    if (__builtin_expect(size == kHasHadAligned, 0)) size = mi_usable_size(pointer) / 16;
+    if (size - 1 >= kSizes - 1 || counts_[size] == kMost) return false;
     blocks_[size][counts_[size]++] = pointer;
     return true;
   }

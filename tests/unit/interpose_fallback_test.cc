@@ -82,20 +82,54 @@ TEST_F(FallbackTest, SeveralThreadsChurn) {
   for (unsigned seed = 2; seed < 5; ++seed) threads.emplace_back(Churn, seed);
 }
 
-TEST_F(FallbackTest, KeepsNeitherLongNorAlignedBlocks) {
+// When a thread ends, mimalloc gives its pages to whichever heap needs some next: then there are
+// blocks side by side that were asked for with an alignment and without.
+TEST_F(FallbackTest, KnowsAlignedBlocksOfThreadsThatHaveEnded) {
+  std::vector<void*> aligned;
+  std::jthread([&aligned] {
+    for (int i = 0; i < 20'000; ++i) {
+      void* pointer = FallbackAllocate(40 + i % 4 * 41, 32, false);
+      (i % 4 == 3 ? FallbackFree(pointer) : aligned.push_back(pointer));
+    }
+    FallbackLeave();
+  }).join();
+  std::jthread([&aligned] {
+    FallbackFree(FallbackAllocate(16, 16, false));
+    ASSERT_TRUE(FallbackMakeCache());
+    std::vector<void*> plain;
+    for (int i = 0; i < 40'000; ++i) plain.push_back(FallbackAllocate(1 + i % 320, 16, false));
+    for (void* pointer : aligned) {
+      if (!self.cache->Put(pointer)) FallbackFree(pointer);
+      for (size_t bytes = 16; bytes <= 320; bytes += 16) {
+        void* taken = self.cache->Take(bytes);
+        if (taken == nullptr) continue;
+        ASSERT_GE(FallbackUsable(taken), bytes);
+        FallbackFree(taken);
+      }
+    }
+    for (void* pointer : plain) FallbackFree(pointer);
+    FallbackLeave();
+  }).join();
+}
+
+TEST_F(FallbackTest, KeepsNoLongBlocksAndAlignedOnesForWhatIsUsable) {
   FallbackFree(FallbackAllocate(16, 16, false));
   ASSERT_TRUE(FallbackMakeCache());
   void* longer = FallbackAllocate(kMostShort + 1, 16, false);
+  void* long_aligned = FallbackAllocate(kMostShort + 1, 64, false);
   void* aligned = FallbackAllocate(64, 64, false);
   void* shorter = FallbackAllocate(kMostShort, 16, false);
   EXPECT_FALSE(self.cache->Put(longer));
-  EXPECT_FALSE(self.cache->Put(aligned));
+  EXPECT_FALSE(self.cache->Put(long_aligned));
   EXPECT_TRUE(self.cache->Put(shorter));
   EXPECT_EQ(self.cache->Take(kMostShort + 1), nullptr);
   EXPECT_EQ(self.cache->Take(0), nullptr);
   EXPECT_EQ(self.cache->Take(kMostShort - 15), shorter);
   EXPECT_EQ(self.cache->Take(kMostShort), nullptr);
-  for (void* pointer : {longer, aligned, shorter}) FallbackFree(pointer);
+  EXPECT_TRUE(self.cache->Put(aligned));
+  EXPECT_EQ(self.cache->Take(FallbackUsable(aligned) + 1), nullptr);
+  EXPECT_EQ(self.cache->Take(FallbackUsable(aligned) & ~size_t{15}), aligned);
+  for (void* pointer : {longer, long_aligned, aligned, shorter}) FallbackFree(pointer);
   FallbackLeave();
 }
 
