@@ -205,7 +205,8 @@ __attribute__((noinline, hot)) void* CallocInOtherModes(size_t count, size_t siz
   return pointer;
 }
 
-__attribute__((noinline, hot)) void* ReallocInOtherModes(void* pointer, size_t size, Caller caller) {
+__attribute__((noinline, hot)) void* ReallocInOtherModes(void* pointer, size_t size,
+                                                         Caller caller) {
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting || __builtin_expect(IsSide(pointer), 0)) {
     if (pointer == nullptr) return StartingAllocate(size);
