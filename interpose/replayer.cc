@@ -242,7 +242,7 @@ __attribute__((noinline)) void FreeUncached(void* pointer) {
 // rests.
 bool Rests() {
   if (self.lane == nullptr) return self.own_counters != nullptr;
-  return self.lane != self.following && self.lane->Rests();
+  return self.lane->running_free() && self.lane->Rests();
 }
 
 // The same for many of the next ones.

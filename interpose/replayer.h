@@ -32,8 +32,7 @@ void EndReplayThread();
 inline void NoteWay() {
   replay::Lane* lane = self.lane;
   const bool free = lane != nullptr && lane->running_free();
-  self.following = free ? nullptr : lane;
-  self.plain = self.quiet = process.mode == Mode::kReplay ? self.following : nullptr;
+  self.plain = self.quiet = !free && process.mode == Mode::kReplay ? lane : nullptr;
   self.roaming = free && lane->gives_kept() ? lane : nullptr;
 }
 

@@ -48,11 +48,11 @@ struct alignas(64) ThreadState {
   uint32_t starved;         // no room was found: events to lose before it is looked for again
 
   // Replay.
-  uint32_t lane_tried;      // the thread has asked for its lane, whether or not it got one
-  replay::Lane* lane;       // null: this thread has none, everything comes from the fallback
-  replay::Lane* following;  // `lane`, when it follows its stream, else null
-  replay::Lane* quiet;      // `following`, when nothing is recorded as well, else null
-  mi_heap_s* heap;          // the thread's fallback heap; null until needed
+  uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
+  replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
+  replay::Lane* quiet;  // `lane`, when it follows its stream and nothing is recorded as well, else
+                        // null
+  mi_heap_s* heap;      // the thread's fallback heap; null until needed
   mi_heap_s* aligned_heap;  // for alignments above 16: there a size tells nothing of where it ends
   FallbackCache* cache;     // not null while `resting` is not
   replay::LaneCounters* own_counters;  // of a thread without a lane, or null: then it shares some
