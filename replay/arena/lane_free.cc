@@ -325,8 +325,8 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   return any;
 }
 
-// Any gap of the box or of what was used of the annex. That may cost as much as it costs to use
-// more memory, which the system clears.
+// Any gap of the box or of what was used of the annex. In a small lane that may cost as much as it
+// costs to use more memory, which the system clears: there are not many gaps.
 bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t box = box_granules_;
@@ -347,7 +347,7 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
     found = box;
     any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &looks);
   }
-  effort_ -= most - looks;
+  if (!IsSmall() || used_end + granules > Granules()) effort_ -= most - looks;
   if (any) *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
   return any;
 }
