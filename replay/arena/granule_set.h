@@ -62,9 +62,10 @@ class GranuleSet {
   }
 
   // Moves `at` on to the first run of `length` granules in [at, end) that are not in the set and
-  // begin at a multiple of `step`. False: there is none, or the effort, one for each place looked
-  // at, is spent; `at` is where the search stopped.
+  // begin at a multiple of `step`. False: there is none, or the effort, one for each place or word
+  // with places looked at, is spent; `at` is where the search stopped.
   bool FindGap(uint64_t* at, uint64_t end, uint64_t length, uint64_t step, int32_t* effort) const {
+    if (step == 1 && length <= 64) return FindShortGap(at, end, length, effort);
     for (;;) {
       *at = (*at + step - 1) / step * step;
       if (*at + length > end || *effort <= 0) return false;
@@ -143,6 +144,46 @@ class GranuleSet {
     change(words_[at], first_mask);
     while (++at < last) change(words_[at], ~uint64_t{0});
     change(words_[last], last_mask);
+  }
+
+  // The same for at most 64 granules, anywhere: a word at a time, because where the gaps in it are
+  // cannot be foretold.
+  bool FindShortGap(uint64_t* at, uint64_t end, uint64_t length, int32_t* effort) const {
+    uint64_t word = *at >> 6;
+    uint64_t free = ~words_[word] & ~uint64_t{0} << (*at & 63);
+    while (*at + length <= end && *effort > 0) {
+      const uint64_t next = ~words_[word + 1];
+      if (free != 0) {
+        --*effort;
+        const uint64_t begins = Runs(free, next, length);
+        if (begins != 0) {
+          *at = (word << 6) + static_cast<uint64_t>(__builtin_ctzll(begins));
+          return *at + length <= end;
+        }
+      }
+      *at = ++word << 6;
+      free = next;
+    }
+    return false;
+  }
+
+  // The bits of `low` at which a run of so many bits begins in `low` and `high`, which comes behind
+  // it; 0 < length <= 64.
+  static uint64_t Runs(uint64_t low, uint64_t high, uint64_t length) {
+    uint64_t so_far = 1;  // shifts by constants take a third of the others
+    const auto twice = [&](unsigned bits) {
+      low &= low >> bits | high << (64 - bits);
+      high &= high >> bits;
+      so_far = 2 * bits;
+    };
+    if (length >= 2) twice(1);
+    if (length >= 4) twice(2);
+    if (length >= 8) twice(4);
+    if (length >= 16) twice(8);
+    if (length >= 32) twice(16);
+    if (length >= 64) twice(32);
+    const uint64_t more = length - so_far;  // below 32
+    return low & (low >> more | high << 1 << (63 - more));
   }
 
   // Where the first gap behind `taken`, which is in the set, begins that holds a word of the

@@ -268,9 +268,8 @@ class Lane {
   // Takes in what other threads freed.
   void Drain();
 
-  // Bytes usable in a live block. When `pointer` is not a live block's start: 0, or what was usable
-  // in a block that began there. By the owner; a signal handler that interrupts it asks
-  // UsableIfQuiet.
+  // Bytes usable in a live block. When `pointer` is not a live block's start: 0, or what is usable
+  // in some other block. By the owner; a signal handler that interrupts it asks UsableIfQuiet.
   [[gnu::hot]] uint64_t Usable(const void* pointer);
   uint64_t UsableIfQuiet(const void* pointer) const;
 
@@ -350,8 +349,8 @@ class Lane {
   static constexpr int32_t kEffortOfKept = 2;  // the same, by one that found what was kept
   static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
   // A lane rests when so many requests of a window found their budget spent, or no place.
-  static constexpr uint32_t kWindow = 1 << 13;
-  static constexpr uint32_t kLessAgain = 32;  // of a window after the first rest
+  static constexpr uint32_t kWindow = 1 << 12;
+  static constexpr uint32_t kLessAgain = 16;  // of a window after the first rest
   static constexpr uint32_t kMostRests = 10;
   static constexpr uint32_t kNamed = 16;  // misses; of one of these it is noted what was in the way
   static constexpr uint64_t kRestsAtOnce = 1024;  // what others have freed must wait for as long
@@ -487,6 +486,11 @@ class Lane {
   static bool IsLong(uint64_t shape) { return ShapeGranules(shape) >= LongGaps::kLeast; }
   void NoteAnnexUse(uint64_t end);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
+  void* PlaceUnlooked(uint64_t shape);
+  bool TakeFresh(uint64_t shape, Slot* slot);
+  void TakeOfAnnex(uint64_t granule, uint64_t granules, Slot* slot);
+  // Behind what was used of the annex.
+  uint64_t UsedEnd() const { return box_granules_ + counters_->annex_bytes / kGranule; }
   bool TakeFromUsedAnnex(uint64_t shape, Slot* slot);
   bool TakeGap(uint64_t shape, Slot* slot);
   bool TakeAnyGap(uint64_t shape, Slot* slot);

@@ -72,7 +72,7 @@ void Lane::StartSlots() {
 // left alone for a while, four times as long each time, and then gets a shorter window.
 void Lane::Judge() {
   const uint32_t window = rests_ == 0 ? kWindow : kWindow / kLessAgain;
-  const bool bad = spent_ > window / 8 || failed_ > window / 2;
+  const bool bad = spent_ > window / 16 || failed_ > window / 2;
   if (!bad && ++window_ < window) return;
   if (bad) {
     rest_ = uint64_t{kWindow} << 2 * rests_;
@@ -100,11 +100,20 @@ void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
     if (void* again = AllocateKept(shape)) return again;
   }
   if (Rests()) return nullptr;
-  if (!Earn()) {
+  if (!Earn()) return PlaceUnlooked(shape);
+  return IsLong(shape) ? PlaceLong(shape) : PlaceShort({shape, site});
+}
+
+// No budget is left for looking. Memory that was not used yet is no more than what the fallback
+// would take.
+void* Lane::PlaceUnlooked(uint64_t shape) {
+  Slot slot;
+  if (!TakeFresh(shape, &slot)) {
     ++counters_->unmatched;
     return nullptr;
   }
-  return IsLong(shape) ? PlaceLong(shape) : PlaceShort({shape, site});
+  ++counters_->improvised;
+  return Occupy(shape, slot);
 }
 
 // No place of the plan: long blocks that come in another order leave too little of each other's.
@@ -180,8 +189,7 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
   const uint64_t granules = slot.granules;
   if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
   const uint64_t box = box_granules_;
-  const uint64_t limit =
-      slot.granule < box ? open_granules_ : box + counters_->annex_bytes / kGranule;
+  const uint64_t limit = slot.granule < box ? open_granules_ : UsedEnd();
   uint64_t wanted = kept_->NextBatch(granules) - 1;
   uint64_t at = slot.granule + granules;
   int32_t few = kFewGaps;
@@ -252,7 +260,7 @@ bool Lane::KeptGivesWay() {
 LongGaps::Range Lane::OpenPart(uint64_t granule) const {
   const uint64_t box = box_granules_;
   if (granule < box) return {0, open_granules_};
-  return {box, box + counters_->annex_bytes / kGranule};
+  return {box, UsedEnd()};
 }
 
 void Lane::NoteLongGaps() {
@@ -330,7 +338,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
 bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t box = box_granules_;
-  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
+  const uint64_t used_end = UsedEnd();
   const auto most = static_cast<int32_t>(granules) * kLooks;
   int32_t looks = most;
   uint64_t found = gap_search_;
@@ -358,7 +366,7 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
 bool Lane::TakeFromUsedAnnex(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t box = box_granules_;
-  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
+  const uint64_t used_end = UsedEnd();
   uint64_t found = annex_search_ >= box && !IsSmall() ? annex_search_ : box;
   int32_t few = kFewGaps;
   const bool any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &few);
@@ -382,22 +390,34 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
   if (granules >= annex_lacks_) return false;
   if (!IsLong(shape) && TakeFromUsedAnnex(shape, slot)) return true;
-  const uint64_t box = box_granules_;
-  const uint64_t end = box + annex_granules_;
-  const uint64_t used_end = box + counters_->annex_bytes / kGranule;
-  // What is free at the end of what was used is a part of the place.
-  uint64_t found = (late_cover_.GapBegin(used_end - 1, box) + step - 1) / step * step;
-  bool any = found + granules <= end;
-  if (!any) {
-    found = box;
-    any = late_cover_.FindGap(&found, end, granules, step, &effort_);
-    if (!any && effort_ > 0 && step == 1) annex_lacks_ = granules;
+  if (TakeFresh(shape, slot)) return true;
+  uint64_t found = box_granules_;
+  const bool any = late_cover_.FindGap(&found, Granules(), granules, step, &effort_);
+  if (any) {
+    TakeOfAnnex(found, granules, slot);
+  } else if (effort_ > 0 && step == 1) {
+    annex_lacks_ = granules;
   }
-  if (!any) return false;
-  long_gaps_.Forget({found, used_end});
-  NoteAnnexUse(found + granules);
-  *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
+  return any;
+}
+
+// A place that ends behind what was used of the annex; what is free at the end of that is a part of
+// it.
+bool Lane::TakeFresh(uint64_t shape, Slot* slot) {
+  const uint64_t granules = ShapeGranules(shape);
+  const uint64_t step = ShapeStep(shape);
+  if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
+  const uint64_t free = late_cover_.GapBegin(UsedEnd() - 1, box_granules_);
+  const uint64_t begin = (free + step - 1) / step * step;
+  if (begin + granules > Granules()) return false;
+  TakeOfAnnex(begin, granules, slot);
   return true;
+}
+
+void Lane::TakeOfAnnex(uint64_t granule, uint64_t granules, Slot* slot) {
+  long_gaps_.Forget({granule, UsedEnd()});
+  NoteAnnexUse(granule + granules);
+  *slot = {static_cast<uint32_t>(granule), static_cast<uint32_t>(granules)};
 }
 
 bool Lane::FreeFreely(void* pointer) {
