@@ -8,6 +8,7 @@
 
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
+#include "interpose/small.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 #include "replay/arena/mutex.h"
@@ -17,10 +18,10 @@ namespace {
 
 enum ArenaState : int { kNotMade = 0, kMade, kRefused };
 
-constinit replay::Mutex arena_lock;
-int arena_state;
-mi_arena_id_t arena_id;
-void* freed_later;  // atomic: list of blocks, linked through their first words
+REPRISE_SMALL constinit replay::Mutex arena_lock;
+REPRISE_SMALL int arena_state;
+REPRISE_SMALL mi_arena_id_t arena_id;
+REPRISE_SMALL void* freed_later;  // atomic: list of blocks, linked through their first words
 
 bool MakeArena() {
   int state = __atomic_load_n(&arena_state, __ATOMIC_ACQUIRE);

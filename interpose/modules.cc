@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "interpose/process.h"
+#include "interpose/small.h"
 #include "interpose/system_call.h"
 
 namespace reprise::interpose {
@@ -174,7 +175,7 @@ int SearchObject(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
-uint32_t module_generation = 1;
+REPRISE_SMALL uint32_t module_generation = 1;
 
 bool FindModule(uint64_t address, LoadedModule* module) {
   dl_find_object found;

@@ -14,6 +14,7 @@
 #include "interpose/recorder.h"
 #include "interpose/replay_setup.h"
 #include "interpose/replayer.h"
+#include "interpose/small.h"
 #include "interpose/spool_file.h"
 #include "interpose/stacks.h"
 #include "interpose/system_call.h"
@@ -25,18 +26,20 @@ extern "C" void* __libc_stack_end;
 namespace reprise::interpose {
 
 constinit Pulse pulse{};
-constinit Process process = {.mode = Mode::kUnstarted,
-                             .reserved = false,
-                             .session = nullptr,
-                             .registry = nullptr,
-                             .image = nullptr,
-                             .image_number = 0,
-                             .executable = {}};
+REPRISE_SMALL constinit Process process = {.mode = Mode::kUnstarted,
+                                           .reserved = false,
+                                           .session = nullptr,
+                                           .registry = nullptr,
+                                           .image = nullptr,
+                                           .image_number = 0,
+                                           .executable = {}};
 
 namespace {
 
+constexpr uint64_t kCodeAlignment = 32 << 10;
+constexpr uint64_t kHotBytes = 36 << 10;  // of code
 constexpr size_t kScratchBytes = 32 << 10;
-char scratch[kScratchBytes];  // used by Start() and AfterFork() only: one thread each
+alignas(4096) char scratch[kScratchBytes];  // used by Start() and AfterFork() only: one thread each
 
 // Reads a whole small file; the bytes read, 0 when it cannot be.
 size_t ReadSmallFile(const char* path, char* buffer, size_t capacity) {
@@ -362,7 +365,12 @@ __attribute__((constructor)) void OnLoad() {
   // Little of what a start takes is needed again, and by now mimalloc has had its own.
   if (process.mode >= Mode::kReplay) {
     Advise(process.session, sizeof(SessionFile), MADV_DONTNEED);
+    Advise(scratch, kScratchBytes, MADV_DONTNEED);
     DropFallbackCode();
+    // Linux maps 64 KiB of code at once, as far as the mapping goes. What a run needs that follows
+    // its plan is less (CMakeLists.txt): its mapping ends where another kind begins.
+    const uint64_t begin = reinterpret_cast<uint64_t>(&ReplayRealloc) & ~(kCodeAlignment - 1);
+    Advise(reinterpret_cast<void*>(begin + kHotBytes), 4096, MADV_RANDOM);
     // Ours goes when the first lane is taken (replayer.cc), which may have been before this.
     if (self.lane_tried != 0) DropCleanPages(reinterpret_cast<const void*>(&OnLoad));
   }

@@ -5,9 +5,11 @@
 
 #include <type_traits>
 
+#include "interpose/small.h"
+
 namespace reprise::interpose {
 
-constinit Real real{};
+REPRISE_SMALL constinit Real real{};
 
 void* NextSymbol(const char* name) {
   void* symbol = dlsym(RTLD_NEXT, name);

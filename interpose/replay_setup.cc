@@ -5,6 +5,7 @@
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
 #include "interpose/process.h"
+#include "interpose/small.h"
 #include "interpose/spool_file.h"
 #include "interpose/system_call.h"
 #include "replay/arena/drop_behind.h"
@@ -20,7 +21,7 @@ using replay::PlanHeader;
 using replay::PlanKey;
 using replay::PlanModule;
 
-constinit Arena replay_arena{};
+REPRISE_SMALL constinit Arena replay_arena{};
 
 namespace {
 
@@ -39,7 +40,7 @@ struct Replay {
   uint32_t modules_known;
 };
 
-constinit Replay replay_state{};
+REPRISE_SMALL constinit Replay replay_state{};
 
 template <typename T>
 const T* Table(const replay::PlanTable& table) {

@@ -52,8 +52,12 @@ void CountFallback(void* pointer) {
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
   if (self.lane == nullptr) self.own_counters = replay_arena.TakeCounters();
   NoteWay();
-  // To take the first lane is a part of the start: what only that needs is not needed again.
-  if (self.id == 0) DropCleanPages(reinterpret_cast<const void*>(&ReplayRealloc));
+  // To take the first lane is a part of the start: what only that needs is not needed again. Nor
+  // are mimalloc's symbols, which the loader has looked through for the program's functions.
+  if (self.id == 0) {
+    DropFallbackCode();
+    DropCleanPages(reinterpret_cast<const void*>(&ReplayRealloc));
+  }
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -117,7 +121,7 @@ void ZeroBlock(void* pointer, size_t bytes) {
 }
 
 // A block that is not in the calling thread's lane, or while a hook is active.
-__attribute__((noinline)) void FreeElsewhere(void* pointer) {
+__attribute__((noinline, hot)) void FreeElsewhere(void* pointer) {
   if (replay_arena.Contains(pointer)) {
     Lane* lane = replay_arena.LaneOf(pointer);
     if (lane != nullptr && lane == self.lane && !IsBusy()) {

@@ -62,8 +62,7 @@ inline replay::Lane* TakeQuiet() {
   replay::Lane* lane = self.plain;
   if (__builtin_expect(lane == nullptr, 0)) return nullptr;
 #if defined(__x86_64__)
-  const uint64_t zero = 0;
-  asm volatile("movq %1, %0" : "=m"(self.plain) : "r"(zero) : "memory");
+  asm volatile("movq $0, %0" : "=m"(self.plain) : : "memory");
 #else
   self.plain = nullptr;
 #endif
@@ -138,7 +137,7 @@ inline void ReplayFreeSlowly(void* pointer) {
 // A forked child that does not know yet that it is one goes on with its copy of the lane, until
 // something is not as planned.
 inline bool Expects(const replay::Lane* lane, const uint32_t* next, size_t size, Caller caller) {
-  return lane->Expects(next, size, [caller](uint64_t site) { return LessSiteWord(site, caller); });
+  return lane->Expects(next, size, [caller](uint64_t site) { return IsSiteWord(site, caller); });
 }
 // The register that a function's first argument comes in is left to it, also for those that are
 // jumped to with it. gcc would move it away, and malloc be longer than two lines.

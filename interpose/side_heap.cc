@@ -1,6 +1,7 @@
 #include "interpose/side_heap.h"
 
 #include "interpose/address_map.h"
+#include "interpose/small.h"
 #include "interpose/system_call.h"
 
 namespace reprise::interpose {
@@ -20,10 +21,10 @@ struct Header {
   uint64_t usable;
 };
 
-uint64_t early_used;  // of early_side_blocks
+REPRISE_SMALL uint64_t early_used;  // of early_side_blocks
 
 // The next unused page of the range. It only grows: 64 GiB of addresses for blocks that are rare.
-uint64_t next_page;
+REPRISE_SMALL uint64_t next_page;
 
 Header* HeaderOf(const void* pointer) {
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);

@@ -5,6 +5,7 @@
 
 #include "interpose/address_map.h"
 #include "interpose/recorder.h"
+#include "interpose/small.h"
 #include "interpose/system_call.h"
 #include "interpose/threads.h"
 #include "interpose/unwind.h"
@@ -246,7 +247,7 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
 
 }  // namespace
 
-constinit Spool spool{};
+REPRISE_SMALL constinit Spool spool{};
 
 bool FindRoom(const Room& before, char* at, uint64_t bytes) {
   if (self.starved > 0 && self.chunk == nullptr) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "interpose/modules.h"
+#include "interpose/small.h"
 #include "interpose/spool_chunks.h"
 #include "interpose/system_call.h"
 #include "interpose/turns.h"
@@ -78,7 +79,7 @@ bool KnowsModule(uint64_t address, uint32_t count) {
 
 }  // namespace
 
-uint64_t modules_turn;
+REPRISE_SMALL uint64_t modules_turn;
 
 __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   const uint32_t count = __atomic_load_n(&records.count, __ATOMIC_ACQUIRE);

@@ -5,6 +5,7 @@
 #include "interpose/process.h"
 #include "interpose/record_event.h"
 #include "interpose/recorder.h"
+#include "interpose/small.h"
 #include "interpose/spool_modules.h"
 #include "interpose/system_call.h"
 #include "interpose/unwind.h"
@@ -53,8 +54,8 @@ struct Memory {
 };
 static_assert(sizeof(Memory) <= kStackMap.bytes);
 
-Memory* memory;
-uint32_t most_frames;
+REPRISE_SMALL Memory* memory;
+REPRISE_SMALL uint32_t most_frames;
 
 uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15;

@@ -33,7 +33,7 @@ struct alignas(64) ThreadState {
   uint64_t stack_base;   // stack depths count from here
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
 
-  uint64_t site_base;             // LessSiteWord's: of replay, in the line beside
+  uint64_t site_base;             // IsSiteWord's: of replay, in the line beside
   replay::LaneCounters* resting;  // the thread's, while its requests are mimalloc's and `heap` may
                                   // be used, else null
   replay::Lane* roaming;          // `lane`, when it runs free and does not rest, else null
@@ -101,17 +101,10 @@ inline uint64_t SiteWord(Caller caller) {
   return caller.return_address() | depth << kSiteBits;
 }
 
-// `word` less the site word of a frame on the thread's own stack, in the order that takes the
-// fewest registers; for other frames it is some other number.
+// Whether that is the site word of a frame on the thread's own stack; of other frames it is false.
 constexpr int kDepthShift = 47 - 4;
-inline uint64_t LessSiteWord(uint64_t word, Caller caller) {
-#if defined(__x86_64__)
-  // From where it lies, into no register.
-  asm("subq %1, %0" : "+r"(word) : "m"(*reinterpret_cast<const uint64_t*>(caller.slot())) : "cc");
-#else
-  word -= caller.return_address();
-#endif
-  return word - self.site_base + (caller.slot() << kDepthShift);
+inline bool IsSiteWord(uint64_t word, Caller caller) {
+  return (caller.slot() << kDepthShift) - self.site_base + word == caller.return_address();
 }
 
 inline void SetStackBase(uint64_t base) {

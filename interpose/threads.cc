@@ -9,6 +9,7 @@
 #include "interpose/replay_setup.h"
 #include "interpose/replayer.h"
 #include "interpose/side_heap.h"
+#include "interpose/small.h"
 #include "interpose/spool_chunks.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
@@ -28,11 +29,11 @@ namespace {
 // Until the thread's own part of the path of a thread that nobody named.
 constexpr uint64_t kUnknownParent = 0x756e6b6e6f776e;
 
-pthread_key_t exit_key;
-bool exit_key_made;
-uint32_t thread_ids;  // given out so far; 0 is the main thread
-uint32_t unknown_count;
-uint64_t default_stack_bytes = 8 << 20;
+REPRISE_SMALL pthread_key_t exit_key;
+REPRISE_SMALL bool exit_key_made;
+REPRISE_SMALL uint32_t thread_ids;  // given out so far; 0 is the main thread
+REPRISE_SMALL uint32_t unknown_count;
+REPRISE_SMALL uint64_t default_stack_bytes = 8 << 20;
 
 // Everything the new thread must know; lies in the side heap until it has started.
 struct StartRecord {

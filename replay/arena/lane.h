@@ -97,20 +97,20 @@ class Lane {
   }
 
   // The planned place for a request, or null: the request goes to the fallback.
-  void* Allocate(uint64_t shape, uint64_t site);
+  [[gnu::hot]] void* Allocate(uint64_t shape, uint64_t site);
 
   // Whether a malloc, of any size, is just what the stream of a lane that follows it expects, that
-  // is the word at Next(); nothing has happened yet. `less_site` gives a number less the call site,
+  // is the word at Next(); nothing has happened yet. `is_site` says whether that is the call site,
   // when it is needed, so that registers do not run out.
   const uint32_t* Next() const { return cursor_.Seen(); }
-  template <typename LessSite>
-  bool Expects(const uint32_t* next, uint64_t size, LessSite less_site) const {
+  template <typename IsSite>
+  bool Expects(const uint32_t* next, uint64_t size, IsSite is_site) const {
     const uint32_t word = *next;
     const LiveKey& key = keys_[word >> (shift_ & 31)];
     // The code of a free may be that of a rare key, which a far word has.
     return __builtin_expect(static_cast<int32_t>(word) >= 0, 1) &&
            __builtin_expect(key.shape == PlainShape(size), 1) &&
-           __builtin_expect(less_site(key.site) == 0, 1);
+           __builtin_expect(is_site(key.site), 1);
   }
 
   // Places that allocation: plainly, or where there are late blocks in the box, lengths
@@ -506,11 +506,11 @@ class Lane {
   [[gnu::hot]] bool FreeBesideTheStream(uint64_t granule);
   [[gnu::hot]] void Settle();
   [[gnu::hot]] void PassTurn();
-  void Release(const Word& idle);
+  [[gnu::hot]] void Release(const Word& idle);
   Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits()); }
   const uint32_t* NextAllocation(const uint32_t* from, const uint32_t* limit) const;
   void PassUntil(const uint32_t* target);
-  void Pass(const Word& word);
+  [[gnu::hot]] void Pass(const Word& word);
   [[gnu::hot]] void* Place(const Word& word);
   const uint32_t* BehindTheSameSites(uint64_t count) const;
   void Replaced(const uint32_t* behind);

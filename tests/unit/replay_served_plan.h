@@ -65,7 +65,7 @@ class ServedPlan {
 // Of a lane that follows its stream.
 inline void* AllocateExpected(Lane* lane, uint64_t size, uint64_t site) {
   const uint32_t* next = lane->Next();
-  if (!lane->Expects(next, size, [site](uint64_t expected) { return expected - site; })) {
+  if (!lane->Expects(next, size, [site](uint64_t expected) { return expected == site; })) {
     return nullptr;
   }
   if (!lane->TakesCare()) return lane->PlacePlainly(next);
