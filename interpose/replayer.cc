@@ -159,7 +159,7 @@ size_t UsableAnywhere(void* pointer) {
 
 // So few bytes are copied whether they were the old block's or are its neighbour's: the new block
 // has undefined ones there, and to look up how long the old one was takes longer.
-constexpr size_t kShortCopy = 1024;
+constexpr size_t kShortCopy = 4096;
 
 // The plan lets the new block overlap the old one: its bytes are moved, not copied, and nothing may
 // be placed over them until then, by a signal handler neither. What is no live block has no bytes;

@@ -523,6 +523,25 @@ void Lane::Drain() {
   }
 }
 
+void* Lane::ReallocateExpected(const void* pointer, uint64_t size, uint64_t site, bool may_move) {
+  const uint32_t* at = cursor_;
+  if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer) || unmatched_ != 0) return nullptr;
+  const Word word = Decode(at + 1);
+  if (word.kind != Word::kAllocation) return nullptr;
+  const LiveKey& key = keys_[word.key];
+  if (key.shape != PlainShape(size) || key.site != site) return nullptr;
+  const uint64_t old = at[0] & ~kFreeBit;
+  if (early_count_ != 0 && early_.Has(old)) return nullptr;
+  if (word.granule != old && !may_move) return nullptr;
+  const bool is_far = word.length > 1;
+  if (is_far && care_ != calm_) return nullptr;  // late blocks may be in the way
+  cursor_ = at + 1;
+  if (is_far) return Place(word);
+  void* fresh = TakesCare() ? PlaceWithCare() : PlacePlainly(cursor_);
+  if (fresh == nullptr) cursor_ = at;
+  return fresh;
+}
+
 uint64_t Lane::Usable(const void* pointer) {
   if (noting_ == 0 && !running_free_ && ++asked_ >= kAsksBeforeNoting &&
       asked_ * kWordsPerAsk >= cursor_ - first_word_) {

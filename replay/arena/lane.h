@@ -141,21 +141,8 @@ class Lane {
   // A realloc, if it is just what the stream expects: where the plan has the new block, to which
   // the caller copies the old one unless that is where it is; only then, if it may not move. Else
   // null, and nothing has happened.
-  void* ReallocateExpected(const void* pointer, uint64_t size, uint64_t site, bool may_move) {
-    const uint32_t* at = cursor_;
-    if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer) || unmatched_ != 0) return nullptr;
-    const uint32_t word = at[1];
-    const LiveKey& key = keys_[word >> offset_bits()];
-    if ((word & kFreeBit) != 0 || key.shape != PlainShape(size) || key.site != site) return nullptr;
-    const uint64_t old = at[0] & ~kFreeBit;
-    if (early_count_ != 0 && early_.Has(old)) return nullptr;
-    const uint32_t granule = word & offset_mask_;
-    if (granule != old && !may_move) return nullptr;
-    cursor_ = at + 1;
-    void* fresh = TakesCare() ? PlaceWithCare() : PlacePlainly(cursor_);
-    if (fresh == nullptr) cursor_ = at;
-    return fresh;
-  }
+  [[gnu::hot]] void* ReallocateExpected(const void* pointer, uint64_t size, uint64_t site,
+                                        bool may_move);
   // From a block of the box up to its end.
   uint64_t BytesBehind(const void* pointer) const {
     return static_cast<uint64_t>(box_ + box_bytes_ - static_cast<const char*>(pointer));
