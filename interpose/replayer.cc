@@ -367,7 +367,7 @@ __attribute__((noinline)) void* ReplayMallocBlocked(Lane* lane, size_t size) {
   return pointer;
 }
 
-__attribute__((aligned(64))) void* ReplayMallocWithCare(size_t size, Lane* lane) {
+void* ReplayMallocWithCare(size_t size, Lane* lane) {
   void* pointer = lane->PlaceWithCare();
   if (__builtin_expect(pointer == nullptr, 0)) return ReplayMallocBlocked(lane, size);
   GiveBack(lane);
