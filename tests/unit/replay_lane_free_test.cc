@@ -1,6 +1,7 @@
 // Where a lane puts what its stream does not tell.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -140,6 +141,29 @@ TEST(LaneTest, ReleasesKeptPlacesBeforeItUsesMoreOfTheAnnex) {
     EXPECT_GT(AnnexUsedBehindFreed(256, bytes), 0u) << bytes;
   }
   EXPECT_EQ(AnnexUsedBehindFreed(16, 128 << 10), 0u);
+}
+
+// A box full of holes that are too short: to look through them for each request is more than the
+// budget allows.
+TEST(LaneTest, ARequestWithoutABudgetTakesUnusedAnnex) {
+  const trace::Recording recording = RecordingOf({{0, 1, 2 << 20}});
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  EXPECT_TRUE(lane->running_free());
+  std::vector<char*> in_box;
+  for (bool more = true; more;) {
+    char* block = Allocate(lane, 32, 4, 0x7000);
+    more = lane->Contains(block) || in_box.empty();
+    if (lane->Contains(block)) in_box.push_back(block);
+  }
+  std::sort(in_box.begin(), in_box.end());
+  for (size_t i = 0; i < in_box.size(); i += 2) EXPECT_TRUE(lane->Free(in_box[i]));
+  for (int i = 0; i < 1000; ++i) {
+    char* block = Allocate(lane, 33 * kGranule, 4, 0x7000);
+    ASSERT_NE(block, nullptr) << i;
+    EXPECT_FALSE(lane->Contains(block));
+  }
 }
 
 // Where nothing else is asked for, too, their places in the annex are taken again and again.
