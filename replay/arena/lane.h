@@ -51,6 +51,7 @@
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
 #include "replay/arena/kept_places.h"
+#include "replay/arena/lane_limits.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/arena/last_place.h"
 #include "replay/arena/live_keys.h"
@@ -62,7 +63,7 @@
 
 namespace reprise::replay {
 
-class Lane {
+class Lane : private LaneLimits {
  public:
   // So much annex is no waste for any lane, bytes.
   static constexpr uint64_t kLeastAnnex = 1 << 20;
@@ -258,7 +259,7 @@ class Lane {
   // Bytes usable in a live block. When `pointer` is not a live block's start: 0, or what is usable
   // in some other block. By the owner; a signal handler that interrupts it asks UsableIfQuiet.
   [[gnu::hot]] uint64_t Usable(const void* pointer);
-  uint64_t UsableIfQuiet(const void* pointer) const;
+  [[gnu::hot]] uint64_t UsableIfQuiet(const void* pointer) const;
 
   // The same, by any other thread that has the block's lifetime under control.
   uint64_t UsableRemotely(const void* pointer) const;
@@ -299,48 +300,6 @@ class Lane {
     uint64_t shape;
     uint64_t site;
   };
-
-  static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
-  static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
-  static constexpr uint64_t kMostLookAhead = 1 << 20;
-  static constexpr int64_t kFreeAhead = 4096;  // words looked at for the free of a block
-  // A lane runs free when, within a stretch of its stream, it missed more often than this: a burst
-  // of misses is better borne than the order lost.
-  static constexpr uint64_t kStretchWords = 8192;
-  static constexpr uint64_t kMissesPerStretch = 128;
-  // A miss counts as so many parts; one that differed only in length as one part.
-  static constexpr uint64_t kMiss = 16;
-  static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
-  static constexpr uint64_t kNoSample = UINT64_MAX;
-  static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
-  // How long blocks are is noted once that was asked so often, and for one in so many words: a note
-  // costs every allocation a few nanoseconds, to look one up takes some microseconds.
-  static constexpr uint32_t kAsksBeforeNoting = 64;
-  static constexpr int64_t kWordsPerAsk = 1024;
-  static constexpr int32_t kFewGaps = 16;  // looked at, one after the other
-  // Gaps looked at before more of the annex is used, for each granule of the block.
-  static constexpr int32_t kLooks = 8;
-  static constexpr uint32_t kProbes = 32;  // planned places tried per request
-  // Of the box: kept places that are worth a release, and before more of the annex is used.
-  static constexpr uint64_t kKeptShare = 8;
-  static constexpr uint64_t kKeptShareForMore = 128;
-  // While kept places of the annex are taken, the box is looked into once in so many times; where
-  // nothing is found, less and less often. More often it takes more places of the box for one kind
-  // of request than it needs, and others go to the annex.
-  static constexpr uint32_t kLeastLook = 256;
-  static constexpr uint32_t kMostLook = 4096;
-  static constexpr uint64_t kMostCarved = 64;  // granules of each place made of a gap
-  static constexpr int32_t kEffort = 16;       // places and gaps to look at, earned per request
-  static constexpr int32_t kFirstEffort = 1 << 16;
-  static constexpr int32_t kMostEffort = 1 << 24;
-  static constexpr int32_t kEffortOfKept = 2;  // the same, by one that found what was kept
-  static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
-  // A lane rests when so many requests of a window found their budget spent, or no place.
-  static constexpr uint32_t kWindow = 1 << 12;
-  static constexpr uint32_t kLessAgain = 16;  // of a window after the first rest
-  static constexpr uint32_t kMostRests = 10;
-  static constexpr uint32_t kNamed = 16;  // misses; of one of these it is noted what was in the way
-  static constexpr uint64_t kRestsAtOnce = 1024;  // what others have freed must wait for as long
 
   // A free's word taken for a number is less than zero by as much as its offset is below this.
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;

@@ -1,9 +1,12 @@
-// Finding blocks in the plan's table of placements: for a lane that does not do as planned.
+// Finding blocks in the plan's table of placements, and how long they are: for a lane that does not
+// do as planned, or whose program asks.
+#include <sched.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
 #include <optional>
 
+#include "replay/arena/drop_behind.h"
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {
@@ -82,6 +85,53 @@ void Lane::DropAround(const void* begin, const void* end, const void* table) con
   const uint64_t from = before > least ? before : least;
   const uint64_t to = behind < plan_->file_bytes ? behind : plan_->file_bytes;
   if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
+}
+
+uint64_t Lane::Usable(const void* pointer) {
+  if (noting_ == 0 && !running_free_ && ++asked_ >= kAsksBeforeNoting &&
+      asked_ * kWordsPerAsk >= cursor_ - first_word_) {
+    notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
+    DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
+    __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
+    ++calm_;
+    SetCare(care_ + 1);
+  }
+  return UsableIfQuiet(pointer);
+}
+
+uint64_t Lane::UsableIfQuiet(const void* pointer) const {
+  if (!IsAGranule(pointer)) return 0;
+  const uint64_t granule = GranuleOf(pointer);
+  const auto now = static_cast<uint64_t>(cursor_.Seen() - first_word_);
+  // Of the place freed last, too: whether it is free only the owner knows.
+  const uint64_t granules = late_.LengthAt(granule, Granules());
+  if (granules != 0) return granules * kGranule;
+  if (running_free_.Seen() || !Contains(pointer) || early_.Has(granule)) return 0;
+  if (__atomic_load_n(&noting_, __ATOMIC_ACQUIRE) != 0) {
+    const uint64_t noted = notes_of_blocks_.UsableAt(granule);
+    if (noted != 0) return noted;
+  }
+  const std::optional<PlanBlock> placement = PlannedAt(granule);
+  if (!placement || placement->death < now) return 0;
+  LookElsewhere(kNoSample);
+  const PlanKey* key = &plan_keys_[placement->key];
+  const uint64_t usable = key->usable;
+  DropAround(key, key + 1, plan_keys_);
+  return usable;
+}
+
+// While no block becomes late, a block that is not late is the one that the plan has at its place,
+// wherever the cursor goes; and a late one stays as it is.
+uint64_t Lane::UsableRemotely(const void* pointer) const {
+  for (;;) {
+    const uint32_t before = __atomic_load_n(&late_changes_, __ATOMIC_ACQUIRE);
+    const uint64_t usable = UsableIfQuiet(pointer);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (before % 2 == 0 && __atomic_load_n(&late_changes_, __ATOMIC_RELAXED) == before) {
+      return usable;
+    }
+    sched_yield();
+  }
 }
 
 }  // namespace reprise::replay

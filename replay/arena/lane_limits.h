@@ -1,0 +1,57 @@
+// The numbers that a lane goes by (lane.h): how far it looks, how much it misses before it gives
+// up. docs/architecture.md has measurements behind some of them.
+#ifndef REPRISE_REPLAY_ARENA_LANE_LIMITS_H_
+#define REPRISE_REPLAY_ARENA_LANE_LIMITS_H_
+
+#include <stdint.h>
+
+namespace reprise::replay {
+
+struct LaneLimits {
+  static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
+  static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
+  static constexpr uint64_t kMostLookAhead = 1 << 20;
+  static constexpr int64_t kFreeAhead = 4096;  // words looked at for the free of a block
+  // A lane runs free when, within a stretch of its stream, it missed more often than this: a burst
+  // of misses is better borne than the order lost.
+  static constexpr uint64_t kStretchWords = 8192;
+  static constexpr uint64_t kMissesPerStretch = 128;
+  // A miss counts as so many parts; one that differed only in length as one part.
+  static constexpr uint64_t kMiss = 16;
+  static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
+  static constexpr uint64_t kNoSample = UINT64_MAX;
+  static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
+  // How long blocks are is noted once that was asked so often, and for one in so many words: a note
+  // costs every allocation a few nanoseconds, to look one up takes some microseconds.
+  static constexpr uint32_t kAsksBeforeNoting = 64;
+  static constexpr int64_t kWordsPerAsk = 1024;
+  // Gaps, or words of the bitmap with gaps, looked at one after the other.
+  static constexpr int32_t kFewGaps = 16;
+  // The same before more of the annex is used, for each granule of the block.
+  static constexpr int32_t kLooks = 8;
+  static constexpr uint32_t kProbes = 32;  // planned places tried per request
+  // Of the box: kept places that are worth a release, and before more of the annex is used.
+  static constexpr uint64_t kKeptShare = 8;
+  static constexpr uint64_t kKeptShareForMore = 128;
+  // While kept places of the annex are taken, the box is looked into once in so many times; where
+  // nothing is found, less and less often. More often it takes more places of the box for one kind
+  // of request than it needs, and others go to the annex.
+  static constexpr uint32_t kLeastLook = 256;
+  static constexpr uint32_t kMostLook = 4096;
+  static constexpr uint64_t kMostCarved = 64;  // granules of each place made of a gap
+  static constexpr int32_t kEffort = 16;       // places and gaps to look at, earned per request
+  static constexpr int32_t kFirstEffort = 1 << 16;
+  static constexpr int32_t kMostEffort = 1 << 24;
+  static constexpr int32_t kEffortOfKept = 2;  // the same, by one that found what was kept
+  static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
+  // A lane rests when so many requests of a window found their budget spent, or no place.
+  static constexpr uint32_t kWindow = 1 << 12;
+  static constexpr uint32_t kLessAgain = 16;  // of a window after the first rest
+  static constexpr uint32_t kMostRests = 10;
+  static constexpr uint32_t kNamed = 16;  // misses; of one of these it is noted what was in the way
+  static constexpr uint64_t kRestsAtOnce = 1024;  // what others have freed must wait for as long
+};
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_LANE_LIMITS_H_
