@@ -362,17 +362,16 @@ bool HasAllocated() {
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
-  // Little of what a start takes is needed again, and by now mimalloc has had its own.
+  // Little of what a start takes is needed again.
   if (process.mode >= Mode::kReplay) {
     Advise(process.session, sizeof(SessionFile), MADV_DONTNEED);
     Advise(scratch, kScratchBytes, MADV_DONTNEED);
-    DropFallbackCode();
     // Linux maps 64 KiB of code at once, as far as the mapping goes. What a run needs that follows
     // its plan is less (CMakeLists.txt): its mapping ends where another kind begins.
     const uint64_t begin = reinterpret_cast<uint64_t>(&ReplayRealloc) & ~(kCodeAlignment - 1);
     Advise(reinterpret_cast<void*>(begin + kHotBytes), 4096, MADV_RANDOM);
-    // Ours goes when the first lane is taken (replayer.cc), which may have been before this.
-    if (self.lane_tried != 0) DropCleanPages(reinterpret_cast<const void*>(&OnLoad));
+    // Code goes when the first lane is taken (replayer.cc), which may have been before this.
+    if (self.lane_tried != 0) DropCodeOfStart();
   }
 }
 

@@ -45,6 +45,17 @@ void CountFallback(void* pointer) {
                      __ATOMIC_RELAXED);
 }
 
+}  // namespace
+
+// Ours last: this is a part of it that stays. mimalloc's symbols the loader has looked through for
+// each of the program's functions.
+void DropCodeOfStart() {
+  DropFallbackCode();
+  DropCleanPages(reinterpret_cast<const void*>(&ReplayRealloc));
+}
+
+namespace {
+
 [[gnu::hot]] void TakeLane(uint64_t first_shape, uint64_t first_site) {
   if (self.lane_tried != 0 || self.ended != 0) return;
   self.lane_tried = 1;
@@ -52,12 +63,8 @@ void CountFallback(void* pointer) {
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
   if (self.lane == nullptr) self.own_counters = replay_arena.TakeCounters();
   NoteWay();
-  // To take the first lane is a part of the start: what only that needs is not needed again. Nor
-  // are mimalloc's symbols, which the loader has looked through for the program's functions.
-  if (self.id == 0) {
-    DropFallbackCode();
-    DropCleanPages(reinterpret_cast<const void*>(&ReplayRealloc));
-  }
+  // To take the first lane is a part of the start.
+  if (self.id == 0) DropCodeOfStart();
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own

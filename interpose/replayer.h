@@ -13,6 +13,9 @@
 
 namespace reprise::interpose {
 
+// Gives back what is resident of code that a start needs and little else.
+[[gnu::hot]] void DropCodeOfStart();
+
 // Brings the counters up to date.
 void PublishReplay();
 

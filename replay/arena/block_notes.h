@@ -33,7 +33,7 @@ class BlockNotes {
   // The most frequent keys come first, so that nearly all blocks have a length of a short code.
   void Start(const PlanKey* keys, uint64_t count) {
     uint16_t codes = 1;  // 0: not known
-    for (uint64_t key = 0; key < count && codes < kCodes; ++key) {
+    for (uint64_t key = 0; key < count; ++key) {
       const uint64_t usable = keys[key].usable;
       if (keys[key].shape == 0 || usable > UINT32_MAX) continue;
       uint16_t* code = &code_of_hash_[usable / 8 % kHashes];
@@ -41,6 +41,7 @@ class BlockNotes {
         code = code + 1 < code_of_hash_ + kHashes ? code + 1 : code_of_hash_;
       }
       if (*code == 0) {
+        if (codes == kCodes) continue;
         if (codes >= kLongCode && usable < kGranulesOfLong * kGranule) continue;
         usable_[codes] = static_cast<uint32_t>(usable);
         *code = codes;

@@ -60,6 +60,7 @@ TEST(BlockNotesTest, WithoutACodeNothingIsKnown) {
     keys.push_back({PlainShape(usable), 0, kNoModule, 0, usable});
   }
   keys.insert(keys.begin() + 300, {PlainShape(16), 0, kNoModule, 0, 16});
+  keys.push_back(keys[0]);
   std::vector<char> memory(BlockNotes::MemoryFor(256, keys.size()));
   BlockNotes notes;
   notes.Attach(memory.data(), keys.size());
@@ -68,8 +69,10 @@ TEST(BlockNotesTest, WithoutACodeNothingIsKnown) {
   EXPECT_EQ(notes.UsableAt(0), 0);
   notes.Note(0, 301);
   EXPECT_EQ(notes.UsableAt(0), keys[301].usable);
-  notes.Note(0, static_cast<uint32_t>(keys.size() - 1));
+  notes.Note(0, static_cast<uint32_t>(keys.size() - 2));
   EXPECT_EQ(notes.UsableAt(0), 0);
+  notes.Note(0, static_cast<uint32_t>(keys.size() - 1));  // the length of the first key
+  EXPECT_EQ(notes.UsableAt(0), keys[0].usable);
 }
 
 }  // namespace
