@@ -446,8 +446,11 @@ bool ReplayReallocInPlace(void* pointer, size_t size) {
 }
 
 size_t ReplayUsable(void* pointer) {
-  if (const Lane* lane = self.roaming) {
-    const size_t usable = lane->UsableFreely(pointer);
+  if (const Lane* lane = self.quiet) {
+    const size_t usable = lane->UsableNoted(pointer);
+    if (__builtin_expect(usable != 0, 1)) return usable;
+  } else if (const Lane* free = self.roaming) {
+    const size_t usable = free->UsableFreely(pointer);
     if (__builtin_expect(usable != 0, 1)) return usable;
   }
   return UsableAnywhere(pointer);

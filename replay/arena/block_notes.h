@@ -1,6 +1,11 @@
-// How many bytes are usable in a block, noted where it begins, as a code of one byte per granule,
-// or of three: for a lane that follows its stream and is asked for it often, directly or by
-// realloc. To look it up among the placements takes a search through a file.
+// Which planned blocks are planned to live now, and how many bytes are usable in them: noted where
+// each begins, as a code of one byte or of two, from its planned allocation to its planned free. For
+// a lane that follows its stream and is asked for it often: for how long blocks are, directly or by
+// realloc, or, by frees that come in another order, for what lives. To look it up among the
+// placements takes a search through a file.
+//
+// Not everything is noted: not what was allocated before it was begun with, nor lengths that have
+// no code.
 //
 // Hook-safe. Notes are written by the lane's thread; others may read that of a block whose lifetime
 // they have under control.
@@ -27,7 +32,7 @@ class BlockNotes {
     usable_ = static_cast<uint32_t*>(zeroed_memory);
     code_of_hash_ = reinterpret_cast<uint16_t*>(usable_ + kCodes);
     code_of_key_ = code_of_hash_ + kHashes;
-    code_at_ = reinterpret_cast<uint8_t*>(code_of_key_ + keys);
+    byte_at_ = reinterpret_cast<uint8_t*>(code_of_key_ + keys);
   }
 
   // The most frequent keys come first, so that nearly all blocks have a length of a short code.
@@ -41,11 +46,9 @@ class BlockNotes {
         code = code + 1 < code_of_hash_ + kHashes ? code + 1 : code_of_hash_;
       }
       if (*code == 0) {
-        if (codes == kCodes) continue;
-        if (codes >= kLongCode && usable < kGranulesOfLong * kGranule) continue;
+        if (codes == kCodes || (codes >= kFirstLong && usable <= kGranule)) continue;
         usable_[codes] = static_cast<uint32_t>(usable);
-        *code = codes;
-        codes += codes + 1 == kLongCode ? 2 : 1;
+        *code = codes++;
       }
       code_of_key_[key] = *code;
     }
@@ -55,52 +58,77 @@ class BlockNotes {
   void LookAhead(uint32_t key) const { __builtin_prefetch(&code_of_key_[key]); }
 
   void Note(uint64_t granule, uint32_t key) {
-    uint16_t code = code_of_key_[key];
-    if (__builtin_expect(code > kLongCode, 0)) {
-      Set(granule + 1, static_cast<uint8_t>(code));
-      Set(granule + 2, static_cast<uint8_t>(code >> 8));
-      code = kLongCode;
+    uint32_t code = code_of_key_[key];
+    if (__builtin_expect(code >= kFirstLong, 0)) {
+      Set(granule + 1, kSecond | (code - kFirstLong) % kSecond);
+      code = kFirstLong + (code - kFirstLong) / kSecond;
     }
-    Set(granule, static_cast<uint8_t>(code));
+    Set(granule, code);
   }
 
-  // Of the block that was noted last at `granule`, alive or not; 0: not known.
+  // The block that begins there, noted or not, is planned to live no longer. Returns its note.
+  uint32_t Forget(uint64_t granule) {
+    uint32_t note = ByteAt(granule);
+    Set(granule, 0);
+    if (__builtin_expect(note >= kFirstLong, 0)) {
+      note |= ByteAt(granule + 1) << 8;
+      Set(granule + 1, 0);
+    }
+    return note;
+  }
+  // It is after all.
+  void Remember(uint64_t granule, uint32_t note) {
+    Set(granule, note & 0xff);
+    if (note >> 8 != 0) Set(granule + 1, note >> 8);
+  }
+
+  // Whether a block that begins there is noted.
+  bool Has(uint64_t granule) const {
+    const uint32_t byte = ByteAt(granule);
+    return byte != 0 && byte < kSecond;
+  }
+
+  // Of the block that is noted there; 0: none is.
   uint64_t UsableAt(uint64_t granule) const {
-    const uint32_t code = CodeAt(granule);
-    if (__builtin_expect(code == kLongCode, 0)) {
-      return usable_[(CodeAt(granule + 1) | CodeAt(granule + 2) << 8) % kCodes];
+    uint32_t code = ByteAt(granule);
+    if (__builtin_expect(code >= kFirstLong, 0)) {
+      if (code >= kSecond) return 0;
+      code = kFirstLong + (code - kFirstLong) * kSecond + ByteAt(granule + 1) % kSecond;
     }
     return usable_[code];
   }
 
-  // Forgets all of it. `granules` as in MemoryFor.
+  // Forgets all of them. `granules` as in MemoryFor.
   void Clear(uint64_t granules) {
-    const auto begin = (reinterpret_cast<uint64_t>(code_at_) + 4095) & ~uint64_t{4095};
-    const auto end = reinterpret_cast<uint64_t>(code_at_ + granules) & ~uint64_t{4095};
+    const auto begin = (reinterpret_cast<uint64_t>(byte_at_) + 4095) & ~uint64_t{4095};
+    const auto end = reinterpret_cast<uint64_t>(byte_at_ + granules) & ~uint64_t{4095};
     if (begin >= end) {
-      memset(code_at_, 0, granules);
+      memset(byte_at_, 0, granules);
       return;
     }
-    memset(code_at_, 0, begin - reinterpret_cast<uint64_t>(code_at_));
+    memset(byte_at_, 0, begin - reinterpret_cast<uint64_t>(byte_at_));
     madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-    memset(reinterpret_cast<void*>(end), 0, reinterpret_cast<uint64_t>(code_at_ + granules) - end);
+    memset(reinterpret_cast<void*>(end), 0, reinterpret_cast<uint64_t>(byte_at_ + granules) - end);
   }
 
  private:
-  static constexpr uint32_t kCodes = 1024;
-  static constexpr uint32_t kHashes = 2 * kCodes;
-  static constexpr uint16_t kLongCode = 255;  // higher ones stand in the two granules behind
-  static constexpr uint64_t kGranulesOfLong = 3;
+  // A byte below kFirstLong is a code, one below kSecond the first byte of a longer code, which has
+  // its other bits in the byte behind.
+  static constexpr uint32_t kFirstLong = 120;
+  static constexpr uint32_t kSecond = 128;
+  static constexpr uint32_t kCodes = kFirstLong + (kSecond - kFirstLong) * kSecond;
+  static constexpr uint32_t kHashes = 2048;
+  static_assert(kCodes < kHashes);
 
-  void Set(uint64_t granule, uint8_t code) {
-    __atomic_store_n(&code_at_[granule], code, __ATOMIC_RELAXED);
+  void Set(uint64_t granule, uint32_t byte) {
+    __atomic_store_n(&byte_at_[granule], static_cast<uint8_t>(byte), __ATOMIC_RELAXED);
   }
-  uint32_t CodeAt(uint64_t granule) const {
-    return __atomic_load_n(&code_at_[granule], __ATOMIC_RELAXED);
+  uint32_t ByteAt(uint64_t granule) const {
+    return __atomic_load_n(&byte_at_[granule], __ATOMIC_RELAXED);
   }
 
   uint16_t* code_of_key_ = nullptr;   // per key
-  uint8_t* code_at_ = nullptr;        // per granule
+  uint8_t* byte_at_ = nullptr;        // per granule
   uint32_t* usable_ = nullptr;        // per code
   uint16_t* code_of_hash_ = nullptr;  // of a length: open addressing
 };

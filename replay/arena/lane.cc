@@ -61,7 +61,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   notes_ = notes;
   shift_ = lane->offset_bits;
   offset_mask_ = (uint32_t{1} << lane->offset_bits) - 1;
-  late_count_ = late_changes_ = 0;
+  late_count_ = late_changes_ = noting_ = 0;
   SetEarlyCount(0);
   fetched_ = lane->fetched;
   calm_ = fetched_ != 0 ? 1 : 0;
@@ -86,8 +86,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   earned_ = 0;
   window_ = spent_ = failed_ = misses_ = 0;
   rest_ = rests_ = 0;
-  stretch_ = first_word_;
-  stretch_misses_ = 0;
+  missed_at_ = first_word_;
+  missed_ = 0;
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
@@ -99,7 +99,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   slot_memory_ = deep + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
-  noting_ = asked_ = turns_ = 0;
+  asked_ = turns_ = 0;
   looked_at_ = kNoSample;
   FoundAgain();
   behind_replaced_ = nullptr;
@@ -198,7 +198,7 @@ void Lane::Pass(const Word& word) {
         AddLate(word.granule, PlannedGranules(word.granule));
         notes_.BecameLate(word.granule, static_cast<uint64_t>(cursor_ - first_word_), word.granule);
       }
-      break;
+      return PassFree(word.granule, cursor_ + word.length);
     case Word::kTurned:
       PassTurn();
       return;
@@ -223,7 +223,7 @@ void Lane::Settle() {
     const Word word = Decode(cursor_);
     if (word.kind == Word::kFree) {
       if (!RemoveEarly(word.granule)) return;
-      ++cursor_;
+      PassFree(word.granule, cursor_ + 1);
     } else if (word.kind == Word::kDrained) {
       const uint32_t* before = cursor_;
       if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
@@ -271,7 +271,7 @@ const uint32_t* Lane::BehindTheSameSites(uint64_t count) const {
 void Lane::Replaced(const uint32_t* behind) {
   if (!reordered_) {
     const uint64_t refund = unmatched_ * (kMiss - 1);
-    stretch_misses_ -= stretch_misses_ < refund ? stretch_misses_ : refund;
+    missed_ -= missed_ < refund ? missed_ : refund;
   }
   PassUntil(behind);
   FoundAgain();
@@ -423,13 +423,13 @@ void* Lane::PlaceInstead(const Word& expected, const Request& request) {
   return Improvise(request.shape);
 }
 
-bool Lane::MissesTooMuch(uint64_t parts) {
-  if (cursor_ - stretch_ > static_cast<int64_t>(kStretchWords)) {
-    stretch_ = cursor_;
-    stretch_misses_ = 0;
-  }
-  stretch_misses_ += parts;
-  return stretch_misses_ > kMissesPerStretch * kMiss;
+// What the lane follows for a while makes up for what it missed.
+bool Lane::MissesTooMuch(uint64_t words) {
+  const auto passed = static_cast<uint64_t>(cursor_ - missed_at_);
+  missed_at_ = cursor_;
+  if (passed > kAWhile) missed_ -= missed_ < passed ? missed_ : passed;
+  missed_ += words;
+  return missed_ > kMostMissed;
 }
 
 bool Lane::FreeInAnnex(void* pointer) {
@@ -438,7 +438,9 @@ bool Lane::FreeInAnnex(void* pointer) {
     return false;
   }
   // The block was here instead of one whose free the stream expects about now.
-  while (*cursor_ - kFreeBit < kSpecial - kFreeBit && RemoveEarly(*cursor_ & ~kFreeBit)) ++cursor_;
+  while (*cursor_ - kFreeBit < kSpecial - kFreeBit && RemoveEarly(*cursor_ & ~kFreeBit)) {
+    PassFree(*cursor_ & ~kFreeBit, cursor_ + 1);
+  }
   return true;
 }
 
@@ -474,11 +476,11 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
   }
   if (early_.Has(granule)) return false;
   if (*cursor_ == (granule | kFreeBit)) {
-    ++cursor_;
+    PassFree(granule, cursor_ + 1);
     return true;
   }
   if (*cursor_ == kDrain && cursor_[1] == granule) {
-    cursor_ += 2;
+    PassFree(granule, cursor_ + 2);
     return true;
   }
   if (!IsPlannedLive(granule)) return false;
@@ -512,7 +514,7 @@ void Lane::Drain() {
     } else if (late_count_ != 0 && late_.BeginsAt(granule)) {
       RemoveLate(granule, LateLength(granule));
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
-      cursor_ += 2;
+      PassFree(granule, cursor_ + 2);
     } else if (!early_.Has(granule) && IsPlannedLive(granule)) {
       AddEarly(granule);
     } else {
@@ -530,14 +532,18 @@ void* Lane::ReallocateExpected(const void* pointer, uint64_t size, uint64_t site
   const LiveKey& key = keys_[word.key];
   if (key.shape != PlainShape(size) || key.site != site) return nullptr;
   const uint64_t old = at[0] & ~kFreeBit;
-  if (early_count_ != 0 && early_.Has(old)) return nullptr;
+  if (IsEarly(old)) return nullptr;
   if (word.granule != old && !may_move) return nullptr;
   const bool is_far = word.length > 1;
   if (is_far && care_ != calm_) return nullptr;  // late blocks may be in the way
   cursor_ = at + 1;
+  const uint32_t note = noting_ != 0 ? notes_of_blocks_.Forget(old) : 0;
   if (is_far) return Place(word);
   void* fresh = TakesCare() ? PlaceWithCare() : PlacePlainly(cursor_);
-  if (fresh == nullptr) cursor_ = at;
+  if (fresh == nullptr) {
+    if (noting_ != 0) notes_of_blocks_.Remember(old, note);
+    cursor_ = at;
+  }
   return fresh;
 }
 

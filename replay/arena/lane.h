@@ -191,7 +191,13 @@ class Lane : private LaneLimits {
     last_.Put(pointer, static_cast<uint32_t>(granule), granules);
     return true;
   }
-  // Bytes usable in a short block of such a lane; 0: it is not known here.
+  // Bytes usable in a block that a lane which follows its stream has noted; 0: it is not known here.
+  uint64_t UsableNoted(const void* pointer) const {
+    const uint64_t granule = GranuleInBox(pointer);
+    if (noting_ == 0 || granule >= box_granules_ || IsEarly(granule)) return 0;
+    return notes_of_blocks_.UsableAt(granule);
+  }
+  // The same in a short block of a lane that runs free.
   uint64_t UsableFreely(const void* pointer) const {
     uint64_t granule;
     return IsOpen(pointer, &granule) ? late_.ShortLengthAt(granule) * kGranule : 0;
@@ -237,14 +243,15 @@ class Lane : private LaneLimits {
   }
 
   // The same if the stream expects just that; else false, and nothing has happened. Of any lane.
-  // Quickest where no planned block is early.
+  // Quickest where no planned block is early and none is noted.
   bool FreeExpected(const void* pointer) {
     const uint32_t* next = cursor_;
     const uint64_t expected = Freed(*next, expected_base_);
     if (__builtin_expect(expected != reinterpret_cast<uint64_t>(pointer), 0)) {
-      const bool some_are_early = expected == reinterpret_cast<uint64_t>(pointer) + kSomeAreEarly;
+      const bool seems = expected == reinterpret_cast<uint64_t>(pointer) + kNotPlainly;
       const uint32_t word = *static_cast<const volatile uint32_t*>(next);  // again: no register
-      if (!some_are_early || early_.Has(word & ~kFreeBit)) return false;
+      if (!seems || IsEarly(word & ~kFreeBit)) return false;
+      if (noting_ != 0) notes_of_blocks_.Forget(word & ~kFreeBit);
     }
     cursor_ = next + 1;
     return true;
@@ -304,7 +311,7 @@ class Lane : private LaneLimits {
   // A free's word taken for a number is less than zero by as much as its offset is below this.
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
-  static constexpr uint64_t kSomeAreEarly = uint64_t{1} << 61;  // nor this, nor both
+  static constexpr uint64_t kNotPlainly = uint64_t{1} << 61;  // nor this, nor both
   static constexpr uint32_t kTakesCare = uint32_t{1} << 31;     // of shift_
 
   struct Slot {
@@ -357,7 +364,7 @@ class Lane : private LaneLimits {
   void FetchRareKeys();
   void* AllocateFreely(uint64_t shape, uint64_t site);
   void* PlaceInstead(const Word& expected, const Request& request);
-  bool MissesTooMuch(uint64_t parts);
+  bool MissesTooMuch(uint64_t words);
   void StartSlots();
   void Judge();
   void RunFree();
@@ -472,7 +479,8 @@ class Lane : private LaneLimits {
   const uint32_t* FindAgain() const;
   bool Matches(const Word& word, const Request& request) const;
   [[gnu::hot]] std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
-  [[gnu::hot]] bool IsPlannedLive(uint64_t granule) const;
+  [[gnu::hot]] bool IsPlannedLive(uint64_t granule);
+  bool IsEarly(uint64_t granule) const { return early_count_ != 0 && early_.Has(granule); }
   // Of the block that is planned live there.
   uint64_t PlannedGranules(uint64_t granule) const {
     const uint64_t noted = noting_ != 0 ? notes_of_blocks_.UsableAt(granule) : 0;
@@ -488,7 +496,18 @@ class Lane : private LaneLimits {
   }
   void SetEarlyCount(uint32_t count) {
     early_count_ = count;
-    expected_base_ = freed_base_ + (count == 0 ? 0 : kSomeAreEarly);
+    expected_base_ = freed_base_ + (count == 0 && noting_ == 0 ? 0 : kNotPlainly);
+  }
+  void SetNoting(bool noting);
+  void CountAsk();
+  // The cursor goes on to `next`, past the planned free of the block at `granule`. Release: who
+  // finds no note of a block finds that it has become late.
+  void PassFree(uint64_t granule, const uint32_t* next) {
+    if (noting_ != 0) {
+      __atomic_thread_fence(__ATOMIC_RELEASE);
+      notes_of_blocks_.Forget(granule);
+    }
+    cursor_ = next;
   }
   void AddEarly(uint64_t granule);
   bool RemoveEarly(uint64_t granule);
@@ -512,7 +531,7 @@ class Lane : private LaneLimits {
   const LiveKey* keys_;
   const uint8_t* key_granules_;
   char* box_;
-  uint64_t expected_base_;  // freed_base_; + kSomeAreEarly
+  uint64_t expected_base_;  // freed_base_; + kNotPlainly: blocks are early or noted
   uint32_t shift_;          // of a word: over the bits of its offset; kTakesCare: care_ is not 0
   uint32_t offset_mask_;
   uint64_t box_bytes_;
@@ -521,7 +540,7 @@ class Lane : private LaneLimits {
   uint64_t freed_base_;
 
   // Hot where care is taken.
-  uint32_t noting_;        // 1: the lengths of planned blocks are noted
+  uint32_t noting_;        // 1: planned blocks are noted
   uint32_t calm_;          // noting_, + 1 in a lane that looks ahead
   uint32_t fetched_;       // what it looks ahead for: kFetchBlocks, kFetchKeys
   uint64_t unmatched_;     // requests, in a row
@@ -561,12 +580,12 @@ class Lane : private LaneLimits {
   uint32_t skips_;             // so far
   bool reordered_;             // one of the unmatched requests is of such a key
   const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
-  const uint32_t* stretch_;          // where it begins
-  uint64_t stretch_misses_;
+  const uint32_t* missed_at_;        // the latest miss
+  uint64_t missed_;                  // words that are to be followed for what was missed
   mutable uint64_t looked_at_;  // atomic: the sample that ended the latest look at the placements
   const uint32_t* rare_until_;  // up to there the keys of far words are on their way
   uint32_t turns_;              // passed
-  uint32_t asked_;              // for usable sizes, by the owner
+  uint32_t asked_;              // by the owner for what notes would tell
   bool releases_;
   int32_t effort_;        // that may be spent on looking for places
   uint64_t earned_;       // for so many allocations apart

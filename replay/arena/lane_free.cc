@@ -60,7 +60,8 @@ void Lane::RunFree() {
   NoteLongGaps();
   if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
   SetCare(care_ - calm_);
-  noting_ = calm_ = 0;
+  calm_ = 0;
+  SetNoting(false);
   cursor_ = end_word_;
 }
 

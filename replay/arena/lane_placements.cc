@@ -51,7 +51,8 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
 // names the place is its free, which is rarely far. To look the block up takes as long as to read
 // some thousand words. Of those that may name the place, only frees have their highest bit set, and
 // only the free by another thread stands behind a kDrain.
-bool Lane::IsPlannedLive(uint64_t granule) const {
+bool Lane::IsPlannedLive(uint64_t granule) {
+  if (noting_ != 0 && notes_of_blocks_.Has(granule)) return true;
   const auto free = static_cast<uint32_t>(granule | kFreeBit);
   const uint32_t* begin = cursor_.Seen();
   const uint32_t* limit = end_word_ - begin < kFreeAhead ? end_word_ : begin + kFreeAhead;
@@ -59,6 +60,7 @@ bool Lane::IsPlannedLive(uint64_t granule) const {
   while (at < limit && ((*at ^ free) & offset_mask_) != 0) ++at;
   if (at < limit && (*at == free || (at > begin && at[-1] == kDrain && *at == granule)))
     return true;
+  CountAsk();
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   return placement && placement->death >= cursor_.Seen() - first_word_;
 }
@@ -87,15 +89,24 @@ void Lane::DropAround(const void* begin, const void* end, const void* table) con
   if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
 }
 
+// Notes are begun with where they are asked for often enough.
+void Lane::CountAsk() {
+  if (noting_ != 0 || running_free_ || ++asked_ < kAsksBeforeNoting) return;
+  if (asked_ * kWordsPerAsk < cursor_ - first_word_) return;
+  notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
+  DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
+  ++calm_;
+  SetCare(care_ + 1);
+  SetNoting(true);
+}
+
+void Lane::SetNoting(bool noting) {
+  __atomic_store_n(&noting_, noting ? 1 : 0, __ATOMIC_RELEASE);
+  SetEarlyCount(early_count_);
+}
+
 uint64_t Lane::Usable(const void* pointer) {
-  if (noting_ == 0 && !running_free_ && ++asked_ >= kAsksBeforeNoting &&
-      asked_ * kWordsPerAsk >= cursor_ - first_word_) {
-    notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
-    DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
-    __atomic_store_n(&noting_, 1, __ATOMIC_RELEASE);
-    ++calm_;
-    SetCare(care_ + 1);
-  }
+  CountAsk();
   return UsableIfQuiet(pointer);
 }
 
