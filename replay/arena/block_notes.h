@@ -66,20 +66,10 @@ class BlockNotes {
     Set(granule, code);
   }
 
-  // The block that begins there, noted or not, is planned to live no longer. Returns its note.
-  uint32_t Forget(uint64_t granule) {
-    uint32_t note = ByteAt(granule);
+  // The block that begins there, noted or not, is planned to live no longer.
+  void Forget(uint64_t granule) {
+    if (__builtin_expect(ByteAt(granule) >= kFirstLong, 0)) Set(granule + 1, 0);
     Set(granule, 0);
-    if (__builtin_expect(note >= kFirstLong, 0)) {
-      note |= ByteAt(granule + 1) << 8;
-      Set(granule + 1, 0);
-    }
-    return note;
-  }
-  // It is after all.
-  void Remember(uint64_t granule, uint32_t note) {
-    Set(granule, note & 0xff);
-    if (note >> 8 != 0) Set(granule + 1, note >> 8);
   }
 
   // Whether a block that begins there is noted.

@@ -22,6 +22,7 @@ uint64_t SampleBytes(const PlanLane& lane) {
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return LongGaps::MemoryFor() +
          2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
+         GranuleSet::MemoryFor(lane.box_bytes / kGranule / kNear) +
          BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          BlockSet::MemoryFor(lane.box_bytes / kGranule) + sizeof(KeptPlaces) +
          KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
@@ -80,7 +81,9 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_cover_.Attach(memory);
   memory += GranuleSet::MemoryFor(granules);
   early_.Attach(memory);
-  slot_memory_ = memory + GranuleSet::MemoryFor(granules);
+  memory += GranuleSet::MemoryFor(granules);
+  late_near_.Attach(memory);
+  slot_memory_ = memory + GranuleSet::MemoryFor(box_granules_ / kNear);
   running_free_ = false;
   effort_ = kFirstEffort;
   earned_ = 0;
@@ -99,7 +102,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   slot_memory_ = deep + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
-  asked_ = turns_ = 0;
+  asked_ = far_frees_ = 0;
+  turns_ = 0;
   looked_at_ = kNoSample;
   FoundAgain();
   behind_replaced_ = nullptr;
@@ -127,8 +131,26 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
   late_.Add(granule, granules);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
-  if (granule < box_granules_) SetCare(care_ + 1);
+  if (granule < box_granules_) {
+    SetCare(care_ + 1);
+    NoteNear(granule, granules);
+  }
   EndLateChange();
+}
+
+// Of a block that has become late or is so no longer. Where the lane runs free nobody asks.
+void Lane::NoteNear(uint64_t granule, uint64_t granules) {
+  if (running_free_) return;
+  constexpr uint64_t kBefore = GranuleSet::kFew - 1;  // a short block reaches so far
+  const uint64_t first = (granule > kBefore ? granule - kBefore : 0) / kNear;
+  for (uint64_t at = first; at * kNear < granule + granules; ++at) {
+    const bool any = late_cover_.HasAny(at * kNear, (at + 1) * kNear + kBefore);
+    if (any) {
+      late_near_.Add(at);
+    } else {
+      late_near_.Remove(at);
+    }
+  }
 }
 
 void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
@@ -139,6 +161,7 @@ void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
   --late_count_;
   if (granule < box_granules_) {
     SetCare(care_ - 1);
+    NoteNear(granule, granules);
   } else {
     annex_lacks_ = UINT64_MAX;
   }
@@ -338,14 +361,12 @@ void* Lane::Place(const Word& word) {
   if (word.length > 1) FetchRareKeys();
   void* planned = box_ + word.granule * kGranule;
   if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
-  if (care_ == calm_) return planned;
-  const uint64_t end = word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_);
-  if (!late_cover_.HasAny(word.granule, end)) return planned;
+  if (care_ == calm_ || !IsTaken(word)) return planned;
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
   AddEarly(word.granule);
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) {
     Drain();
-    if (!late_cover_.HasAny(word.granule, end) && RemoveEarly(word.granule)) return planned;
+    if (!IsTaken(word) && RemoveEarly(word.granule)) return planned;
   }
   CountSkipped(at, word.granule);
   return PlaceElsewhere(word, birth);
@@ -534,17 +555,15 @@ void* Lane::ReallocateExpected(const void* pointer, uint64_t size, uint64_t site
   const uint64_t old = at[0] & ~kFreeBit;
   if (IsEarly(old)) return nullptr;
   if (word.granule != old && !may_move) return nullptr;
-  const bool is_far = word.length > 1;
-  if (is_far && care_ != calm_) return nullptr;  // late blocks may be in the way
-  cursor_ = at + 1;
-  const uint32_t note = noting_ != 0 ? notes_of_blocks_.Forget(old) : 0;
-  if (is_far) return Place(word);
-  void* fresh = TakesCare() ? PlaceWithCare() : PlacePlainly(cursor_);
-  if (fresh == nullptr) {
-    if (noting_ != 0) notes_of_blocks_.Remember(old, note);
-    cursor_ = at;
+  if (care_ != calm_ && IsTaken(word)) return nullptr;
+  if (noting_ != 0) {
+    notes_of_blocks_.Forget(old);
+    notes_of_blocks_.Note(word.granule, word.key);
   }
-  return fresh;
+  LookAhead();
+  cursor_ = at + 1 + word.length;
+  if (word.length > 1) FetchRareKeys();
+  return box_ + word.granule * kGranule;
 }
 
 // What is early at this place may be another block by now: the cursor has moved on.

@@ -129,7 +129,11 @@ class Lane : private LaneLimits {
     const uint32_t key = *next >> offset_bits();
     if (care_ != calm_) {
       const uint64_t granules = key_granules_[key];
-      if (granules >= LiveKeys::kLong || late_cover_.HasAnyOfFew(granule, granules)) return nullptr;
+      if (granules >= LiveKeys::kLong) return nullptr;
+      if (__builtin_expect(late_near_.Has(granule / kNear), 0) &&
+          late_cover_.HasAnyOfFew(granule, granules)) {
+        return nullptr;
+      }
     }
     if (noting_ != 0) notes_of_blocks_.Note(granule, key);
     if (__builtin_expect(unmatched_ != 0, 0)) FoundAgain();
@@ -248,10 +252,15 @@ class Lane : private LaneLimits {
     const uint32_t* next = cursor_;
     const uint64_t expected = Freed(*next, expected_base_);
     if (__builtin_expect(expected != reinterpret_cast<uint64_t>(pointer), 0)) {
-      const bool seems = expected == reinterpret_cast<uint64_t>(pointer) + kNotPlainly;
+      const uint64_t more = expected - reinterpret_cast<uint64_t>(pointer);
       const uint32_t word = *static_cast<const volatile uint32_t*>(next);  // again: no register
-      if (!seems || IsEarly(word & ~kFreeBit)) return false;
-      if (noting_ != 0) notes_of_blocks_.Forget(word & ~kFreeBit);
+      const uint64_t granule = word & ~kFreeBit;
+      if (more == kSomeAreEarly) {
+        if (early_.Has(granule)) return false;
+      } else {
+        if (more != kNoted || IsEarly(granule)) return false;
+        notes_of_blocks_.Forget(granule);
+      }
     }
     cursor_ = next + 1;
     return true;
@@ -311,7 +320,8 @@ class Lane : private LaneLimits {
   // A free's word taken for a number is less than zero by as much as its offset is below this.
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
-  static constexpr uint64_t kNotPlainly = uint64_t{1} << 61;  // nor this, nor both
+  static constexpr uint64_t kSomeAreEarly = uint64_t{1} << 61;  // nor this, nor both
+  static constexpr uint64_t kNoted = uint64_t{1} << 60;         // nor this, nor the first and this
   static constexpr uint32_t kTakesCare = uint32_t{1} << 31;     // of shift_
 
   struct Slot {
@@ -465,6 +475,11 @@ class Lane : private LaneLimits {
   void PassUntil(const uint32_t* target);
   [[gnu::hot]] void Pass(const Word& word);
   [[gnu::hot]] void* Place(const Word& word);
+  // Whether a late block lies where the plan has this allocation.
+  bool IsTaken(const Word& word) const {
+    const uint64_t granules = KeyGranules(word.key, keys_, key_granules_, plan_keys_);
+    return late_cover_.HasAny(word.granule, word.granule + granules);
+  }
   const uint32_t* BehindTheSameSites(uint64_t count) const;
   void Replaced(const uint32_t* behind);
   void FoundAgain() {
@@ -496,10 +511,10 @@ class Lane : private LaneLimits {
   }
   void SetEarlyCount(uint32_t count) {
     early_count_ = count;
-    expected_base_ = freed_base_ + (count == 0 && noting_ == 0 ? 0 : kNotPlainly);
+    expected_base_ = freed_base_ + (noting_ != 0 ? kNoted : count != 0 ? kSomeAreEarly : 0);
   }
   void SetNoting(bool noting);
-  void CountAsk();
+  void ConsiderNoting();
   // The cursor goes on to `next`, past the planned free of the block at `granule`. Release: who
   // finds no note of a block finds that it has become late.
   void PassFree(uint64_t granule, const uint32_t* next) {
@@ -513,6 +528,7 @@ class Lane : private LaneLimits {
   bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
   void RemoveLate(uint64_t granule, uint64_t granules);
+  void NoteNear(uint64_t granule, uint64_t granules);
   void BeginLateChange();
   void EndLateChange();
   // Of the late block that begins there, in granules; 0: none does.
@@ -531,7 +547,7 @@ class Lane : private LaneLimits {
   const LiveKey* keys_;
   const uint8_t* key_granules_;
   char* box_;
-  uint64_t expected_base_;  // freed_base_; + kNotPlainly: blocks are early or noted
+  uint64_t expected_base_;  // freed_base_; + kNoted: blocks are; or + kSomeAreEarly
   uint32_t shift_;          // of a word: over the bits of its offset; kTakesCare: care_ is not 0
   uint32_t offset_mask_;
   uint64_t box_bytes_;
@@ -545,6 +561,7 @@ class Lane : private LaneLimits {
   uint32_t fetched_;       // what it looks ahead for: kFetchBlocks, kFetchKeys
   uint64_t unmatched_;     // requests, in a row
   GranuleSet late_cover_;  // every granule of late blocks
+  GranuleSet late_near_;   // stretches of kNear granules of the box where a short block may meet one
   GranuleSet early_;       // where early blocks begin
   BlockNotes notes_of_blocks_;
 
@@ -585,7 +602,8 @@ class Lane : private LaneLimits {
   mutable uint64_t looked_at_;  // atomic: the sample that ended the latest look at the placements
   const uint32_t* rare_until_;  // up to there the keys of far words are on their way
   uint32_t turns_;              // passed
-  uint32_t asked_;              // by the owner for what notes would tell
+  int64_t asked_;               // by the owner how long a block is
+  int64_t far_frees_;           // that were looked for among the placements
   bool releases_;
   int32_t effort_;        // that may be spent on looking for places
   uint64_t earned_;       // for so many allocations apart

@@ -18,12 +18,15 @@ struct LaneLimits {
   static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kAWhile = 8;
   static constexpr uint64_t kMostMissed = 128 * kMiss;
+  static constexpr uint64_t kNear = 256;  // granules: of a page
   static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
   static constexpr uint64_t kNoSample = UINT64_MAX;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
-  // How long blocks are is noted once that was asked so often, and for one in so many words: a note
-  // costs every allocation a few nanoseconds, to look one up takes some microseconds.
-  static constexpr uint32_t kAsksBeforeNoting = 64;
+  // Planned blocks are noted once it was asked so often how long one is or whether one is live, and
+  // for one in so many words: a note costs every allocation a few nanoseconds, to look one up takes
+  // some microseconds.
+  static constexpr int64_t kAsksBeforeNoting = 64;
+  static constexpr int64_t kFarFreesBeforeNoting = 1024;
   static constexpr int64_t kWordsPerAsk = 1024;
   // Gaps, or words of the bitmap with gaps, looked at one after the other.
   static constexpr int32_t kFewGaps = 16;

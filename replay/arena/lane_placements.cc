@@ -60,7 +60,8 @@ bool Lane::IsPlannedLive(uint64_t granule) {
   while (at < limit && ((*at ^ free) & offset_mask_) != 0) ++at;
   if (at < limit && (*at == free || (at > begin && at[-1] == kDrain && *at == granule)))
     return true;
-  CountAsk();
+  ++far_frees_;
+  ConsiderNoting();
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   return placement && placement->death >= cursor_.Seen() - first_word_;
 }
@@ -89,10 +90,12 @@ void Lane::DropAround(const void* begin, const void* end, const void* table) con
   if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
 }
 
-// Notes are begun with where they are asked for often enough.
-void Lane::CountAsk() {
-  if (noting_ != 0 || running_free_ || ++asked_ < kAsksBeforeNoting) return;
-  if (asked_ * kWordsPerAsk < cursor_ - first_word_) return;
+// Begins with notes where they would have told enough. Frees in another order come by the hundred
+// when a program starts, and then never again.
+void Lane::ConsiderNoting() {
+  if (noting_ != 0 || running_free_) return;
+  if (asked_ < kAsksBeforeNoting && far_frees_ < kFarFreesBeforeNoting) return;
+  if ((asked_ + far_frees_) * kWordsPerAsk < cursor_ - first_word_) return;
   notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
   DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
   ++calm_;
@@ -106,7 +109,10 @@ void Lane::SetNoting(bool noting) {
 }
 
 uint64_t Lane::Usable(const void* pointer) {
-  CountAsk();
+  if (Contains(pointer) && !late_.BeginsAt(GranuleOf(pointer))) {
+    ++asked_;
+    ConsiderNoting();
+  }
   return UsableIfQuiet(pointer);
 }
 

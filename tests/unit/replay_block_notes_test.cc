@@ -45,7 +45,6 @@ TEST(BlockNotesTest, TellsWhatIsLiveAndWhatIsUsableInIt) {
       at = live.erase(at);
     }
     notes.Note(granule, key);
-    if (random() % 4 == 0) notes.Remember(granule, notes.Forget(granule));
     live[granule] = key;
     for (uint64_t near = granule; near < granule + 8 && near < kEnd; ++near) {
       const auto found = live.find(near);
