@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <random>
@@ -398,6 +399,92 @@ TEST(LaneTest, AnotherOrderOfTheSameKindsIsGivenUp) {
   }
   EXPECT_TRUE(lane->running_free());
   EXPECT_TRUE(lane->Empty());
+}
+
+// Lengths that are drawn by lot, as those of the nodes of a skip list, are no other order: what
+// comes between them is as planned.
+TEST(LaneTest, LengthsThatAreDrawnByLotAreNoOtherOrder) {
+  constexpr uint64_t kEach = 6;  // one of so many blocks is such a node
+  std::vector<Made> blocks;
+  std::mt19937_64 random(1);
+  const auto drawn = [&random] { return 40 + 16 * (std::countr_zero(random() | 1 << 8) / 2); };
+  for (uint64_t i = 0; i < 12000; ++i) {
+    const uint64_t size = i % kEach == 0 ? drawn() : 24 + i % kEach * 32;
+    blocks.push_back({2 * i, 2 * i + 1, size});
+  }
+  trace::Recording recording = RecordingOf(blocks);
+  for (uint32_t i = 0; i < blocks.size(); ++i) recording.allocations[i].site = i % kEach;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  uint64_t as_planned = 0;
+  for (uint32_t i = 0; i < blocks.size(); ++i) {
+    const uint64_t size = i % kEach == 0 ? drawn() : blocks[i].size;
+    char* block = Allocate(lane, size, 4, SiteWordOf(recording, recording.allocations[i]));
+    as_planned += block == plan.blocks() + plan.built().offsets[i] ? 1 : 0;
+    ASSERT_TRUE(lane->Free(block));
+  }
+  EXPECT_FALSE(lane->running_free());
+  EXPECT_GT(as_planned, blocks.size() * 8 / 10);
+  EXPECT_TRUE(lane->Empty());
+}
+
+// A table of blocks that is taken down in another order each time, as hash tables are: once enough
+// was asked, by the program or by such frees, it is noted what lives, and nobody looks at the
+// placements any more.
+TEST(LaneTest, FreesInAnotherOrderAreFoundWithoutALookAtThePlacements) {
+  constexpr uint32_t kTable = 3 * kSampled;
+  std::vector<Made> made;
+  for (uint64_t round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < kTable; ++i) {
+      const uint64_t birth = 2 * kTable * round + i;
+      made.push_back({birth, birth + kTable, 16 + 16 * (i % 150)});
+    }
+  }
+  trace::Recording recording = RecordingOf(made);
+  for (uint32_t i = 0; i < made.size(); ++i) recording.allocations[i].site = i % 150;
+  for (const bool asks : {false, true}) {
+    ServedPlan plan(recording);
+    Lane* lane = plan.arena().Take(1, 0, 0);
+    std::mt19937_64 random(asks);
+    std::vector<char*> blocks(kTable);
+    for (uint32_t i = 0; i < made.size(); i += kTable) {
+      for (uint32_t k = 0; k < kTable; ++k) {
+        const uint64_t site = SiteWordOf(recording, recording.allocations[i + k]);
+        blocks[k] = Allocate(lane, made[i + k].size, 4, site);
+        ASSERT_EQ(blocks[k], plan.blocks() + plan.built().offsets[i + k]);
+        ASSERT_TRUE(!asks || lane->Usable(blocks[k]) >= made[i + k].size);
+      }
+      std::shuffle(blocks.begin(), blocks.end(), random);
+      if (i > 0) plan.HidePlacements();
+      for (char* block : blocks) ASSERT_TRUE(lane->Free(block));
+    }
+    EXPECT_FALSE(lane->running_free());
+    EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+  }
+}
+
+// A late block somewhere is nothing to a long block that is reallocated elsewhere.
+TEST(LaneTest, ReallocatesALongBlockAmongLateOnesInOneStep) {
+  trace::Recording recording = RecordingOf({{0, 2, 64}, {1, 4, 2000}, {3, 6, 80}, {5, 7, 3000}});
+  recording.allocations[3].kind = trace::AllocationKind::kRealloc;
+  recording.allocations[3].previous = 1;
+  ServedPlan plan(recording);
+  const std::vector<int64_t>& offsets = plan.built().offsets;
+  ASSERT_TRUE(offsets[0] + 64 <= offsets[3] || offsets[3] + 3000 <= offsets[0]);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* blocks[3];
+  for (uint32_t i = 0; i < 3; ++i) {  // the first stays for longer
+    blocks[i] = Allocate(lane, recording.allocations[i].size, 4,
+                         SiteWordOf(recording, recording.allocations[i]));
+  }
+  void* longer = lane->ReallocateExpected(
+      blocks[1], 3000, SiteWordOf(recording, recording.allocations[3]), /*may_move=*/true);
+  EXPECT_EQ(longer, plan.blocks() + offsets[3]);
+  EXPECT_TRUE(lane->Free(blocks[0]));
+  EXPECT_TRUE(lane->Free(blocks[2]));
+  EXPECT_TRUE(lane->Free(longer));
+  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
 
 }  // namespace
