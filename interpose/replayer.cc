@@ -410,6 +410,14 @@ void ReplayFreeApart(void* pointer) {
   }
 }
 
+void* ReplayMalloc(size_t size, Caller caller) {
+  return ReplayMallocOr<ReplayMallocSlowly>(size, caller);
+}
+
+void ReplayFree(void* pointer) {
+  if (__builtin_expect(!ReplayExpectedFree(pointer), 0)) ReplayFreeSlowly(pointer);
+}
+
 void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   if (size == 0) {
     ReplayFree(pointer);

@@ -184,13 +184,9 @@ inline bool ReplayExpectedFree(const void* pointer) {
   return true;
 }
 
-inline void* ReplayMalloc(size_t size, Caller caller) {
-  return ReplayMallocOr<ReplayMallocSlowly>(size, caller);
-}
-inline void ReplayFree(void* pointer) {
-  if (__builtin_expect(!ReplayExpectedFree(pointer), 0)) ReplayFreeSlowly(pointer);
-}
-
+// The same where it is a part of something else.
+[[gnu::noinline]] void* ReplayMalloc(size_t size, Caller caller);
+[[gnu::noinline]] void ReplayFree(void* pointer);
 [[gnu::hot]] void* ReplayCalloc(size_t bytes, Caller caller);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
 [[gnu::hot]] void* ReplayRealloc(void* pointer, size_t size, Caller caller);
