@@ -514,7 +514,8 @@ class Lane : private LaneLimits {
     expected_base_ = freed_base_ + (noting_ != 0 ? kNoted : count != 0 ? kSomeAreEarly : 0);
   }
   void SetNoting(bool noting);
-  [[gnu::noinline]] void ConsiderNoting();
+  [[gnu::hot]] void ConsiderNoting();
+  [[gnu::noinline]] void BeginNoting();
   // The cursor goes on to `next`, past the planned free of the block at `granule`. Release: who
   // finds no note of a block finds that it has become late.
   void PassFree(uint64_t granule, const uint32_t* next) {

@@ -95,7 +95,10 @@ void Lane::DropAround(const void* begin, const void* end, const void* table) con
 void Lane::ConsiderNoting() {
   if (noting_ != 0 || running_free_) return;
   if (asked_ < kAsksBeforeNoting && far_frees_ < kFarFreesBeforeNoting) return;
-  if ((asked_ + far_frees_) * kWordsPerAsk < cursor_ - first_word_) return;
+  if ((asked_ + far_frees_) * kWordsPerAsk >= cursor_ - first_word_) BeginNoting();
+}
+
+void Lane::BeginNoting() {
   notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
   DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
   ++calm_;
