@@ -15,7 +15,9 @@
 // A planned block may be placed iff no late block overlaps it: that is the guard, and it is always
 // on. Passing a planned free of b: when b is early it stops being early, otherwise it becomes late.
 // Passing a planned allocation: it becomes early. free(b): when the stream expects just that, pass
-// it; else when b is late it stops being late; else it becomes early.
+// it; else when b is late it stops being late; else it becomes early. Whether the plan has a live
+// block where something is freed out of turn is looked for among the words ahead and then among the
+// placements; a lane that has to do so often notes its planned blocks instead (block_notes.h).
 //
 // A request from the call site that the stream expects, but of another length, takes the turn of
 // the expected one: its place, too, if that is long enough. One guess is to be confirmed before the
@@ -24,18 +26,18 @@
 // four such requests it looks ahead for four allocations in a row that match them: two or three
 // match by chance too often, and a wrong jump costs more than it gains.
 //
-// A lane that keeps missing runs free: its thread does the same kind of work in another order
-// (LevelDB's compactions). From then on every live block counts as late, so the same guard holds,
-// and a request takes the next place in turn that the plan has for its shape and call site
-// (slot_index.h), if that place is free, and else any gap that is long enough, of the box or of the
-// annex, a range behind all boxes that makes up for another order packing less tightly. A long
-// block takes the shortest gap that is long enough at once (long_gaps.h). Shorter blocks that are
-// freed keep their places for the next request of the same length (kept_places.h): they stay late,
-// as far as the guard is concerned. Looking for places has a budget per request,
-// part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
-// whose budget keeps being spent, or that finds no place for most requests, rests: for a while
-// everything new goes there, unlooked at, four times as long each time. A plan that fits the run
-// badly then costs what the fallback costs, and little more.
+// A lane that keeps missing, and does not follow enough in between, runs free: its thread does the
+// same kind of work in another order (LevelDB's compactions). From then on every live block counts
+// as late, so the same guard holds, and a request takes the next place in turn that the plan has
+// for its shape and call site (slot_index.h), if that place is free, and else any gap that is long
+// enough, of the box or of the annex, a range behind all boxes that makes up for another order
+// packing less tightly. A long block takes the shortest gap that is long enough at once
+// (long_gaps.h). Shorter blocks that are freed keep their places for the next request of the same
+// length (kept_places.h): they stay late, as far as the guard is concerned. Looking for places has
+// a budget per request, part of which can be saved up. Where that does not do, the request goes to
+// the fallback. A lane whose budget keeps being spent, or that finds no place for most requests,
+// rests: for a while everything new goes there, unlooked at, four times as long each time. A plan
+// that fits the run badly then costs what the fallback costs, and little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -195,7 +197,7 @@ class Lane : private LaneLimits {
     last_.Put(pointer, static_cast<uint32_t>(granule), granules);
     return true;
   }
-  // Bytes usable in a block that a lane which follows its stream has noted; 0: it is not known here.
+  // Bytes usable in a planned block that is noted; 0: it is not known here.
   uint64_t UsableNoted(const void* pointer) const {
     const uint64_t granule = GranuleInBox(pointer);
     if (noting_ == 0 || granule >= box_granules_ || IsEarly(granule)) return 0;
@@ -562,7 +564,7 @@ class Lane : private LaneLimits {
   uint32_t fetched_;       // what it looks ahead for: kFetchBlocks, kFetchKeys
   uint64_t unmatched_;     // requests, in a row
   GranuleSet late_cover_;  // every granule of late blocks
-  GranuleSet late_near_;   // stretches of kNear granules of the box where a short block may meet one
+  GranuleSet late_near_;   // stretches of kNear granules of the box: a short block may meet one
   GranuleSet early_;       // where early blocks begin
   BlockNotes notes_of_blocks_;
 

@@ -12,13 +12,13 @@ struct LaneLimits {
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
   static constexpr uint64_t kMostLookAhead = 1 << 20;
   static constexpr int64_t kFreeAhead = 4096;  // words looked at for the free of a block
-  // A miss is made up for by so many words that are followed, more than kAWhile of them in a row; one
-  // that differed only in length by one word. A lane to which more than kMostMissed are wanting runs
-  // free: a burst of misses is better borne than the order lost.
+  // A miss is made up for by so many words that are followed, more than kAWhile of them in a row;
+  // one that differed only in length by one word. A lane to which more than kMostMissed are wanting
+  // runs free: a burst of misses is better borne than the order lost.
   static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kAWhile = 8;
   static constexpr uint64_t kMostMissed = 128 * kMiss;
-  static constexpr uint64_t kNear = 256;  // granules: of a page
+  static constexpr uint64_t kNear = 256;      // granules: those of a page
   static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
   static constexpr uint64_t kNoSample = UINT64_MAX;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
