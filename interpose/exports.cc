@@ -326,8 +326,11 @@ REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment) {
   return NewAgain(size, static_cast<size_t>(alignment), /*may_throw=*/true, CALLER);
 }
 REPRISE_EXPORT_CXX void operator delete(void* pointer) noexcept { HookFree(pointer); }
+// Ours, whoever's free the program has; by a jump, because it is seldom called.
+extern "C" __attribute__((visibility("hidden"), alias("free"), hot, nothrow)) void OurFree(
+    void* pointer);
 REPRISE_EXPORT_CXX void operator delete(void* pointer, std::align_val_t) noexcept {
-  HookFree(pointer);
+  OurFree(pointer);
 }
 
 // A program may bring some forms itself and leave the others to the C++ runtime, which makes them

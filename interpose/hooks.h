@@ -68,7 +68,7 @@ inline void* HookRealloc(void* pointer, size_t size, Caller caller) {
   if (PulseIs(Mode::kRecord)) return RecordedRealloc(pointer, size, caller);
   if (PulseIs(Mode::kReplay)) {
     if (pointer == nullptr) return HookMalloc(size, caller);
-    if (ReplayReallocInPlace(pointer, size)) return pointer;
+    if (void* fresh = ReplayReallocQuickly(pointer, size, caller)) return fresh;
   }
   return ReallocInOtherModes(pointer, size, caller);
 }

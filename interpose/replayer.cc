@@ -169,26 +169,38 @@ size_t UsableAnywhere(void* pointer) {
 constexpr size_t kShortCopy = 4096;
 
 // The plan lets the new block overlap the old one: its bytes are moved, not copied, and nothing may
-// be placed over them until then, by a signal handler neither. What is no live block has no bytes;
-// glibc would abort, here the program gets a fresh block and the free is counted.
+// be placed over them until then, by a signal handler neither: the lane is taken, or busy. Null:
+// the stream does not expect that, and nothing has happened.
+inline void* ReallocateAsExpected(Lane* lane, void* pointer, size_t size, uint64_t site) {
+  void* planned = lane->ReallocateExpected(pointer, size, site, size <= kShortCopy);
+  if (planned == nullptr) return nullptr;
+  ++lane->counters()->reallocs;
+  if (planned == pointer) {
+    ++lane->counters()->reallocs_in_place;
+  } else {
+    const uint64_t most = lane->BytesBehind(pointer);
+    memmove(planned, pointer, size < most ? size : most);
+  }
+  return planned;
+}
+
+// Whether the block stays, in a lane that runs free; busy.
+inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
+  if (!lane->ReallocateFreely(pointer, size)) return false;
+  ++lane->counters()->reallocs;
+  ++lane->counters()->reallocs_in_place;
+  return true;
+}
+
+// What is no live block has no bytes; glibc would abort, here the program gets a fresh block and
+// the free is counted.
 [[gnu::hot]] void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
-  ++self.lane->counters()->reallocs;
-  if (size > kArena.bytes) {
-    // Longer than any block of the arena.
-  } else if (void* planned =
-                 self.lane->ReallocateExpected(pointer, size, site, size <= kShortCopy)) {
-    if (planned == pointer) {
-      ++self.lane->counters()->reallocs_in_place;
-    } else {
-      const uint64_t most = self.lane->BytesBehind(pointer);
-      memmove(planned, pointer, size < most ? size : most);
-    }
-    return planned;
-  } else if (self.lane->ReallocateFreely(pointer, size)) {
-    ++self.lane->counters()->reallocs_in_place;
-    return pointer;
+  if (size <= kArena.bytes) {
+    if (void* planned = ReallocateAsExpected(self.lane, pointer, size, site)) return planned;
+    if (ReallocateInPlace(self.lane, pointer, size)) return pointer;
   }
+  ++self.lane->counters()->reallocs;
   const bool releases = self.lane->releases();
   self.lane->set_releases(false);
   const size_t usable = self.lane->Usable(pointer);
@@ -439,18 +451,19 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   return fresh;
 }
 
-bool ReplayReallocInPlace(void* pointer, size_t size) {
-  Lane* lane = self.roaming;
-  if (reinterpret_cast<uint64_t>(lane) <= self.busy || size > kArena.bytes || size == 0)
-    return false;
-  BeginBusy();
-  const bool in_place = lane->ReallocateFreely(pointer, size);
-  if (in_place) {
-    ++lane->counters()->reallocs;
-    ++lane->counters()->reallocs_in_place;
+void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller) {
+  if (size == 0 || size > kArena.bytes) return nullptr;
+  if (Lane* quiet = TakeQuiet()) {
+    void* planned = ReallocateAsExpected(quiet, pointer, size, SiteWord(caller));
+    GiveBack();
+    return planned;
   }
+  Lane* lane = self.roaming;
+  if (reinterpret_cast<uint64_t>(lane) <= self.busy) return nullptr;
+  BeginBusy();
+  const bool in_place = ReallocateInPlace(lane, pointer, size);
   EndBusy();
-  return in_place;
+  return in_place ? pointer : nullptr;
 }
 
 size_t ReplayUsable(void* pointer) {

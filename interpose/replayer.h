@@ -190,8 +190,9 @@ inline bool ReplayExpectedFree(const void* pointer) {
 [[gnu::hot]] void* ReplayCalloc(size_t bytes, Caller caller);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
 [[gnu::hot]] void* ReplayRealloc(void* pointer, size_t size, Caller caller);
-// Whether the block stays where it is; false: nothing has happened.
-[[gnu::hot]] bool ReplayReallocInPlace(void* pointer, size_t size);
+// What the stream expects, or what may stay where it is in a lane that runs free; null: nothing has
+// happened.
+[[gnu::hot]] void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller);
 [[gnu::hot]] size_t ReplayUsable(void* pointer);
 
 }  // namespace reprise::interpose
