@@ -1,6 +1,6 @@
-// A loop that allocates and frees small blocks as fast as it can, and a signal handler that
-// allocates between any two of its instructions, so seldom that replay follows its plan all the
-// same: then malloc and free are a few instructions each, and it is these that are interrupted.
+// A loop that allocates, reallocates and frees small blocks as fast as it can, and a signal handler
+// that allocates between any two of its instructions, so seldom that replay follows its plan all
+// the same: then malloc and free are a few instructions each, and it is these that are interrupted.
 #include <signal.h>
 #include <sys/time.h>
 
@@ -31,6 +31,7 @@ int main() {
     Block& block = live[i % 8];
     Release(block);
     block = Allocate(24, i);
+    if (i % 4 == 0) Resize(block, 48);
   }
   for (Block& block : live) Release(block);
   const itimerval never{};
