@@ -66,10 +66,13 @@ class BlockNotes {
     Set(granule, code);
   }
 
-  // The block that begins there, noted or not, is planned to live no longer.
+  // The block that begins there, noted or not, is planned to live no longer. The first byte goes
+  // first: a signal handler that asks in between finds no note, not half of one.
   void Forget(uint64_t granule) {
-    if (__builtin_expect(ByteAt(granule) >= kFirstLong, 0)) Set(granule + 1, 0);
+    const bool is_long = ByteAt(granule) >= kFirstLong;
     Set(granule, 0);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(is_long, 0)) Set(granule + 1, 0);
   }
 
   // Whether a block that begins there is noted.

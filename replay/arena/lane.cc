@@ -119,7 +119,7 @@ void Lane::AddEarly(uint64_t granule) {
 }
 
 bool Lane::RemoveEarly(uint64_t granule) {
-  if (early_count_ == 0 || !early_.Has(granule)) return false;
+  if (!IsEarly(granule)) return false;
   early_.Remove(granule);
   SetEarlyCount(early_count_ - 1);
   return true;

@@ -58,10 +58,11 @@ void Lane::RunFree() {
   StartSlots();
   running_free_ = true;
   NoteLongGaps();
-  if (noting_ != 0) notes_of_blocks_.Clear(box_granules_);
+  const bool noted = noting_ != 0;
   SetCare(care_ - calm_);
   calm_ = 0;
-  SetNoting(false);
+  SetNoting(false);  // before they go: a signal handler may ask
+  if (noted) notes_of_blocks_.Clear(box_granules_);
   cursor_ = end_word_;
 }
 
