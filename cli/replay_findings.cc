@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "replay/arena/lane_notes.h"
+#include "replay/arena/live_keys.h"
 #include "replay/arena/stream.h"
 
 namespace reprise::cli {
@@ -132,11 +133,11 @@ class Reader {
   }
 
   // A request as the process saw it.
-  Requested Live(uint64_t shape, uint64_t site_word) {
+  Requested Live(uint64_t shape, uint64_t site) {
     Requested request;
     request.shape = shape;
-    request.site.offset = site_word & ((uint64_t{1} << 47) - 1);
-    request.site.depth = static_cast<uint32_t>(site_word >> 47);
+    request.site.offset = replay::AddressOfSite(site);
+    request.site.depth = replay::DepthOfSite(site);
     for (uint64_t i = 0; i < plan_.header().modules.count; ++i) {
       const auto range = At<ModuleRange>(layout_.modules + i * sizeof(ModuleRange));
       if (request.site.offset - range.begin >= range.end - range.begin) continue;

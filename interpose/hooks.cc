@@ -88,7 +88,7 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
       errno = alignment > (size_t{1} << 63) ? EINVAL : ENOMEM;
       return nullptr;
     }
-    pointer = ReplayAllocate(size, LegalAlignment(alignment), SiteWord(caller));
+    pointer = ReplayAllocate(size, LegalAlignment(alignment), LiveSite(caller));
   } else {
     pointer = passed();
   }

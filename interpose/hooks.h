@@ -46,7 +46,8 @@ inline void* MallocByMode(size_t size, Caller caller) {
   if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedMalloc(size, caller);
   return MallocInOtherModes(size, caller);
 }
-inline void* HookMalloc(size_t size, Caller caller) {
+template <typename AnyCaller>
+[[gnu::always_inline]] inline void* HookMalloc(size_t size, AnyCaller caller) {
   return ReplayMallocOr<MallocByMode>(size, caller);
 }
 
@@ -115,7 +116,7 @@ REPRISE_HOT void* NewWithCare(size_t size, replay::Lane* lane, Caller caller) {
 }
 // 0 bytes are what no stream expects, so that these need be told apart only later.
 template <bool may_throw>
-inline void* HookNew(size_t size, Caller caller) {
+[[gnu::always_inline]] inline void* HookNew(size_t size, ThisCaller caller) {
   return ReplayMallocOr<NewUnexpected<may_throw>, NewWithCare<may_throw>>(size, caller);
 }
 

@@ -17,6 +17,7 @@ using replay::Arena;
 using replay::LaneCounters;
 using replay::LiveKey;
 using replay::LiveKeys;
+using replay::LiveSite;
 using replay::PlanHeader;
 using replay::PlanKey;
 using replay::PlanModule;
@@ -81,9 +82,8 @@ bool LearnModule(const LoadedModule& module) {
     for (uint64_t key = 0; key < plan.keys.count; ++key) {
       if (keys[key].module != index) continue;
       const uint64_t address = module.base + keys[key].site_offset;
-      const uint64_t word =
-          (address & ((uint64_t{1} << 47) - 1)) | static_cast<uint64_t>(keys[key].depth) << 47;
-      __atomic_store_n(&replay_state.keys[key].site, word, __ATOMIC_RELEASE);
+      __atomic_store_n(&replay_state.keys[key].site, LiveSite(address, keys[key].depth),
+                       __ATOMIC_RELEASE);
     }
     replay_state.module_known[index] = 1;
     replay_state.modules[index] = {module.base, module.begin, module.end};
@@ -98,7 +98,7 @@ bool LearnModule(const LoadedModule& module) {
 bool LearnSite(uint64_t site) {
   const uint32_t known = __atomic_load_n(&replay_state.modules_known, __ATOMIC_RELAXED);
   if (known == replay_state.plan->modules.count) return false;
-  const uint64_t address = site & ((uint64_t{1} << 47) - 1);
+  const uint64_t address = replay::AddressOfSite(site);
   const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
   static __thread struct {
     uint64_t begin, bytes;
@@ -248,7 +248,7 @@ bool SetUpArena() {
   if (memory.blocks == nullptr || all > kArenaState.bytes) return false;
   char* state = static_cast<char*>(MapMemory(kArenaState.begin, all));
   if (state == nullptr) return false;
-  replay_state.keys = reinterpret_cast<LiveKey*>(state);
+  replay_state.keys = reinterpret_cast<LiveKey*>(state) + plan.keys.count;
   replay_state.module_known = reinterpret_cast<uint8_t*>(state + key_bytes);
   uint8_t* key_granules = replay_state.module_known + plan.modules.count;
   memory.state = state + key_bytes + module_bytes;
@@ -258,8 +258,7 @@ bool SetUpArena() {
     key_granules[key] = LiveKeys::FewGranules(keys[key]);
     replay_state.keys[key].shape = keys[key].shape;
     if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
-      replay_state.keys[key].site = (keys[key].site_offset & ((uint64_t{1} << 47) - 1)) |
-                                    static_cast<uint64_t>(keys[key].depth) << 47;
+      replay_state.keys[key].site = LiveSite(keys[key].site_offset, keys[key].depth);
     }
   }
   ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);

@@ -61,7 +61,11 @@ namespace {
   self.lane_tried = 1;
   const SignalBlock block;
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
-  if (self.lane == nullptr) self.own_counters = replay_arena.TakeCounters();
+  if (self.lane != nullptr) {
+    self.lane->SetStackBase(self.stack_base);
+  } else {
+    self.own_counters = replay_arena.TakeCounters();
+  }
   NoteWay();
   // To take the first lane is a part of the start.
   if (self.id == 0) DropCodeOfStart();
@@ -227,13 +231,13 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
 __attribute__((noinline, hot)) void* ReplayMallocUnexpected(size_t size, Caller caller) {
   if (self.lane != nullptr && !IsBusy() && size <= kArena.bytes) {
     const Busy busy;
-    void* planned = self.lane->Allocate(Shape(size, 4), SiteWord(caller));
+    void* planned = self.lane->Allocate(Shape(size, 4), LiveSite(caller));
     if (__builtin_expect(planned != nullptr, 1)) return planned;
     void* aside = AllocateAside(size, 16, /*zero=*/false);
     if (aside != nullptr) CountIn(self.lane->counters(), aside);
     return aside;
   }
-  void* pointer = AllocatePlanned(size, 4, SiteWord(caller));
+  void* pointer = AllocatePlanned(size, 4, LiveSite(caller));
   if (__builtin_expect(pointer != nullptr, 1)) return pointer;
   return AllocateElsewhere(size, 16, /*zero=*/false);
 }
@@ -397,12 +401,12 @@ void* ReplayCalloc(size_t bytes, Caller caller) {
   void* pointer = nullptr;
   if (Lane* lane = TakeQuiet()) {
     const uint32_t* next = lane->Next();
-    if (Expects(lane, next, bytes, caller)) {
-      pointer = lane->TakesCare() ? lane->PlaceWithCare() : lane->PlacePlainly(next);
-    }
+    const uint64_t differs = lane->Differs(next, bytes, caller);
+    if (differs == 0) pointer = lane->PlacePlainly(next);
+    if (differs == Lane::kWithCare) pointer = lane->PlaceWithCare();
     GiveBack();
   }
-  if (pointer == nullptr) pointer = AllocatePlanned(bytes, 4, SiteWord(caller));
+  if (pointer == nullptr) pointer = AllocatePlanned(bytes, 4, LiveSite(caller));
   if (__builtin_expect(pointer == nullptr, 0)) return AllocateElsewhere(bytes, 16, /*zero=*/true);
   ZeroBlock(pointer, bytes);
   return pointer;
@@ -436,7 +440,7 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
     return nullptr;
   }
   if (self.lane != nullptr && !IsBusy() && replay_arena.LaneOf(pointer) == self.lane) {
-    return ReallocateInLane(pointer, size, SiteWord(caller));
+    return ReallocateInLane(pointer, size, LiveSite(caller));
   }
   const size_t before = UsableAnywhere(pointer);
   if (before == 0) {
@@ -454,7 +458,7 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
 void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller) {
   if (size == 0 || size > kArena.bytes) return nullptr;
   if (Lane* quiet = TakeQuiet()) {
-    void* planned = ReallocateAsExpected(quiet, pointer, size, SiteWord(caller));
+    void* planned = ReallocateAsExpected(quiet, pointer, size, LiveSite(caller));
     GiveBack();
     return planned;
   }

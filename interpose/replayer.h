@@ -43,6 +43,11 @@ inline void NoteWay() {
 // out of the thread's lane and heap.
 inline bool IsBusy() { return self.busy != 0 || (self.plain == nullptr && self.quiet != nullptr); }
 
+// Of a request, as the plan's keys have it.
+inline uint64_t LiveSite(Caller caller) {
+  return replay::LiveSite(caller.return_address(), DepthOf(caller));
+}
+
 // Keeps signal handlers out, of a thread without a `quiet` lane.
 inline void BeginBusy() {
   self.busy = ~uint64_t{0};
@@ -139,9 +144,6 @@ inline void ReplayFreeSlowly(void* pointer) {
 //
 // A forked child that does not know yet that it is one goes on with its copy of the lane, until
 // something is not as planned.
-inline bool Expects(const replay::Lane* lane, const uint32_t* next, size_t size, Caller caller) {
-  return lane->Expects(next, size, [caller](uint64_t site) { return IsSiteWord(site, caller); });
-}
 // The register that a function's first argument comes in is left to it, also for those that are
 // jumped to with it. gcc would move it away, and malloc be longer than two lines.
 inline void KeepInPlace(size_t& first_argument) {
@@ -154,18 +156,20 @@ inline void* ReplayMallocWithCare(size_t size, replay::Lane* lane, Caller) {
   return ReplayMallocWithCare(size, lane);
 }
 template <void* (*otherwise)(size_t size, Caller caller),
-          void* (*with_care)(size_t size, replay::Lane* lane, Caller caller) = ReplayMallocWithCare>
-inline void* ReplayMallocOr(size_t size, Caller caller) {
+          void* (*with_care)(size_t size, replay::Lane* lane, Caller caller) = ReplayMallocWithCare,
+          typename AnyCaller>
+[[gnu::always_inline]] inline void* ReplayMallocOr(size_t size, AnyCaller caller) {
   if (replay::Lane* lane = TakeQuiet()) {
     const uint32_t* next = lane->Next();
-    if (__builtin_expect(Expects(lane, next, size, caller), 1)) {
-      // Near, and not among what is unlikely: a short jump.
-      if (__builtin_expect_with_probability(lane->TakesCare(), 0, 0.7)) {
-        return with_care(size, lane, caller);
-      }
+    const uint64_t differs = lane->Differs(next, size, caller);
+    // What takes care is near, and not among what is unlikely: a short jump.
+    if (__builtin_expect_with_probability(differs == 0, 1, 0.7)) {
       void* pointer = lane->PlacePlainly(next);
       GiveBack(lane);
       return pointer;
+    }
+    if (__builtin_expect(differs == replay::Lane::kWithCare, 1)) {
+      return with_care(size, lane, caller);
     }
     GiveBack();
   }

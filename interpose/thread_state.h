@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "trace/spool_format.h"
+
 struct mi_heap_s;
 
 namespace reprise::interpose {
@@ -33,7 +35,6 @@ struct alignas(64) ThreadState {
   uint64_t stack_base;   // stack depths count from here
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
 
-  uint64_t site_base;             // IsSiteWord's: of replay, in the line beside
   replay::LaneCounters* resting;  // the thread's, while its requests are mimalloc's and `heap` may
                                   // be used, else null
   replay::Lane* roaming;          // `lane`, when it runs free and does not rest, else null
@@ -93,23 +94,41 @@ class Caller {
 #endif
 };
 
+// The caller of the exported function that this is inlined in, looked at anew each time it is asked
+// for: no register holds anything of it in between.
+struct ThisCaller {
+#if defined(__x86_64__)
+  [[gnu::always_inline]] static const uint64_t* Slot() {
+    return static_cast<const uint64_t*>(__builtin_dwarf_cfa()) - 1;
+  }
+  [[gnu::always_inline]] uint64_t slot() const {
+    uint64_t slot;
+    asm("leaq %1, %0" : "=r"(slot) : "m"(*Slot()));
+    return slot;
+  }
+  [[gnu::always_inline]] uint64_t return_address() const { return *Slot(); }
+#else
+  [[gnu::always_inline]] uint64_t slot() const {
+    return reinterpret_cast<uint64_t>(__builtin_dwarf_cfa()) - 8;
+  }
+  [[gnu::always_inline]] uint64_t return_address() const {
+    return reinterpret_cast<uint64_t>(__builtin_return_address(0));
+  }
+#endif
+  [[gnu::always_inline]] operator Caller() const {  // NOLINT: it is one
+    return Caller(return_address(), slot() + 8);
+  }
+};
+
+// How deep the stack is, in units of 16 bytes; 0: the frame is on another one.
+inline uint64_t DepthOf(Caller caller) {
+  const uint64_t below = self.stack_base - caller.frame();
+  return __builtin_expect(below < self.stack_bytes, 1) ? below >> 4 : 0;
+}
+
 // The call site as the spool's site word: return address, which has no more bits, and stack depth.
 inline uint64_t SiteWord(Caller caller) {
-  constexpr int kSiteBits = 47;
-  const uint64_t below = self.stack_base - caller.frame();
-  const uint64_t depth = __builtin_expect(below < self.stack_bytes, 1) ? below >> 4 : 0;
-  return caller.return_address() | depth << kSiteBits;
-}
-
-// Whether that is the site word of a frame on the thread's own stack; of other frames it is false.
-constexpr int kDepthShift = 47 - 4;
-inline bool IsSiteWord(uint64_t word, Caller caller) {
-  return (caller.slot() << kDepthShift) - self.site_base + word == caller.return_address();
-}
-
-inline void SetStackBase(uint64_t base) {
-  self.stack_base = base;
-  self.site_base = (base - 8) << kDepthShift;
+  return caller.return_address() | DepthOf(caller) << trace::kSpoolSiteBits;
 }
 
 }  // namespace reprise::interpose

@@ -73,7 +73,7 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
   self.path = path;
   self.id = id;
   self.parent = parent;
-  SetStackBase(ThreadPointer());
+  self.stack_base = ThreadPointer();
   self.stack_bytes = stack_bytes;
   if (exit_key_made) pthread_setspecific(exit_key, &self);
 }
@@ -106,7 +106,7 @@ void WatchThreadLeaving() {
 
 void StartMainThread() {
   self.path = kMainThreadPath;
-  SetStackBase(reinterpret_cast<uint64_t>(__libc_stack_end));
+  self.stack_base = reinterpret_cast<uint64_t>(__libc_stack_end);
   rlimit limit{};
   if (SystemCall(SYS_prlimit64, 0, RLIMIT_STACK, 0, reinterpret_cast<long>(&limit)) == 0 &&
       limit.rlim_cur != RLIM_INFINITY) {

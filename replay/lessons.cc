@@ -74,7 +74,7 @@ absl::Status LearnLifetimes(const Recording& recording, const std::vector<Squatt
 using KindName = std::tuple<uint64_t, uint64_t, uint32_t, uint64_t, uint32_t>;
 
 KindName NameOf(uint64_t lane, uint64_t shape, const trace::Site& site) {
-  return {lane, shape, site.module, site.offset, site.depth};
+  return {lane, shape, site.module, site.offset, site.depth % kDepths};
 }
 
 // A kind that the recording does not have is no reason to refuse the rest: where a library was

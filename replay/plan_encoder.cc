@@ -39,13 +39,13 @@ struct Keys {
 // Codes of all ones say "far", whatever their width, so these indices name no key.
 bool IsReserved(uint64_t index) { return index != 0 && (index & (index + 1)) == 0; }
 
-// For each site the first one that a running program cannot tell from it: it does not see stacks.
+// For each site the first one that replay does not tell from it: it sees no call stacks.
 std::vector<uint32_t> WithoutStacks(const std::vector<trace::Site>& sites) {
   std::vector<uint32_t> same(sites.size());
   absl::flat_hash_map<std::tuple<uint32_t, uint64_t, uint32_t>, uint32_t> first;
   for (uint32_t i = 0; i < sites.size(); ++i) {
-    same[i] =
-        first.try_emplace({sites[i].module, sites[i].offset, sites[i].depth}, i).first->second;
+    same[i] = first.try_emplace({sites[i].module, sites[i].offset, sites[i].depth % kDepths}, i)
+                  .first->second;
   }
   return same;
 }
@@ -80,7 +80,7 @@ Keys FindKeys(const Recording& recording, const BlockBytes& block_bytes) {
         const trace::Site& where = recording.sites[site];
         key.site_offset = where.offset;
         key.module = where.module == kNone ? kNoModule : where.module;
-        key.depth = where.depth;
+        key.depth = where.depth % kDepths;
       }
       found.push_back(key);
       count.push_back(0);

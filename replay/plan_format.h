@@ -75,11 +75,16 @@ constexpr uint64_t ShapeStep(uint64_t shape) {
   return (uint64_t{1} << ShapeLog2Alignment(shape)) / kGranule;
 }
 
+// Call sites are told apart by how deep the stack is, too, in units of 16 bytes, modulo kDepths:
+// depths that are 64 KiB apart are the same to replay.
+inline constexpr int kFrameBits = 16;
+inline constexpr uint32_t kDepths = (1 << kFrameBits) / 16;
+
 struct PlanKey {
   uint64_t shape;
   uint64_t site_offset;  // of the return address, from the module's load address
   uint32_t module;       // index into the modules; kNoModule: site_offset is absolute
-  uint32_t depth;        // trace/recording.h, Site
+  uint32_t depth;        // trace/recording.h, Site; modulo kDepths
   uint64_t usable;       // bytes that malloc_usable_size answers; the block has at least as many
 };
 

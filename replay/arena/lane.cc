@@ -60,7 +60,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
   counters_->box = reinterpret_cast<uint64_t>(box_);
   notes_ = notes;
-  shift_ = lane->offset_bits;
+  offset_bits_ = lane->offset_bits;
   offset_mask_ = (uint32_t{1} << lane->offset_bits) - 1;
   late_count_ = late_changes_ = noting_ = 0;
   SetEarlyCount(0);
@@ -339,13 +339,13 @@ const uint32_t* Lane::FindAgain() const {
 // The keys that have no code are the rare ones: of a recording with many of them each look at one
 // would be a miss of all caches. One of their allocations is seldom the only one.
 void Lane::FetchRareKeys() {
-  const uint32_t rare = (kFreeBit - 1) >> offset_bits();
+  const uint32_t rare = (kFreeBit - 1) >> offset_bits_;
   const uint32_t* at = rare_until_ > cursor_.Seen() ? rare_until_ : cursor_.Seen();
   const int64_t left = end_word_ - cursor_;
   rare_until_ = cursor_ + (left < kRareAhead ? left : kRareAhead);
   for (; at < rare_until_; ++at) {
     // Which words are far is anybody's guess: no branch.
-    const uint32_t key = at[1] & -static_cast<uint32_t>(*at >> offset_bits() == rare);
+    const uint32_t key = at[1] & -static_cast<uint32_t>(*at >> offset_bits_ == rare);
     __builtin_prefetch(&keys_[key]);
     notes_of_blocks_.LookAhead(key);
   }

@@ -102,24 +102,38 @@ class Lane : private LaneLimits {
   // The planned place for a request, or null: the request goes to the fallback.
   [[gnu::hot]] void* Allocate(uint64_t shape, uint64_t site);
 
-  // Whether a malloc, of any size, is just what the stream of a lane that follows it expects, that
-  // is the word at Next(); nothing has happened yet. `is_site` says whether that is the call site,
-  // when it is needed, so that registers do not run out.
+  // How a malloc, of any size, differs from what the stream of a lane that follows it expects, that
+  // is the word at Next(). 0: not at all; kWithCare: not at all, and it is to be placed with care;
+  // else it is another one. Nothing has happened yet. `caller` tells where on the stack the return
+  // address is: slot(), and return_address().
+  static constexpr uint64_t kWithCare = uint64_t{1} << kAddressBits;
   const uint32_t* Next() const { return cursor_.Seen(); }
-  template <typename IsSite>
-  bool Expects(const uint32_t* next, uint64_t size, IsSite is_site) const {
-    const uint32_t word = *next;
-    const LiveKey& key = keys_[word >> (shift_ & 31)];
-    // The code of a free may be that of a rare key, which a far word has.
-    return __builtin_expect(static_cast<int32_t>(word) >= 0, 1) &&
-           __builtin_expect(key.shape == PlainShape(size), 1) &&
-           __builtin_expect(is_site(key.site), 1);
+  template <typename Caller>
+  [[gnu::always_inline]] uint64_t Differs(const uint32_t* next, uint64_t size,
+                                          Caller caller) const {
+    // What is no allocation is a number below zero and leads to where there are no keys.
+    const int64_t word = static_cast<int32_t>(*next);
+    int64_t at = (word >> offset_bits_) * int64_t{sizeof(LiveKey)};
+    const auto key = [this, &at] {
+      return reinterpret_cast<const LiveKey*>(reinterpret_cast<const char*>(keys_) + at);
+    };
+    if (__builtin_expect(key()->shape != PlainShape(size), 0)) return kAnother;
+    KeepApart(at);
+    uint64_t site = (caller.slot() << kFrameShift) - caller.return_address();
+    KeepApart(site);
+    return site - frames_ + key()->site;
+  }
+  // Where the stack of the lane's thread begins, from which depths are counted. To be told before
+  // Differs is asked.
+  void SetStackBase(uint64_t base) {
+    stack_base_ = base;
+    SetCare(care_);
   }
 
   // Places that allocation: plainly, or where there are late blocks in the box, lengths
   // are noted or the box is large, with care. Then it may be null, among late blocks for long ones
   // in any case, and nothing has happened: PlaceAsExpected finds another place, if there is one.
-  bool TakesCare() const { return static_cast<int32_t>(shift_) < 0; }
+  bool TakesCare() const { return care_ != 0; }
   void* PlacePlainly(const uint32_t* next) {
     const uint64_t granule = *next & offset_mask_;
     cursor_ = next + 1;
@@ -128,7 +142,7 @@ class Lane : private LaneLimits {
   void* PlaceWithCare() {
     const uint32_t* next = cursor_;
     const uint32_t granule = *next & offset_mask_;
-    const uint32_t key = *next >> offset_bits();
+    const uint32_t key = *next >> offset_bits_;
     if (care_ != calm_) {
       const uint64_t granules = key_granules_[key];
       if (granules >= LiveKeys::kLong) return nullptr;
@@ -324,7 +338,7 @@ class Lane : private LaneLimits {
   static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
   static constexpr uint64_t kSomeAreEarly = uint64_t{1} << 61;  // nor this, nor both
   static constexpr uint64_t kNoted = uint64_t{1} << 60;         // nor this, nor the first and this
-  static constexpr uint32_t kTakesCare = uint32_t{1} << 31;     // of shift_
+  static constexpr uint64_t kAnother = 1;                       // of Differs
 
   struct Slot {
     uint32_t granule;   // where the block begins, relative to the box, / 16
@@ -339,7 +353,12 @@ class Lane : private LaneLimits {
   // All ones or none: whether something is in the annex cannot be foretold, and what a load from a
   // place that depends on it would take is what one call would wait for the one before.
   static uint64_t Mask(bool in_annex) { return -static_cast<uint64_t>(in_annex); }
-  uint32_t offset_bits() const { return shift_ & 31; }
+  // What follows is not computed together with what came before: then each address and each term
+  // of a sum is a part of the instruction that needs it.
+  template <typename Number>
+  static void KeepApart(Number& number) {
+    asm("" : "+r"(number));
+  }
   uint64_t GranuleInBox(const void* pointer) const { return GranulesFrom(box_, pointer); }
   // The address that a word frees. Of any other word it is one 32 to 64 GiB behind the box, or, as
   // with all words of a crowded lane, one that no pointer has.
@@ -369,8 +388,8 @@ class Lane : private LaneLimits {
       __builtin_prefetch(box_ + (ahead[0] & offset_mask_) * kGranule);
     }
     if ((fetched_ & kFetchKeys) != 0) {
-      __builtin_prefetch(&keys_[(ahead[-1] & ~kFreeBit) >> offset_bits()]);
-      __builtin_prefetch(&keys_[(ahead[0] & ~kFreeBit) >> offset_bits()]);
+      __builtin_prefetch(&keys_[(ahead[-1] & ~kFreeBit) >> offset_bits_]);
+      __builtin_prefetch(&keys_[(ahead[0] & ~kFreeBit) >> offset_bits_]);
     }
   }
   void FetchRareKeys();
@@ -472,7 +491,7 @@ class Lane : private LaneLimits {
   [[gnu::hot]] void Settle();
   [[gnu::hot]] void PassTurn();
   [[gnu::hot]] void Release(const Word& idle);
-  Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits()); }
+  Word Decode(const uint32_t* at) const { return DecodeWord(at, offset_bits_); }
   const uint32_t* NextAllocation(const uint32_t* from, const uint32_t* limit) const;
   void PassUntil(const uint32_t* target);
   [[gnu::hot]] void Pass(const Word& word);
@@ -509,7 +528,8 @@ class Lane : private LaneLimits {
   [[gnu::hot]] void DropAround(const void* begin, const void* end, const void* table) const;
   void SetCare(uint32_t care) {
     care_ = care;
-    shift_ = offset_bits() | (care != 0 ? kTakesCare : 0);
+    const uint64_t frames = (stack_base_ - sizeof(uint64_t)) << kFrameShift;
+    frames_ = care != 0 ? frames - kWithCare : frames;
   }
   void SetEarlyCount(uint32_t count) {
     early_count_ = count;
@@ -548,10 +568,10 @@ class Lane : private LaneLimits {
   // Hot.
   Owned<const uint32_t*> cursor_;
   const LiveKey* keys_;
-  const uint8_t* key_granules_;
+  uint64_t frames_;  // where the stack begins, as a term of a site; - kWithCare: care_ is not 0
   char* box_;
   uint64_t expected_base_;  // freed_base_; + kNoted: blocks are; or + kSomeAreEarly
-  uint32_t shift_;          // of a word: over the bits of its offset; kTakesCare: care_ is not 0
+  uint32_t offset_bits_;
   uint32_t offset_mask_;
   uint64_t box_bytes_;
   uint32_t care_;  // late blocks in the box, which can be in the way of a planned one; + calm_
@@ -559,6 +579,7 @@ class Lane : private LaneLimits {
   uint64_t freed_base_;
 
   // Hot where care is taken.
+  const uint8_t* key_granules_;
   uint32_t noting_;        // 1: planned blocks are noted
   uint32_t calm_;          // noting_, + 1 in a lane that looks ahead
   uint32_t fetched_;       // what it looks ahead for: kFetchBlocks, kFetchKeys
@@ -584,6 +605,7 @@ class Lane : private LaneLimits {
   uint64_t to_all_;         // granules behind the open ones of the box
 
   // Cold.
+  uint64_t stack_base_;
   uint32_t late_count_;  // kept places are late, too
   const PlanHeader* plan_;
   const PlanLane* lane_;

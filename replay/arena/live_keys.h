@@ -11,17 +11,31 @@
 
 namespace reprise::replay {
 
+// A call site in this process: the return address, which has 47 bits, and in bits 52 to 63 the
+// stack's depth in units of 16 bytes, modulo kDepths. So two sites never differ by 2^47, nor do
+// frames that are no multiple of 16 apart (Lane::Differs).
+inline constexpr int kAddressBits = 47;
+inline constexpr int kFrameShift = 64 - kFrameBits;  // of an address on the stack
+constexpr uint64_t LiveSite(uint64_t return_address, uint64_t depth) {
+  return (return_address & ((uint64_t{1} << kAddressBits) - 1)) | depth * 16 << kFrameShift;
+}
+constexpr uint64_t AddressOfSite(uint64_t site) {
+  return site & ((uint64_t{1} << kAddressBits) - 1);
+}
+constexpr uint32_t DepthOfSite(uint64_t site) {
+  return static_cast<uint32_t>(site >> kFrameShift) / 16;
+}
+
 // A key as replay compares it: PlanKey with the call site at its address in this process.
 struct LiveKey {
   uint64_t shape;
-  uint64_t site;  // return address and depth (trace/spool_format.h, site word); 0: its module is
-                  // not loaded, nothing matches
+  uint64_t site;  // LiveSite; 0: its module is not loaded, nothing matches
 };
 
 // The keys of a plan in this process.
 struct LiveKeys {
-  const LiveKey* keys;  // twice as many as the plan has, the others zero: what is looked up by the
-                        // code of a word that is no allocation can be read
+  const LiveKey* keys;  // before them there are as many zeros, which nothing matches: that is where
+                        // a word that is no allocation leads
   // Called when a request's shape is the expected one, but the module of the expected call site is
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.

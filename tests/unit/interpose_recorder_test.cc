@@ -170,9 +170,9 @@ TEST_F(RecorderTest, CallSitesNameTheirModule) {
   static uint64_t stack[2 * depth + 1];
   stack[0] = here;
   const uint64_t stack_base = self.stack_base;
-  SetStackBase(reinterpret_cast<uint64_t>(&stack[2 * depth + 1]));
+  self.stack_base = reinterpret_cast<uint64_t>(&stack[2 * depth + 1]);
   HookFree(HookMalloc(64, CallerAt(&stack[0])));
-  SetStackBase(stack_base);
+  self.stack_base = stack_base;
   const trace::Recording recording = Read();
   const trace::Site& site = recording.sites[recording.allocations.back().site];
   ASSERT_NE(site.module, trace::kNone);

@@ -13,7 +13,7 @@
 namespace reprise::replay {
 namespace {
 
-// As in a program that asks for everything in one function: sites differ in their depths only.
+// As in a program that asks for everything in few functions: sites hardly differ but in depth.
 // Quadratic time would be noticed.
 TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
   constexpr uint32_t kRings = 1 << 17;
@@ -23,7 +23,7 @@ TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
   std::vector<uint32_t> slots(kRings);
   for (uint32_t i = 0; i < kRings; ++i) {
     plan_keys[i].shape = keys[i].shape = Shape(100, 4);
-    keys[i].site = 0x401234 | uint64_t{i} << 47;
+    keys[i].site = LiveSite(0x401234 + i / kDepths, i % kDepths);
     rings[i] = {i, 1, i};
     slots[i] = 3 * i;
   }

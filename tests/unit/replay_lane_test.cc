@@ -95,6 +95,47 @@ TEST(LaneTest, WhereAFreeIsExpectedNoRequestIs) {
   EXPECT_EQ(plan.counters(0).improvised, 0u);
 }
 
+// Whether a lane takes care is a part of the comparison: none of what differs is taken for it, on
+// stacks that are not aligned neither.
+TEST(LaneTest, NoOtherCallSiteIsTakenForTheExpectedOne) {
+  struct Frame {
+    uint64_t at, address;
+    uint64_t slot() const { return at; }
+    uint64_t return_address() const { return address; }
+  };
+  constexpr uint64_t kHighest = (uint64_t{1} << kAddressBits) - 1;
+  for (const bool careful : {false, true}) {
+    const trace::Recording recording = RecordingOf({{0, 2, 64}, {1, 4, 64}, {3, 5, 64}});
+    ServedPlan plan(recording);
+    Lane* lane = plan.arena().Take(1, 0, 0);
+    char* first = Allocate(lane, 64, 4, SiteWordOf(recording, recording.allocations[0]));
+    // A program that asks often gets its blocks noted.
+    for (int asks = 0; careful && asks < 100; ++asks) EXPECT_EQ(lane->Usable(first), 64u);
+    const CallerAt caller{SiteWordOf(recording, recording.allocations[1])};
+    ASSERT_EQ(lane->Differs(lane->Next(), 64, caller), careful ? Lane::kWithCare : 0);
+    const auto is_another = [&](const Frame& frame, uint64_t size = 64) {
+      const uint64_t differs = lane->Differs(lane->Next(), size, frame);
+      return differs != 0 && differs != Lane::kWithCare;
+    };
+    const Frame same{caller.slot(), caller.return_address()};
+    EXPECT_TRUE(is_another(same, 65));
+    EXPECT_TRUE(is_another(same, 56));
+    EXPECT_TRUE(is_another(same, 0));
+    EXPECT_TRUE(is_another(same, UINT64_MAX));
+    for (int64_t away = -kDepths * 16 + 1; away < int64_t{kDepths} * 16; ++away) {
+      if (away == 0) continue;
+      ASSERT_TRUE(is_another({same.at + static_cast<uint64_t>(away), same.address})) << away;
+      ASSERT_TRUE(is_another({same.at, same.address + static_cast<uint64_t>(away)})) << away;
+    }
+    for (uint64_t bit = 1; bit < kHighest; bit *= 2) {
+      EXPECT_TRUE(is_another({same.at, same.address ^ bit})) << bit;
+      EXPECT_TRUE(is_another({same.at + 8, same.address ^ bit})) << bit;
+    }
+    EXPECT_TRUE(is_another({same.at, 0}));
+    EXPECT_TRUE(is_another({same.at, kHighest}));
+  }
+}
+
 // In lanes so long that a block is looked for between samples, wherever those of a lane begin. What
 // is read of the plan does not stay in memory.
 TEST(LaneTest, FindsEveryBlockAmongManyPlacements) {

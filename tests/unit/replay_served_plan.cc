@@ -18,9 +18,7 @@ void Require(bool condition, const char* what) {
 
 bool LearnNothing(uint64_t) { return false; }
 
-uint64_t SiteOf(const PlanKey& key) {
-  return (kModuleBase + key.site_offset) | static_cast<uint64_t>(key.depth) << 47;
-}
+uint64_t SiteOf(const PlanKey& key) { return LiveSite(kModuleBase + key.site_offset, key.depth); }
 
 uint64_t Pages(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
 
@@ -43,11 +41,11 @@ ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned
   plan_ = static_cast<const PlanHeader*>(Map(built_.bytes.size(), MAP_PRIVATE, fd));
   close(fd);
   const auto* plan_keys = Table<PlanKey>(plan_->keys);
+  keys_.resize(plan_->keys.count);
   for (uint64_t i = 0; i < plan_->keys.count; ++i) {
     key_granules_.push_back(LiveKeys::FewGranules(plan_keys[i]));
     keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
   }
-  keys_.resize(2 * keys_.size());
   spacious_bytes_ = Pages(plan_->arena_bytes * 5 + spare_bytes);
   const auto blocks = reinterpret_cast<uint64_t>(Map(spacious_bytes_ + kAlignment));
   memory_.blocks = reinterpret_cast<char*>((blocks + kAlignment - 1) & ~(kAlignment - 1));
@@ -69,7 +67,8 @@ void ServedPlan::Restart(bool spare) {
   memory_.notes = notes_.data();
   memory_.releases = true;
   arena_ = Arena();
-  arena_.Start(plan_, {keys_.data(), LearnNothing, key_granules_.data()}, memory_);
+  arena_.Start(plan_, {keys_.data() + plan_->keys.count, LearnNothing, key_granules_.data()},
+               memory_);
 }
 
 void ServedPlan::HidePlacements() const {
@@ -104,7 +103,7 @@ void* ServedPlan::Map(uint64_t bytes, int flags, int fd) {
 
 uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation) {
   const trace::Site& site = recording.sites[allocation.site];
-  return (kModuleBase + site.offset) | static_cast<uint64_t>(site.depth) << 47;
+  return LiveSite(kModuleBase + site.offset, site.depth);
 }
 
 std::map<uint64_t, uint32_t> EventsOf(const trace::Recording& recording) {

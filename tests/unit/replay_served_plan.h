@@ -62,13 +62,19 @@ class ServedPlan {
   Arena arena_;
 };
 
+// As a hook's caller, on a stack that begins at 0.
+struct CallerAt {
+  uint64_t site;
+  uint64_t slot() const { return -uint64_t{DepthOfSite(site)} * 16 - sizeof(uint64_t); }
+  uint64_t return_address() const { return AddressOfSite(site); }
+};
+
 // Of a lane that follows its stream.
 inline void* AllocateExpected(Lane* lane, uint64_t size, uint64_t site) {
   const uint32_t* next = lane->Next();
-  if (!lane->Expects(next, size, [site](uint64_t expected) { return expected == site; })) {
-    return nullptr;
-  }
-  if (!lane->TakesCare()) return lane->PlacePlainly(next);
+  const uint64_t differs = lane->Differs(next, size, CallerAt{site});
+  if (differs == 0) return lane->PlacePlainly(next);
+  if (differs != Lane::kWithCare) return nullptr;
   void* pointer = lane->PlaceWithCare();
   return pointer != nullptr ? pointer : lane->PlaceAsExpected();
 }
