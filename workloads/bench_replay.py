@@ -5,8 +5,9 @@
 
 BIN is the folder with reprise, leveldb_bench, micro_malloc and cpu_time. Every program is recorded and
 planned, and planned again from a recording made in replay; the small loops once. Then every round runs
-it under each allocator and under replay once. The tables tell
-medians over the rounds: CPU time and peak RSS of the program alone, and the spread of the CPU times.
+it under each allocator and under replay once. The tables tell medians over the rounds: CPU time of the
+program alone, what replay takes of each allocator's in the same round, peak RSS, and the spread of the
+CPU times.
 The same pages for all: transparent huge pages as the machine has them set.
 """
 
@@ -141,7 +142,7 @@ def main():
     events = 20_000_000
     plain = ["live_set", "--events", str(events)]
     cases = {
-        "64 B, freed at once": (["lifo", "--events", str(events)],) * 2 + (events,),
+        "64 B, freed at once": (["lifo", "--events", str(5 * events)],) * 2 + (5 * events,),
         "random small": (plain, plain, events),
         "four workers, a queue": (["queue", "--events", str(events)],) * 2 + (events,),
         "large, touched": (["large", "--events", str(events // 2)],) * 2 + (events // 2 // 1000,),
@@ -162,7 +163,9 @@ def main():
             rows = micro(bench, options, cases)
             table("micro_malloc: ns of CPU per event", cases, [*columns, "served, improvised"],
                   lambda name, column: served(rows[name, "stats"]) if column.startswith("served")
-                  else f"{statistics.median(rows[name, column]):.1f}")
+                  else f"{statistics.median(rows[name, column]):.2f}")
+            table("replay's of each one's", cases, peers(),
+                  lambda name, column: f"{ratio(rows[name, 'replay'], rows[name, column]):.3f}")
         if options.only == ["micro"]:
             return
         rows = programs(bench, options)
@@ -174,10 +177,17 @@ def main():
         table("CPU seconds", names, [*columns, "served, improvised"],
               lambda name, column: served(rows[name, "stats"]) if column.startswith("served")
               else f"{cost(name, column, 0):.3f}")
+        table("replay's of each one's", names, peers(),
+              lambda name, column: f"{ratio(*([v[0] for v in rows[name, c]] for c in ('replay', column))):.3f}")
         table("peak RSS, MiB", names, columns,
               lambda name, column: f"{cost(name, column, 1) / 2**20:.1f}")
         table("spread of the CPU seconds (standard deviation over mean)", names, columns,
               lambda name, column: f"{100 * spread([v[0] for v in rows[name, column]]):.1f} %")
+
+
+def ratio(ours, theirs):
+    """The median of what two have in the same rounds."""
+    return statistics.median(our / their for our, their in zip(ours, theirs))
 
 
 def spread(values):

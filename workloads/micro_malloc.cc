@@ -254,7 +254,7 @@ void Measure(const Case& which, uint64_t events) {
   const double cpu = CpuSeconds() - cpu_before;
   std::printf("%-12s events %" PRIu64 " checksum %016" PRIx64 "\n", which.name, outcome.events,
               outcome.checksum);
-  std::fprintf(stderr, "%-12s %.2f ns per event, %.3f s wall, %.3f s CPU\n", which.name,
+  std::fprintf(stderr, "%-12s %.2f ns per event, %.6f s wall, %.6f s CPU\n", which.name,
                1e9 * wall.count() / static_cast<double>(outcome.events), wall.count(), cpu);
 }
 
