@@ -26,6 +26,7 @@
 #define REPRISE_EXPORT extern "C" __attribute__((visibility("default"), noinline))
 #define REPRISE_EXPORT_HOT extern "C" __attribute__((visibility("default"), noinline, hot))
 #define REPRISE_EXPORT_CXX __attribute__((visibility("default"), noinline, hot))
+#define REPRISE_EXPORT_CXX_RARE __attribute__((visibility("default"), noinline))
 // One right behind the other, in this order: a fiftieth less time for a pair of calls.
 #if defined(__clang__)
 #define REPRISE_EXPORT_HOTTEST REPRISE_EXPORT_HOT
@@ -388,16 +389,16 @@ REPRISE_EXPORT_CXX void* operator new[](size_t size, const std::nothrow_t&) noex
   if (!NewIsOurs()) return NewByRuntime("_ZnamRKSt9nothrow_t", size, 0, CALLER);
   return HookNew<false>(size, ThisCaller());
 }
-REPRISE_EXPORT_CXX void* operator new(size_t size, std::align_val_t alignment,
-                                      const std::nothrow_t&) noexcept {
+REPRISE_EXPORT_CXX_RARE void* operator new(size_t size, std::align_val_t alignment,
+                                           const std::nothrow_t&) noexcept {
   const auto bytes = static_cast<size_t>(alignment);
   if (!AlignedNewIsOurs()) {
     return NewByRuntime("_ZnwmSt11align_val_tRKSt9nothrow_t", size, bytes, CALLER);
   }
   return NewAgain(size, bytes, /*may_throw=*/false, CALLER);
 }
-REPRISE_EXPORT_CXX void* operator new[](size_t size, std::align_val_t alignment,
-                                        const std::nothrow_t&) noexcept {
+REPRISE_EXPORT_CXX_RARE void* operator new[](size_t size, std::align_val_t alignment,
+                                             const std::nothrow_t&) noexcept {
   const auto bytes = static_cast<size_t>(alignment);
   if (!AlignedNewIsOurs()) {
     return NewByRuntime("_ZnamSt11align_val_tRKSt9nothrow_t", size, bytes, CALLER);
