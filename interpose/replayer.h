@@ -144,6 +144,7 @@ inline void ReplayFreeSlowly(void* pointer) {
 //
 // A forked child that does not know yet that it is one goes on with its copy of the lane, until
 // something is not as planned.
+
 // The register that a function's first argument comes in is left to it, also for those that are
 // jumped to with it. gcc would move it away, and malloc be longer than two lines.
 inline void KeepInPlace(size_t& first_argument) {
@@ -151,10 +152,11 @@ inline void KeepInPlace(size_t& first_argument) {
   asm("" : "+D"(first_argument));
 #endif
 }
-// What the stream does not expect is `otherwise`'s, what takes care is `with_care`'s.
 inline void* ReplayMallocWithCare(size_t size, replay::Lane* lane, Caller) {
   return ReplayMallocWithCare(size, lane);
 }
+// What the stream does not expect is `otherwise`'s, what takes care is `with_care`'s. A caller is a
+// Caller, or ThisCaller in an exported function, which this is then a part of in any build.
 template <void* (*otherwise)(size_t size, Caller caller),
           void* (*with_care)(size_t size, replay::Lane* lane, Caller caller) = ReplayMallocWithCare,
           typename AnyCaller>
