@@ -90,7 +90,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   window_ = spent_ = failed_ = misses_ = 0;
   rest_ = rests_ = 0;
   missed_at_ = first_word_;
-  missed_ = 0;
+  missed_ = blocked_bytes_ = 0;
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;

@@ -27,7 +27,8 @@
 // match by chance too often, and a wrong jump costs more than it gains.
 //
 // A lane that keeps missing, and does not follow enough in between, runs free: its thread does the
-// same kind of work in another order (LevelDB's compactions). From then on every live block counts
+// same kind of work in another order (LevelDB's compactions). So does one that needs much memory
+// for planned blocks whose places are taken. From then on every live block counts
 // as late, so the same guard holds, and a request takes the next place in turn that the plan has
 // for its shape and call site (slot_index.h), if that place is free, and else any gap that is long
 // enough, of the box or of the annex, a range behind all boxes that makes up for another order
@@ -624,6 +625,7 @@ class Lane : private LaneLimits {
   const uint32_t* behind_replaced_;  // the word behind the last one whose turn another request took
   const uint32_t* missed_at_;        // the latest miss
   uint64_t missed_;                  // words that are to be followed for what was missed
+  uint64_t blocked_bytes_;           // of the annex, for blocks whose planned places were taken
   mutable uint64_t looked_at_;  // atomic: the sample that ended the latest look at the placements
   const uint32_t* rare_until_;  // up to there the keys of far words are on their way
   uint32_t turns_;              // passed

@@ -18,6 +18,9 @@ struct LaneLimits {
   static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kAWhile = 8;
   static constexpr uint64_t kMostMissed = 128 * kMiss;
+  // What the planned blocks whose places are taken may need of the annex, bytes, and of the box.
+  static constexpr uint64_t kMostBlocked = 64 << 10;
+  static constexpr uint64_t kMostBlockedShare = 256;
   static constexpr uint64_t kNear = 256;      // granules: those of a page
   static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
   static constexpr uint64_t kNoSample = UINT64_MAX;

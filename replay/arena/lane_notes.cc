@@ -125,14 +125,19 @@ void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t
   notes_.Blocked(shape, site, LateBegin(taken), !running_free_);
 }
 
-// Places an allocation of the stream, born at word `birth`, whose place is taken.
+// Places an allocation of the stream, born at word `birth`, whose place is taken. While the lane
+// follows, all of the box is the plan's, so that takes annex although most of the box may be free.
+// A lane that needs much of it leaves the stream: then it has all of the box.
 void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
   const LiveKey& key = keys_[word.key];
   ++counters_->blocked;
   NoteBlocked(key.shape, key.site, word.granule,
               word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_));
+  const uint64_t used = counters_->annex_bytes;
   void* elsewhere = Improvise(key.shape);
   if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth, word.granule);
+  blocked_bytes_ += counters_->annex_bytes - used;
+  if (blocked_bytes_ > kMostBlocked && blocked_bytes_ > box_bytes_ / kMostBlockedShare) RunFree();
   return elsewhere;
 }
 
