@@ -28,17 +28,17 @@
 //
 // A lane that keeps missing, and does not follow enough in between, runs free: its thread does the
 // same kind of work in another order (LevelDB's compactions). So does one that needs much memory
-// for planned blocks whose places are taken. From then on every live block counts
-// as late, so the same guard holds, and a request takes the next place in turn that the plan has
-// for its shape and call site (slot_index.h), if that place is free, and else any gap that is long
-// enough, of the box or of the annex, a range behind all boxes that makes up for another order
-// packing less tightly. A long block takes the shortest gap that is long enough at once
-// (long_gaps.h). Shorter blocks that are freed keep their places for the next request of the same
-// length (kept_places.h): they stay late, as far as the guard is concerned. Looking for places has
-// a budget per request, part of which can be saved up. Where that does not do, the request goes to
-// the fallback. A lane whose budget keeps being spent, or that finds no place for most requests,
-// rests: for a while everything new goes there, unlooked at, four times as long each time. A plan
-// that fits the run badly then costs what the fallback costs, and little more.
+// for planned blocks whose places are taken. From then on every live block counts as late, so the
+// same guard holds, and a request takes the next place in turn that the plan has for its shape and
+// call site (slot_index.h), if that place is free, and else any gap that is long enough, of the box
+// or of the annex, a range behind all boxes that makes up for another order packing less tightly. A
+// long block takes the shortest gap that is long enough at once (long_gaps.h). Shorter blocks that
+// are freed keep their places for the next request of the same length (kept_places.h): they stay
+// late, as far as the guard is concerned. Looking for places has a budget per request, part of
+// which can be saved up. Where that does not do, the request goes to the fallback. A lane whose
+// budget keeps being spent, or that finds no place for most requests, rests: for a while everything
+// new goes there, unlooked at, four times as long each time. A plan that fits the run badly then
+// costs what the fallback costs, and little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -133,7 +133,8 @@ class Lane : private LaneLimits {
 
   // Places that allocation: plainly, or where there are late blocks in the box, lengths
   // are noted or the box is large, with care. Then it may be null, among late blocks for long ones
-  // in any case, and nothing has happened: PlaceAsExpected finds another place, if there is one.
+  // in any case, and nothing has happened: PlaceAsExpected finds another place, if there is one,
+  // and may be what makes the lane leave its stream.
   bool TakesCare() const { return care_ != 0; }
   void* PlacePlainly(const uint32_t* next) {
     const uint64_t granule = *next & offset_mask_;
@@ -223,7 +224,7 @@ class Lane : private LaneLimits {
     uint64_t granule;
     return IsOpen(pointer, &granule) ? late_.ShortLengthAt(granule) * kGranule : 0;
   }
-  // Whether the lane has left its stream. Changes in no function that is defined here.
+  // Whether the lane has left its stream. Changes in Allocate and PlaceAsExpected only.
   bool running_free() const { return running_free_; }
   // Whether AllocateKept may be asked. Becomes false in Allocate only.
   bool gives_kept() const { return running_free_ && rest_ == 0; }

@@ -18,7 +18,8 @@ struct LaneLimits {
   static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kAWhile = 8;
   static constexpr uint64_t kMostMissed = 128 * kMiss;
-  // What the planned blocks whose places are taken may need of the annex, bytes, and of the box.
+  // So much annex, bytes and a share of the box, for planned blocks whose places are taken is
+  // borne; with more the lane runs free.
   static constexpr uint64_t kMostBlocked = 64 << 10;
   static constexpr uint64_t kMostBlockedShare = 256;
   static constexpr uint64_t kNear = 256;      // granules: those of a page
