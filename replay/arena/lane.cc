@@ -90,7 +90,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   window_ = spent_ = failed_ = misses_ = 0;
   rest_ = rests_ = 0;
   missed_at_ = first_word_;
-  missed_ = blocked_bytes_ = 0;
+  missed_ = awaited_ = awaited_bytes_ = 0;
   until_look_ = look_ = kLeastLook;
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
@@ -220,6 +220,7 @@ void Lane::Pass(const Word& word) {
       if (!RemoveEarly(word.granule)) {
         AddLate(word.granule, PlannedGranules(word.granule));
         notes_.BecameLate(word.granule, static_cast<uint64_t>(cursor_ - first_word_), word.granule);
+        awaited_ += word.kind == Word::kDrained ? 1 : 0;
       }
       return PassFree(word.granule, cursor_ + word.length);
     case Word::kTurned:
@@ -534,6 +535,7 @@ void Lane::Drain() {
       if (!FreeLate(granule)) CountInvalidFree();
     } else if (late_count_ != 0 && late_.BeginsAt(granule)) {
       RemoveLate(granule, LateLength(granule));
+      awaited_ -= awaited_ > 0 ? 1 : 0;
     } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
       PassFree(granule, cursor_ + 2);
     } else if (!early_.Has(granule) && IsPlannedLive(granule)) {

@@ -127,7 +127,8 @@ void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t
 
 // Places an allocation of the stream, born at word `birth`, whose place is taken. While the lane
 // follows, all of the box is the plan's, so that takes annex although most of the box may be free.
-// A lane that needs much of it leaves the stream: then it has all of the box.
+// Where other threads hold the places, that is much at once; the lane leaves the stream, and has
+// all of the box. What its own thread keeps longer is little at a time.
 void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
   const LiveKey& key = keys_[word.key];
   ++counters_->blocked;
@@ -136,8 +137,8 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
   const uint64_t used = counters_->annex_bytes;
   void* elsewhere = Improvise(key.shape);
   if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth, word.granule);
-  blocked_bytes_ += counters_->annex_bytes - used;
-  if (blocked_bytes_ > kMostBlocked && blocked_bytes_ > box_bytes_ / kMostBlockedShare) RunFree();
+  if (awaited_ > 0) awaited_bytes_ += counters_->annex_bytes - used;
+  if (awaited_bytes_ > kMostAwaited && awaited_bytes_ > box_bytes_ / kMostAwaitedShare) RunFree();
   return elsewhere;
 }
 
