@@ -250,10 +250,9 @@ void Lane::ReleaseKept() {
   NoteLongGaps();
 }
 
-// Frees what is kept where that is worth it; false: it is not. A small lane has annex enough.
+// Frees what is kept where that is worth it; false: it is not.
 bool Lane::KeptGivesWay() {
-  const uint64_t share = IsSmall() ? kKeptShare : kKeptShareForMore;
-  if (kept_->Granules() <= open_granules_ / share) return false;
+  if (kept_->Granules() <= open_granules_ / kKeptShareForMore) return false;
   ReleaseKept();
   return true;
 }
@@ -271,12 +270,18 @@ void Lane::NoteLongGaps() {
   long_gaps_.AddAll(OpenPart(box_granules_));
 }
 
-// A place where the plan has one for this kind of request, or else a gap; false: there is none.
+// A place where the plan has one for this kind of request, or else a gap; false: there is none. In a
+// small lane whichever is lower: its few long blocks need what is free to stay together.
 bool Lane::TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned) {
   *planned = ring != nullptr && TakeFromRing(ring, slot);
-  if (*planned) return true;
-  NoteMiss(request.shape, request.site, ring, *slot);
-  return TakeGap(request.shape, slot);
+  if (*planned && !IsSmall()) return true;
+  if (!*planned) NoteMiss(request.shape, request.site, ring, *slot);
+  Slot gap;
+  if (!TakeGap(request.shape, &gap)) return *planned;
+  if (*planned && slot->granule <= gap.granule) return true;
+  *planned = false;
+  *slot = gap;
+  return true;
 }
 
 // The next of the plan's places for this kind of request that is free.

@@ -20,8 +20,8 @@ struct LaneLimits {
   static constexpr uint64_t kMostMissed = 128 * kMiss;
   // So much annex, bytes and a share of the box, for planned blocks while other threads are late to
   // free what is in the way is borne; with more the lane runs free.
-  static constexpr uint64_t kMostAwaited = 64 << 10;
-  static constexpr uint64_t kMostAwaitedShare = 256;
+  static constexpr uint64_t kMostAwaited = 16 << 10;
+  static constexpr uint64_t kMostAwaitedShare = 1024;
   static constexpr uint64_t kNear = 256;      // granules: those of a page
   static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
   static constexpr uint64_t kNoSample = UINT64_MAX;
