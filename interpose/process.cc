@@ -385,6 +385,7 @@ __attribute__((destructor)) void OnExit() {
   }
   NoteEnd();
   EndRecording();
+  if (process.mode >= Mode::kReplay) DropCodeOfStart();
 }
 
 }  // namespace

@@ -155,9 +155,13 @@ bool MapPlan(const char* path) {
                       (header.flags & replay::kPlanHugeWords) != 0;
     mapped = MapAt(kPlanMap.begin + (huge ? 0 : replay::kPlanStretch), bytes, PROT_READ,
                    MAP_PRIVATE, fd);
-    // Another kind of mapping than what follows: pages come with those around them, but none of
-    // another mapping.
-    if (mapped != nullptr) Advise(mapped, replay::kPlanFirst, MADV_RANDOM);
+    // Mappings of three kinds: pages come with those around them, but none of another mapping. With
+    // one of what is left of the first stretch so many come that they would reach into the next.
+    if (mapped != nullptr) {
+      Advise(mapped, replay::kPlanFirst, MADV_RANDOM);
+      Advise(static_cast<char*>(mapped) + replay::kPlanFirst,
+             replay::kPlanStretch - replay::kPlanFirst, MADV_SEQUENTIAL);
+    }
   }
   CloseFile(fd);
   const auto* plan = static_cast<const PlanHeader*>(mapped);

@@ -72,7 +72,14 @@ INPUTS = {
                    "    if len(b) > 40: b.pop(r.randint(40))\nprint(sum(x.size for x in b))\n",
     "frames.py": "import pandas as pd\nd = pd.DataFrame({'a': [i * 7919 % 1000 for i in range(200000)], 'b': range(200000)})\n"
                  "g = d.groupby('a').b.agg(['mean', 'sum'])\nprint(d.merge(g, left_on='a', right_index=True).sort_values('b').head(3))\n",
+    "import_torch.py": "import torch\n",
+    "network.py": "import torch\ntorch.manual_seed(1)\nn = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))\n"
+                  "o = torch.optim.SGD(n.parameters(), lr=0.01)\nfor i in range(200):\n    x = torch.rand(32, 64)\n    l = n(x).square().mean()\n"
+                  "    o.zero_grad()\n    l.backward()\n    o.step()\nprint(float(l))\n",
 }
+
+# What the scripts among them import.
+MODULES = {"matrices.py": "numpy", "frames.py": "pandas", "import_torch.py": "torch", "network.py": "torch"}
 
 PROGRAMS = {
     "7z": "sh -c '7z a -so -txz x a.txt 2>/dev/null | md5sum'",
@@ -116,6 +123,8 @@ PROGRAMS = {
     "sqlite3": f"sh -c 'sqlite3 :memory: < {ROOT}/workloads/sqlite.sql'",
     "swipl": "swipl a.pro",
     "tclsh": "tclsh8.6 a.tcl",
+    "torch, start-up": "/usr/bin/python3 import_torch.py",
+    "torch, training": "/usr/bin/python3 network.py",
     "vim": "vim -es -u NONE -c '%s/line/LINE/g' -c '%print' -c 'q!' a.txt",
     "xmllint": "xmllint --format a.xml",
     "xsltproc": "xsltproc a.xsl a.xml",
@@ -133,9 +142,8 @@ def installed(command):
     needs = [words[0]]
     if words[0] == "sh":
         needs.append(words[2])
-    for module in ("numpy", "pandas"):
-        script = {"numpy": "matrices.py", "pandas": "frames.py"}[module]
-        if script in words and subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode != 0:
+    for word in words:
+        if word in MODULES and subprocess.run(["/usr/bin/python3", "-c", f"import {MODULES[word]}"], capture_output=True).returncode != 0:
             return False
     return all(shutil.which(need) for need in needs)
 

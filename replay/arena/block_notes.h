@@ -36,9 +36,12 @@ class BlockNotes {
   }
 
   // The most frequent keys come first, so that nearly all blocks have a length of a short code.
-  void Start(const PlanKey* keys, uint64_t count) {
+  // at(key) is called before one is read.
+  template <typename At>
+  void Start(const PlanKey* keys, uint64_t count, At at) {
     uint16_t codes = 1;  // 0: not known
     for (uint64_t key = 0; key < count; ++key) {
+      at(&keys[key]);
       const uint64_t usable = keys[key].usable;
       if (keys[key].shape == 0 || usable > UINT32_MAX) continue;
       uint16_t* code = &code_of_hash_[usable / 8 % kHashes];

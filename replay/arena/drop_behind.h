@@ -19,15 +19,15 @@ class DropBehind {
   DropBehind(const DropBehind&) = delete;
   DropBehind& operator=(const DropBehind&) = delete;
 
-  // The walk has come to `at`.
+  // The walk has come to `at`, and has not read there yet.
   void At(const void* at) const {
     const auto here = reinterpret_cast<uint64_t>(at);
-    if (__builtin_expect(here - done_ >= kStretch && here > done_, 0)) Drop(here);
+    if (__builtin_expect((here ^ done_) >= kStretch && here > done_, 0)) Drop(here);
   }
 
  private:
   static constexpr uint64_t kPage = 4096;
-  static constexpr uint64_t kStretch = 256 << 10;
+  static constexpr uint64_t kStretch = 64 << 10;  // a multiple of that on the system maps as much
   static uint64_t Up(uint64_t address) { return (address + kPage - 1) & ~(kPage - 1); }
 
   // From the beginning each time: with a page that is read the system maps those around it, up to

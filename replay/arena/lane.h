@@ -550,7 +550,7 @@ class Lane : private LaneLimits {
     cursor_ = next;
   }
   void AddEarly(uint64_t granule);
-  bool RemoveEarly(uint64_t granule);
+  [[gnu::hot]] bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
   void RemoveLate(uint64_t granule, uint64_t granules);
   void NoteNear(uint64_t granule, uint64_t granules);

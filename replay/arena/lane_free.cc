@@ -270,8 +270,8 @@ void Lane::NoteLongGaps() {
   long_gaps_.AddAll(OpenPart(box_granules_));
 }
 
-// A place where the plan has one for this kind of request, or else a gap; false: there is none. In a
-// small lane whichever is lower: its few long blocks need what is free to stay together.
+// A place where the plan has one for this kind of request, or else a gap; false: there is none. In
+// a small lane whichever is lower: its few long blocks need what is free to stay together.
 bool Lane::TakeFromBox(const PlanRing* ring, const Request& request, Slot* slot, bool* planned) {
   *planned = ring != nullptr && TakeFromRing(ring, slot);
   if (*planned && !IsSmall()) return true;

@@ -99,8 +99,9 @@ void Lane::ConsiderNoting() {
 }
 
 void Lane::BeginNoting() {
-  notes_of_blocks_.Start(plan_keys_, plan_->keys.count);
-  DropPages(plan_keys_, plan_->keys.count * sizeof(PlanKey));
+  const uint64_t keys = plan_->keys.count;
+  const DropBehind drop(plan_keys_, keys * sizeof(PlanKey));
+  notes_of_blocks_.Start(plan_keys_, keys, [&drop](const PlanKey* key) { drop.At(key); });
   ++calm_;
   SetCare(care_ + 1);
   SetNoting(true);

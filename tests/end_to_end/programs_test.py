@@ -7,6 +7,8 @@ the recording lost nothing and its plan is valid. What else is expected stands i
 import dataclasses
 import json
 import os
+import pathlib
+import re
 import signal
 
 from harness import expect, expect_equal, main
@@ -287,6 +289,22 @@ for name in ("r--p .*[.]plan", "r-xp .*libmimalloc"):
     expect(code[0] > 0 and code[1] == 0, f"of {code[0]} KiB of mimalloc's code {code[1]} are resident")
 
 
+def own_code(bench):
+    """Of replay's own code a program that follows its plan needs what the linker puts first
+    (interpose/CMakeLists.txt)."""
+    script = (pathlib.Path(__file__).parents[2] / "workloads" / "sqlite.sql").read_bytes()
+    script += b"\n.system cat /proc/$PPID/smaps\n"
+    command = ["/usr/bin/sqlite3", ":memory:"]
+    bench.record(command, stdin=script, expected=0)
+    bench.plan()
+    replayed, stats = bench.replay(command, stdin=script, expected=0)
+    expect_equal(stats["blocked"] + stats["unmatched"], 0, "blocked and unmatched")
+    table = replayed.stdout.decode(errors="replace")
+    areas = re.findall("r-xp .*libreprise.*\nSize: *([0-9]+)(?:.*\n)*?Rss: *([0-9]+)", table)
+    size, resident = (sum(map(int, kind)) for kind in zip(*areas))
+    expect(size > 100 and resident <= 36, f"of {size} KiB of code {resident} are resident")
+
+
 def unused_fallback(bench):
     """Of the fallback's addresses only those in use are memory of the program: a core file would have
     256 GiB."""
@@ -368,6 +386,6 @@ if __name__ == "__main__":
     }
     others = (words, descriptors, wrong_frees, fork_among_threads,
               threads_of_the_program_alone, runtime_of_a_plugin,
-              libc_by_name, keep_aslr, huge_pages, release, resident, unused_fallback,
+              libc_by_name, keep_aslr, huge_pages, release, resident, own_code, unused_fallback,
               signals_in_step, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})

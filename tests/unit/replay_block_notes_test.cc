@@ -26,7 +26,7 @@ TEST(BlockNotesTest, TellsWhatIsLiveAndWhatIsUsableInIt) {
   std::vector<char> memory(BlockNotes::MemoryFor(kEnd, kKeys));
   BlockNotes notes;
   notes.Attach(memory.data(), kKeys);
-  notes.Start(keys.data(), kKeys);
+  notes.Start(keys.data(), kKeys, [](const PlanKey*) {});
   std::map<uint64_t, uint32_t> live;  // key, by granule
   std::mt19937_64 random(1);
   uint64_t unknown = 0;
@@ -75,7 +75,7 @@ TEST(BlockNotesTest, WithoutACodeNothingIsKnown) {
   std::vector<char> memory(BlockNotes::MemoryFor(256, keys.size()));
   BlockNotes notes;
   notes.Attach(memory.data(), keys.size());
-  notes.Start(keys.data(), keys.size());
+  notes.Start(keys.data(), keys.size(), [](const PlanKey*) {});
   notes.Note(0, 300);
   EXPECT_EQ(notes.UsableAt(0), 0);
   notes.Note(0, 301);
