@@ -134,5 +134,6 @@ void FallbackForget() {
 }
 
 void DropFallbackCode() { DropCleanPages(reinterpret_cast<const void*>(&mi_free)); }
+void MapFallbackCodeInPieces() { MapCodeInPieces(reinterpret_cast<const void*>(&mi_free)); }
 
 }  // namespace reprise::interpose

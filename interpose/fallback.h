@@ -96,8 +96,10 @@ void FallbackLeave();
 // block may still be asked.
 void FallbackForget();
 
-// mimalloc's code goes until it is needed (modules.h, DropCleanPages).
+// mimalloc's code goes until it is needed (modules.h, DropCleanPages). Some is at the program's
+// end, at least: it comes in short pieces once they are told apart.
 void DropFallbackCode();
+void MapFallbackCodeInPieces();
 
 }  // namespace reprise::interpose
 

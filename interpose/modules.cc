@@ -95,6 +95,22 @@ __attribute__((hot, noinline)) void DropFilePages(int page_map, uint64_t begin, 
   }
 }
 
+// Calls visit(begin, end, whether it is code) for the segments of the module that holds `address`
+// which are not to be written to, the last one first.
+template <typename Visit>
+[[gnu::always_inline]] inline void ForEachReadOnlySegment(const void* address, Visit visit) {
+  LoadedModule module;
+  if (!FindModule(reinterpret_cast<uint64_t>(address), &module)) return;
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(module.begin);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
+  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.begin + header->e_phoff);
+  for (int i = header->e_phnum - 1; i >= 0; --i) {
+    if (segment[i].p_type != PT_LOAD || (segment[i].p_flags & PF_W) != 0) continue;
+    const uint64_t begin = module.base + segment[i].p_vaddr;
+    visit(begin, begin + segment[i].p_memsz, (segment[i].p_flags & PF_X) != 0);
+  }
+}
+
 // What SearchObject needs of a module's dynamic section.
 struct Imports {
   const ElfW(Sym) * symbols;
@@ -201,18 +217,25 @@ void ForEachModule(void (*visit)(const LoadedModule& module, void* context), voi
 }
 
 __attribute__((hot)) void DropCleanPages(const void* address) {
-  LoadedModule module;
-  if (!FindModule(reinterpret_cast<uint64_t>(address), &module)) return;
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(module.begin);
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
-  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.begin + header->e_phoff);
   const int page_map = OpenPageMap();
-  for (int i = header->e_phnum - 1; i >= 0; --i) {
-    if (segment[i].p_type != PT_LOAD || (segment[i].p_flags & PF_W) != 0) continue;
-    const uint64_t begin = module.base + segment[i].p_vaddr;
-    DropFilePages(page_map, begin, begin + segment[i].p_memsz);
-  }
+  ForEachReadOnlySegment(address, [page_map](uint64_t begin, uint64_t end, bool) {
+    DropFilePages(page_map, begin, end);
+  });
   CloseFile(page_map);
+}
+
+void MapCodeInPieces(const void* address) {
+  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kPiece = 16 << 10;
+  ForEachReadOnlySegment(address, [](uint64_t begin, uint64_t end, bool code) {
+    if (!code) return;
+    uint64_t next;
+    for (uint64_t at = begin & ~(kPage - 1); at < end; at = next) {
+      next = (at / kPiece + 1) * kPiece;
+      if (at / kPiece % 2 == 0) continue;
+      Advise(reinterpret_cast<void*>(at), (next < end ? next : end) - at, MADV_RANDOM);
+    }
+  });
 }
 
 bool AnyModuleCalls(const char* const* names, size_t count) {

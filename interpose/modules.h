@@ -30,6 +30,10 @@ void ForEachModule(void (*visit)(const LoadedModule& module, void* context), voi
 // runs again comes back from the file; what ran once does not.
 void DropCleanPages(const void* address);
 
+// From now on, with a page of that module's code that is fetched, fewer of those around it come:
+// the system maps 64 KiB at once, as far as the mapping goes.
+void MapCodeInPieces(const void* address);
+
 // Whether a loaded module calls one of these functions. Only while the library starts.
 bool AnyModuleCalls(const char* const* names, size_t count);
 
