@@ -370,7 +370,7 @@ __attribute__((constructor)) void OnLoad() {
     // its plan is less (CMakeLists.txt): its mapping ends where another kind begins.
     const uint64_t begin = reinterpret_cast<uint64_t>(&ReplayRealloc) & ~(kCodeAlignment - 1);
     Advise(reinterpret_cast<void*>(begin + kHotBytes), 4096, MADV_RANDOM);
-    MapFallbackCodeInPieces();
+    if (HasLongPlan()) MapFallbackCodeInPieces();
     // Code goes when the first lane is taken (replayer.cc), which may have been before this.
     if (self.lane_tried != 0) DropCodeOfStart();
   }
@@ -386,7 +386,7 @@ __attribute__((destructor)) void OnExit() {
   }
   NoteEnd();
   EndRecording();
-  if (process.mode >= Mode::kReplay) DropCodeOfStart();
+  if (process.mode >= Mode::kReplay && HasLongPlan()) DropCodeOfStart();
 }
 
 }  // namespace

@@ -299,6 +299,8 @@ __attribute__((hot)) void DropPlan() {
   replay::DropPages(plan + replay::kPlanFirst, bytes - replay::kPlanFirst);
 }
 
+bool HasLongPlan() { return replay_state.plan->file_bytes >= 1 << 20; }
+
 bool StartReplay() {
   static const char* const kForeign[] = {"mallocx",   "rallocx",    "xallocx",   "sallocx",
                                          "dallocx",   "sdallocx",   "tc_malloc", "tc_free",
