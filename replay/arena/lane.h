@@ -30,15 +30,16 @@
 // same kind of work in another order (LevelDB's compactions). So does one that needs much memory
 // while other threads are late to free what is in its way. From then on every live block counts as
 // late, so the same guard holds, and a request takes the next place in turn that the plan has for
-// its shape and call site (slot_index.h), if that place is free, and else any gap that is long
-// enough, of the box or of the annex, a range behind all boxes that makes up for another order
-// packing less tightly. A long block takes the shortest gap that is long enough at once
-// (long_gaps.h). Shorter blocks that are freed keep their places for the next request of the same
-// length (kept_places.h): they stay late, as far as the guard is concerned. Looking for places has
-// a budget per request, part of which can be saved up. Where that does not do, the request goes to
-// the fallback. A lane whose budget keeps being spent, or that finds no place for most requests,
-// rests: for a while everything new goes there, unlooked at, four times as long each time. A plan
-// that fits the run badly then costs what the fallback costs, and little more.
+// its shape and call site (slot_index.h), if that place is free (and, in a small lane, lower than
+// the first gap), and else any gap that is long enough, of the box or of the annex, a range behind
+// all boxes that makes up for another order packing less tightly. A long block takes the shortest
+// gap that is long enough at once (long_gaps.h). Shorter blocks that are freed keep their places
+// for the next request of the same length (kept_places.h): they stay late, as far as the guard is
+// concerned. Looking for places has a budget per request, part of which can be saved up. Where that
+// does not do, the request goes to the fallback. A lane whose budget keeps being spent, or that
+// finds no place for most requests, rests: for a while everything new goes there, unlooked at, four
+// times as long each time. A plan that fits the run badly then costs what the fallback costs, and
+// little more.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
