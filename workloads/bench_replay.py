@@ -65,11 +65,13 @@ class Replay:
     def stats(self):
         return json.loads((self.folder / "stats.json").read_text())
 
-    def max_load(self):
-        """Of the recording that was planned last, bytes."""
-        info = subprocess.run([str(self.bin / "reprise"), "info", "--json", "again"], cwd=self.folder,
+    def arena(self, start):
+        """Of a run in replay the arena and the max load, bytes: the load is another in each run."""
+        shutil.rmtree(self.folder / "own", ignore_errors=True)
+        start([*self.command()[:3], "--record", "own", *self.command()[3:]])
+        info = subprocess.run([str(self.bin / "reprise"), "info", "--json", "own"], cwd=self.folder,
                               capture_output=True, check=True)
-        return json.loads(info.stdout)["max_load"]
+        return self.stats()["arena_bytes"], json.loads(info.stdout)["max_load"]
 
 
 def micro(bench, options, cases):
@@ -117,17 +119,16 @@ def programs(bench, options):
                     inner = ["/usr/bin/env", f"LD_PRELOAD={file}"] if file else ["/usr/bin/env"]
                     rows.setdefault((what, workload.name, peer), []).append(start([], inner))
                 rows.setdefault((what, workload.name, "replay"), []).append(start(replay.command()))
-                rows.setdefault(("arena", workload.name), []).append(replay.stats()["arena_bytes"])
                 progress(f"{what} {turn + 1} of {rounds}: {workload.name}")
 
         replay.record_and_plan(start)
         replay.plan_again(start)
-        rows["load", workload.name] = replay.max_load()
         play(options.rounds, "round")
         rows["stats", workload.name] = replay.stats()
         os.environ["EXACT_PEAK"] = "1"
         play(min(options.rounds, PEAKS), "peak")
         del os.environ["EXACT_PEAK"]
+        rows["arena", workload.name] = [replay.arena(start) for _ in range(options.rounds)]
     return rows
 
 
@@ -202,12 +203,12 @@ def main():
               lambda name, column: f"{ratio(all_of(name, 'replay', 'cpu'), all_of(name, column, 'cpu')):.3f}")
         table("peak RSS, MiB (of that behind no file: heap, tables, stacks)", names, columns,
               lambda name, column: f"{mib(name, column, 'rss')} ({mib(name, column, 'anonymous')})")
-        arena = {"max load, MiB": lambda all_, load: f"{load / 2**20:.2f}",
-                 "arena, MiB": lambda all_, load: f"{statistics.median(all_) / 2**20:.2f}",
-                 "of the load": lambda all_, load: f"{statistics.median(all_) / load:.3f}",
-                 "at most": lambda all_, load: f"{max(all_) / load:.3f}"}
-        table("arena, beside the max load of the recording", names, arena,
-              lambda name, column: arena[column](rows["arena", name], rows["load", name]))
+        def arena(name, choose):
+            return f"{choose(own / load for own, load in rows['arena', name]):.3f}"
+
+        kinds = {"median": statistics.median, "smallest": min, "largest": max}
+        table("arena, of the max load of the same run", names, kinds,
+              lambda name, column: arena(name, kinds[column]))
         table("spread of the CPU seconds (standard deviation over mean)", names, columns,
               lambda name, column: f"{100 * spread(all_of(name, column, 'cpu')):.1f} %")
 
