@@ -7,8 +7,8 @@ BIN is the folder with reprise, leveldb_bench, micro_malloc and cpu_time. Every 
 planned, and planned again from a recording made in replay; the small loops once. Then every round runs
 it under each allocator and under replay once. The tables tell medians over the rounds: CPU time of the
 program alone, what replay takes of each allocator's in the same round, the spread of the CPU times, and
-peak RSS, which is counted exactly, in a few more rounds: the kernel's own figure is off by more than the
-allocators differ.
+in rounds of their own the peak RSS, counted exactly (the kernel's own figure is off by more than the
+allocators differ), and the arena beside the max load of the same run.
 The same pages for all: transparent huge pages as the machine has them set.
 """
 
