@@ -159,8 +159,10 @@ bool MapPlan(const char* path) {
     // one of what is left of the first stretch so many come that they would reach into the next.
     if (mapped != nullptr) {
       Advise(mapped, replay::kPlanFirst, MADV_RANDOM);
-      Advise(static_cast<char*>(mapped) + replay::kPlanFirst,
-             replay::kPlanStretch - replay::kPlanFirst, MADV_SEQUENTIAL);
+      if (static_cast<uint64_t>(bytes) > replay::kPlanStretch) {
+        Advise(static_cast<char*>(mapped) + replay::kPlanFirst,
+               replay::kPlanStretch - replay::kPlanFirst, MADV_SEQUENTIAL);
+      }
     }
   }
   CloseFile(fd);

@@ -27,7 +27,8 @@ class DropBehind {
 
  private:
   static constexpr uint64_t kPage = 4096;
-  static constexpr uint64_t kStretch = 64 << 10;  // a multiple of that on the system maps as much
+  // What the system maps around a page that is read; such stretches begin at multiples of it.
+  static constexpr uint64_t kStretch = 64 << 10;
   static uint64_t Up(uint64_t address) { return (address + kPage - 1) & ~(kPage - 1); }
 
   // From the beginning each time: with a page that is read the system maps those around it, up to
