@@ -184,7 +184,6 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
     const LaneCounters& lane = counters[i];
     totals.served += served[i].allocations;
     totals.improvised += lane.improvised;
-    totals.arena_bytes += lane.annex_bytes;
     totals.fallback += lane.fallback;
     totals.blocked += lane.blocked;
     totals.unmatched += lane.unmatched;
@@ -197,7 +196,7 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
         totals.fallback_hash * 31 + replay::MixAddress(0, lane.fallback_addresses);
   }
   totals.peak_rss = image.peak_rss;
-  totals.arena_bytes += plan.arena_bytes;
+  totals.arena_bytes = plan.arena_bytes + counters[plan.lanes.count].annex_bytes;
   totals.table_bytes = plan.file_bytes;
   return totals;
 }

@@ -205,8 +205,7 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
     if (ReallocateInPlace(self.lane, pointer, size)) return pointer;
   }
   ++self.lane->counters()->reallocs;
-  const bool releases = self.lane->releases();
-  self.lane->set_releases(false);
+  self.lane->set_keeps_pages(true);
   const size_t usable = self.lane->Usable(pointer);
   const size_t before = self.lane->Free(pointer) ? usable : 0;
   void* fresh = size <= kArena.bytes ? self.lane->Allocate(Shape(size, 4), site) : nullptr;
@@ -216,7 +215,7 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
   }
   if (fresh == nullptr) {
     if (before != 0) self.lane->Revive(pointer, before);
-    self.lane->set_releases(releases);
+    self.lane->set_keeps_pages(false);
     return nullptr;
   }
   if (fresh == pointer) {
@@ -224,7 +223,7 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
   } else {
     memmove(fresh, pointer, before < size ? before : size);
   }
-  self.lane->set_releases(releases);
+  self.lane->set_keeps_pages(false);
   return fresh;
 }
 

@@ -44,6 +44,7 @@ void Arena::Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemor
   owner_ = reinterpret_cast<uint32_t*>(memory.state + Pages(plan->lanes.count * sizeof(Lane)));
   lane_state_ = reinterpret_cast<char*>(owner_) +
                 Pages(memory.block_bytes / kBoxAlignment * sizeof(uint32_t));
+  held_.Start(plan->arena_bytes, &other_counters()->annex_bytes);
 }
 
 void Arena::SetOwner(char* box, uint64_t bytes, uint32_t owner) {
@@ -62,6 +63,7 @@ bool Arena::Clear(char* box, uint64_t bytes) {
     if (entry[page] == 0) continue;
     Lane& other = lanes_[entry[page] - 1];
     if (other.state == kHeld || !other.Empty()) return false;
+    held_.Take(other.GivenBytes());
     SetOwner(other.room().box, other.plan()->box_bytes, 0);
     SetOwner(other.room().annex, other.room().annex_bytes, 0);
     other.state = kReleased;
@@ -145,6 +147,7 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
     room.box = BoxFor(plan_lane, &moved);
     room.releases = memory_.releases;
     room.crowded = memory_.block_bytes > kRoomy;
+    room.held = &held_;
     if (room.box != nullptr) {
       const uint64_t annex_bytes = Lane::AnnexBytes(*plan_, plan_lane);
       room.annex = Spare(annex_bytes, kBoxAlignment);

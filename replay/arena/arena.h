@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "replay/arena/held_memory.h"
 #include "replay/arena/lane.h"
 #include "replay/arena/mutex.h"
 #include "replay/plan_format.h"
@@ -27,7 +28,7 @@ struct ArenaMemory {
   char* state;             // StateBytes(plan, block_bytes)
   LaneCounters* counters;  // one per lane of the plan, and one more
   NotePage* notes;         // as many per lane as CountersLayout says
-  bool releases;           // idle pages of the boxes are given back
+  bool releases;           // pages of the boxes that the plan leaves idle are given back
 };
 
 class Arena {
@@ -94,7 +95,8 @@ class Arena {
   uint32_t* owner_ = nullptr;   // per page of the blocks: 1 + index of its lane; 0: nobody's
   char* lane_state_ = nullptr;  // the next unused state memory
   uint64_t spare_used_ = 0;     // bytes behind the boxes
-  uint32_t others_taken_ = 1;   // atomic: a bit for each of kOtherCounters, the first is shared
+  HeldMemory held_;
+  uint32_t others_taken_ = 1;  // atomic: a bit for each of kOtherCounters, the first is shared
   Mutex lock_;
 };
 

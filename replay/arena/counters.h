@@ -31,7 +31,8 @@ struct alignas(64) LaneCounters {
   uint64_t unmatched;          // requests that the plan did not expect, served or not
   uint64_t invalid_frees;      // double frees and pointers that are no block's start: ignored
   uint64_t moved;              // 1: the lane ran in a spare range
-  uint64_t annex_bytes;        // of the lane's annex that were used
+  uint64_t annex_bytes;        // of the lane's annex that were used; in the first of the others:
+                               // so much was held at once beside the boxes, at the most
   uint64_t reallocs;           // of the lane's blocks, by its thread
   uint64_t reallocs_in_place;  // of those, the ones that left the block where it was
   // The first divergence: where in the stream, and what was expected and seen.

@@ -23,6 +23,7 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return LongGaps::MemoryFor() +
          2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          GranuleSet::MemoryFor(lane.box_bytes / kGranule / kNear) +
+         GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
          BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          BlockSet::MemoryFor(lane.box_bytes / kGranule) + sizeof(KeptPlaces) +
          KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
@@ -51,6 +52,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   annex_ = room.annex != nullptr ? room.annex : room.box + lane->box_bytes;
   annex_granules_ = room.annex_bytes / kGranule;
   releases_ = room.releases;
+  keeps_pages_ = false;
   box_bytes_ = lane->box_bytes;
   box_granules_ = box_bytes_ / kGranule;
   open_granules_ = box_granules_ - lane->reserved;
@@ -83,7 +85,13 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   early_.Attach(memory);
   memory += GranuleSet::MemoryFor(granules);
   late_near_.Attach(memory);
-  slot_memory_ = memory + GranuleSet::MemoryFor(box_granules_ / kNear);
+  memory += GranuleSet::MemoryFor(box_granules_ / kNear);
+  given_.Attach(memory);
+  slot_memory_ = memory + GranuleSet::MemoryFor(granules / kPageGranules);
+  held_ = room.held;
+  answered_ = held_->Asks();
+  given_pages_ = 0;
+  until_give_ = kGiveEvery;
   running_free_ = false;
   effort_ = kFirstEffort;
   earned_ = 0;
@@ -136,6 +144,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
     NoteNear(granule, granules);
   }
   EndLateChange();
+  if (given_pages_ != 0) TakeAgain(granule, granules);
 }
 
 // Of a block that has become late or is so no longer. Where the lane runs free nobody asks.
@@ -199,10 +208,9 @@ void Lane::PassTurn() {
 
 // Gives pages back in which no block is planned for long, if none is late there.
 void Lane::Release(const Word& idle) {
-  constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
   const uint64_t begin = idle.granule * kPageGranules;
   const uint64_t end = begin + idle.key * kPageGranules;
-  if (!releases_ || (care_ != calm_ && late_cover_.HasAny(begin, end))) return;
+  if (!releases_ || keeps_pages_ || (care_ != calm_ && late_cover_.HasAny(begin, end))) return;
   madvise(box_ + begin * kGranule, (end - begin) * kGranule, MADV_DONTNEED);
 }
 

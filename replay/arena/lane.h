@@ -39,7 +39,8 @@
 // does not do, the request goes to the fallback. A lane whose budget keeps being spent, or that
 // finds no place for most requests, rests: for a while everything new goes there, unlooked at, four
 // times as long each time. A plan that fits the run badly then costs what the fallback costs, and
-// little more.
+// little more. When all lanes together need more memory than ever, those that run free give pages
+// back in which nothing lives (held_memory.h).
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -54,6 +55,7 @@
 #include "replay/arena/block_set.h"
 #include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
+#include "replay/arena/held_memory.h"
 #include "replay/arena/kept_places.h"
 #include "replay/arena/lane_limits.h"
 #include "replay/arena/lane_notes.h"
@@ -81,6 +83,7 @@ class Lane : private LaneLimits {
     uint64_t annex_bytes;  // at most AnnexBytes(plan, lane); 0: none
     bool releases;         // pages of the box that the plan leaves idle are given back
     bool crowded;          // other blocks may lie some 32 to 64 GiB behind the box
+    HeldMemory* held;      // of all lanes
   };
 
   // Everything must outlive the lane. `state` is StateBytes(...) of zeroed memory.
@@ -299,14 +302,16 @@ class Lane : private LaneLimits {
   // The same, by any other thread that has the block's lifetime under control.
   uint64_t UsableRemotely(const void* pointer) const;
 
-  // Whether idle pages may be given back: not while the bytes of a block that was just freed are
-  // still wanted.
-  void set_releases(bool releases) { releases_ = releases; }
-  bool releases() const { return releases_; }
+  // Whether no page may be given back: while the bytes of a block that was just freed are still
+  // wanted.
+  void set_keeps_pages(bool keeps) { keeps_pages_ = keeps; }
 
   // Undoes the Free of a block after which nothing was placed: for a realloc that failed. `bytes`
   // were usable in it.
   void Revive(void* pointer, uint64_t bytes);
+
+  // Pages of the box and the annex that were given back. By the owner, or when there is none.
+  uint64_t GivenBytes() const { return given_pages_ * kBoxAlignment; }
 
   // Whether no block is live. By the owner, or when there is none any more.
   bool Empty();
@@ -321,7 +326,7 @@ class Lane : private LaneLimits {
   }
 
   Room room() const {
-    return {box_, annex_, annex_granules_ * kGranule, releases_, freed_base_ == kNowhere};
+    return {box_, annex_, annex_granules_ * kGranule, releases_, freed_base_ == kNowhere, held_};
   }
   LaneCounters* counters() const { return counters_; }
   const PlanLane* plan() const { return lane_; }
@@ -342,6 +347,7 @@ class Lane : private LaneLimits {
   static constexpr uint64_t kSomeAreEarly = uint64_t{1} << 61;  // nor this, nor both
   static constexpr uint64_t kNoted = uint64_t{1} << 60;         // nor this, nor the first and this
   static constexpr uint64_t kAnother = 1;                       // of Differs
+  static constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
 
   struct Slot {
     uint32_t granule;   // where the block begins, relative to the box, / 16
@@ -472,6 +478,8 @@ class Lane : private LaneLimits {
   bool TakeLongGap(uint64_t shape, Slot* slot);
   static bool IsLong(uint64_t shape) { return ShapeGranules(shape) >= LongGaps::kLeast; }
   void NoteAnnexUse(uint64_t end);
+  void GiveBack();
+  void TakeAgain(uint64_t granule, uint64_t granules);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
   void* PlaceUnlooked(uint64_t shape);
   bool TakeFresh(uint64_t shape, Slot* slot);
@@ -635,6 +643,7 @@ class Lane : private LaneLimits {
   int64_t asked_;               // by the owner how long a block is
   int64_t far_frees_;           // that were looked for among the placements
   bool releases_;
+  bool keeps_pages_;
   int32_t effort_;        // that may be spent on looking for places
   uint64_t earned_;       // for so many allocations apart
   uint32_t window_;       // requests since it began
@@ -651,6 +660,11 @@ class Lane : private LaneLimits {
   uint64_t annex_search_;  // where the last search for a gap of the annex ended
   uint64_t annex_lacks_;   // no gap of the annex has so many granules
   LongGaps long_gaps_;     // of the annex, and once running free of the box
+  HeldMemory* held_;       // of all lanes
+  uint32_t answered_;      // how often it had been asked when the lane last gave pages back
+  uint32_t until_give_;    // such requests until it does so again
+  uint64_t given_pages_;   // that are not used again so far
+  GranuleSet given_;       // these, counted as granules are
   LaneNotes notes_;
 
   // Touched by other threads.

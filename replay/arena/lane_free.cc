@@ -93,6 +93,7 @@ bool Lane::Earn() {
       kEffort + kEffortOfKept * static_cast<int32_t>(others < kMostAtOnce ? others : kMostAtOnce);
   if (effort_ > kMostEffort) effort_ = kMostEffort;
   if (effort_ <= 0) ++spent_;
+  if (held_->Asks() != answered_ || --until_give_ == 0) GiveBack();
   return effort_ > 0;
 }
 
@@ -220,6 +221,7 @@ uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
   }
   if (begin == end) return 0;
   late_cover_.AddRange(begin, end);
+  if (given_pages_ != 0) TakeAgain(begin, end - begin);
   const uint64_t kept = (end - begin) / granules;
   late_count_ += static_cast<uint32_t>(kept);
   if (granule < box_granules_) SetCare(care_ + static_cast<uint32_t>(kept));
@@ -322,7 +324,9 @@ bool Lane::TakeLongGap(uint64_t shape, Slot* slot) {
 
 void Lane::NoteAnnexUse(uint64_t end) {
   const uint64_t used = end * kGranule - box_bytes_;
-  if (used > counters_->annex_bytes) counters_->annex_bytes = used;
+  if (used <= counters_->annex_bytes) return;
+  held_->Take(used - counters_->annex_bytes);
+  counters_->annex_bytes = used;
 }
 
 // One of the next few gaps of the box, if it is long enough. In a small lane the first few: what is

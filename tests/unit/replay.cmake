@@ -16,6 +16,8 @@ reprise_test(replay_lane_deviation_test LABEL unit SOURCES replay_lane_deviation
   LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_lane_free_test LABEL unit SOURCES replay_lane_free_test.cc
   LIBRARIES replay_test_support replay_arena_seen)
+reprise_test(replay_lane_pages_test LABEL unit SOURCES replay_lane_pages_test.cc
+  LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_arena_test LABEL unit SOURCES replay_arena_test.cc
   LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_block_notes_test LABEL unit SOURCES replay_block_notes_test.cc

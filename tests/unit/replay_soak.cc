@@ -323,7 +323,7 @@ class Life {
     Verify(old);
     operations_ += 2;
     run_.live.Remove(old.pointer);
-    owner->set_releases(false);
+    owner->set_keeps_pages(true);
     Block block{nullptr, like.size, old.tag};
     block.pointer = static_cast<char*>(
         owner->ReallocateExpected(old.pointer, like.size, site, /*may_move=*/like.size <= 1024));
@@ -346,7 +346,7 @@ class Life {
       ++held_.allocations;
       std::memmove(block.pointer, old.pointer, moved);
     }
-    owner->set_releases(true);
+    owner->set_keeps_pages(false);
     run_.live.Add(block.pointer, block.bytes);
     VerifyFrom({block.pointer, moved, block.tag}, 0);
     Fill(block, moved);

@@ -1,0 +1,149 @@
+// Pages that lanes give back when all of them together need more than ever.
+#include <gtest/gtest.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "replay/arena/held_memory.h"
+#include "tests/unit/replay_recordings.h"
+#include "tests/unit/replay_served_plan.h"
+
+namespace reprise::replay {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kBox = 4 << 20;
+constexpr uint64_t kOtherSite = 0x7000;
+constexpr uint64_t kNotKept = 200 * kGranule;  // too long for a place to be kept
+
+TEST(HeldMemoryTest, AsksOnceInAStepOfGrowth) {
+  constexpr uint64_t kStep = 16 << 10;
+  uint64_t most = 0;
+  HeldMemory held;
+  held.Start(1 << 20, &most);
+  held.Take(kStep - 1);
+  EXPECT_EQ(held.Asks(), 0u);
+  held.Take(1);
+  EXPECT_EQ(held.Asks(), 1u);
+  EXPECT_EQ(held.Wanted(), 15 * kStep);
+  held.Give(15 * kStep);
+  EXPECT_EQ(held.Wanted(), 0u);
+  held.Take(15 * kStep);  // no more than before
+  EXPECT_EQ(held.Asks(), 1u);
+  EXPECT_EQ(most, kStep);
+  held.Take(kStep);
+  EXPECT_EQ(held.Asks(), 2u);
+  EXPECT_EQ(most, 2 * kStep);
+}
+
+// What is given back of the boxes makes room for as much elsewhere; the most is no number below 0.
+TEST(HeldMemoryTest, ABoxInPartGivenBackCountsForLess) {
+  uint64_t most = 0;
+  HeldMemory held;
+  held.Start(kBox, &most);
+  held.Give(1 << 20);
+  held.Take(1 << 19);
+  EXPECT_EQ(most, 0u);
+  held.Take(1 << 20);
+  EXPECT_EQ(most, 1u << 19);
+}
+
+uint64_t ResidentPages(const char* begin, uint64_t bytes) {
+  std::vector<unsigned char> pages(bytes / kPage);
+  EXPECT_EQ(mincore(const_cast<char*>(begin), bytes, pages.data()), 0);
+  return static_cast<uint64_t>(
+      std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return page & 1; }));
+}
+
+// Two lanes that run free, each with a box of kBox. The first had all of it in use, and all of it
+// is free but for a block of a page in each sixteenth.
+class TwoLanes : public ::testing::Test {
+ protected:
+  TwoLanes() : plan_(BothWithABox()) {
+    for (const uint64_t path : {1, 2}) {
+      Lane* lane = plan_.arena().Take(path, 0, 0);
+      lanes_.push_back(lane);
+      while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, kOtherSite)));
+    }
+    std::vector<char*> blocks = Fill(lanes_[0]);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (i % 16 == 0 && lanes_[0]->Contains(blocks[i])) {
+        kept_.push_back(blocks[i]);
+      } else {
+        EXPECT_TRUE(Free(lanes_[0], blocks[i]));
+      }
+    }
+  }
+
+  static trace::Recording BothWithABox() {
+    trace::Recording recording = RecordingOf({{0, 3, kBox}, {1, 2, kBox}});
+    recording.threads.push_back({2, trace::kNone, 0, 0});
+    recording.allocations[1].thread = recording.allocations[1].free_thread = 1;
+    return recording;
+  }
+
+  // Blocks of a page until one is in the annex.
+  static std::vector<char*> Fill(Lane* lane) {
+    std::vector<char*> blocks;
+    do {
+      blocks.push_back(Allocate(lane, kPage, 4, kOtherSite));
+      memset(blocks.back(), 0x5a, kPage);
+    } while (lane->Contains(blocks.back()));
+    return blocks;
+  }
+
+  // The second lane takes all of its box, and `bytes` of its annex; the first does something all
+  // the time.
+  void NeedMore(uint64_t bytes) {
+    std::vector<char*> blocks = Fill(lanes_[1]);
+    while (plan_.counters(1).annex_bytes < bytes) {
+      blocks.push_back(Allocate(lanes_[1], kPage, 4, kOtherSite));
+      for (int i = 0; i < 100; ++i) {
+        EXPECT_TRUE(Free(lanes_[0], Allocate(lanes_[0], kNotKept, 4, kOtherSite)));
+      }
+    }
+  }
+
+  uint64_t Most() const { return plan_.counters(plan_.lanes()).annex_bytes; }
+  uint64_t ResidentInBox() const { return ResidentPages(lanes_[0]->room().box, kBox); }
+
+  ServedPlan plan_;
+  std::vector<Lane*> lanes_;
+  std::vector<char*> kept_;  // of the first lane, each byte 0x5a
+};
+
+TEST_F(TwoLanes, WhatOneNeedsMoreTheOtherGivesBack) {
+  const uint64_t before = ResidentInBox();
+  const uint64_t annexes = Most();
+  NeedMore(1 << 20);
+  EXPECT_LT(Most(), annexes + (1 << 17));
+  EXPECT_GT(lanes_[0]->GivenBytes(), 7u << 17);
+  EXPECT_EQ(ResidentInBox(), before - lanes_[0]->GivenBytes() / kPage);
+  for (const char* block : kept_) {
+    EXPECT_EQ(std::count(block, block + kPage, 0x5a), static_cast<int64_t>(kPage));
+  }
+}
+
+TEST_F(TwoLanes, PagesThatAreUsedAgainCount) {
+  NeedMore(1 << 20);
+  const uint64_t given = lanes_[0]->GivenBytes();
+  const uint64_t most = Most();
+  for (uint64_t i = kept_.size(); i < kBox / kPage; ++i) {
+    ASSERT_NE(Allocate(lanes_[0], kPage, 4, kOtherSite), nullptr);
+  }
+  EXPECT_LT(lanes_[0]->GivenBytes(), given / 8);
+  EXPECT_GT(Most(), most + given / 2);
+}
+
+TEST_F(TwoLanes, NothingIsGivenBackThatIsStillWanted) {
+  lanes_[0]->set_keeps_pages(true);
+  const uint64_t before = ResidentInBox();
+  NeedMore(1 << 20);
+  EXPECT_EQ(lanes_[0]->GivenBytes(), 0u);
+  EXPECT_EQ(ResidentInBox(), before);
+}
+
+}  // namespace
+}  // namespace reprise::replay
