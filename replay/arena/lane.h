@@ -571,7 +571,7 @@ class Lane : private LaneLimits {
   }
   void NoteDivergence(uint64_t shape, uint64_t site);
   void NoteFreed(uint64_t granule);
-  void NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end);
+  void NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end, uint32_t times);
   uint64_t LateBegin(uint64_t granule) const;
   void* PlaceElsewhere(const Word& word, uint32_t birth);
   void NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const Slot& latest);

@@ -63,7 +63,10 @@ struct LaneLimits {
   static constexpr uint32_t kWindow = 1 << 12;
   static constexpr uint32_t kLessAgain = 16;  // of a window after the first rest
   static constexpr uint32_t kMostRests = 10;
-  static constexpr uint32_t kNamed = 16;  // misses; of one of these it is noted what was in the way
+  // Of the first so many planned places that were taken it is noted what was in the way, and of one
+  // in kNamed later; of one in kNamed of a lane that runs free.
+  static constexpr uint64_t kAllNamed = 1 << 12;
+  static constexpr uint32_t kNamed = 16;
   static constexpr uint64_t kRestsAtOnce = 1024;  // what others have freed must wait for as long
 };
 

@@ -70,17 +70,18 @@ MissNote* LaneNotes::MissOf(uint64_t shape, uint64_t site) {
   return least;
 }
 
-void LaneNotes::Blocked(uint64_t shape, uint64_t site, uint64_t granule, bool follows) {
+void LaneNotes::Blocked(uint64_t shape, uint64_t site, uint64_t granule, bool follows,
+                        uint32_t times) {
   MissNote& miss = *MissOf(shape, site);
-  ++miss.blocked;
+  miss.blocked += times;
   const auto blocker = static_cast<uint32_t>(granule + 1);
   if (miss.votes == 0) miss.blocker = blocker;
   miss.votes += miss.blocker == blocker ? 1 : -1;
   SquatterNote* squatter = follows ? LiveSquatter(granule) : nullptr;
   if (squatter != nullptr) {
-    ++squatter->blocked;
+    squatter->blocked += times;
   } else {
-    ++pages_->unnamed;
+    pages_->unnamed += times;
   }
 }
 
@@ -120,9 +121,10 @@ uint64_t Lane::LateBegin(uint64_t granule) const {
 }
 
 // The late block, or the kept place, that lies in [granule, end), where there is one.
-void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end) {
+void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end,
+                       uint32_t times) {
   const uint64_t taken = late_cover_.NextIn(granule, end);
-  notes_.Blocked(shape, site, LateBegin(taken), !running_free_);
+  notes_.Blocked(shape, site, LateBegin(taken), !running_free_, times);
 }
 
 // Places an allocation of the stream, born at word `birth`, whose place is taken. While the lane
@@ -131,12 +133,18 @@ void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t
 // all of the box. What its own thread keeps longer is little at a time.
 void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
   const LiveKey& key = keys_[word.key];
-  ++counters_->blocked;
-  NoteBlocked(key.shape, key.site, word.granule,
-              word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_));
+  // Where there are many, one stands for those before it.
+  const uint64_t number = ++counters_->blocked;
+  const uint32_t times = number <= kAllNamed ? 1 : number % kNamed == 0 ? kNamed : 0;
+  if (times != 0) {
+    NoteBlocked(key.shape, key.site, word.granule,
+                word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_), times);
+  }
   const uint64_t used = counters_->annex_bytes;
   void* elsewhere = Improvise(key.shape);
-  if (elsewhere != nullptr) notes_.BecameLate(GranuleOf(elsewhere), birth, word.granule);
+  if (elsewhere != nullptr && times != 0) {
+    notes_.BecameLate(GranuleOf(elsewhere), birth, word.granule);
+  }
   if (awaited_ > 0) awaited_bytes_ += counters_->annex_bytes - used;
   if (awaited_bytes_ > kMostAwaited && awaited_bytes_ > box_bytes_ / kMostAwaitedShare) RunFree();
   return elsewhere;
@@ -154,7 +162,7 @@ void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const S
   // Where nothing is in the way, the place is too short for the length that its ring has.
   if (!late_cover_.HasAny(latest.granule, end)) return;
   if (misses_++ % kNamed == 0) {
-    NoteBlocked(shape, site, latest.granule, end);
+    NoteBlocked(shape, site, latest.granule, end, 1);
   } else {
     notes_.Blocked(shape, site);
   }

@@ -104,9 +104,9 @@ class LaneNotes {
   // A request of this kind was none that the plan expects.
   void Unexpected(uint64_t shape, uint64_t site) { ++MissOf(shape, site)->unexpected; }
 
-  // A request of this kind found the block at `granule` in its place. `follows`: the lane follows
-  // its stream.
-  void Blocked(uint64_t shape, uint64_t site, uint64_t granule, bool follows);
+  // So many requests, one of them of this kind, found the block at `granule` in their place.
+  // `follows`: the lane follows its stream.
+  void Blocked(uint64_t shape, uint64_t site, uint64_t granule, bool follows, uint32_t times);
   // The same where it is not known which block.
   void Blocked(uint64_t shape, uint64_t site) {
     ++MissOf(shape, site)->blocked;

@@ -256,6 +256,35 @@ TEST(LaneTest, NotesWhatStandsInTheWay) {
   EXPECT_EQ(missed, blocked);
 }
 
+// Where one block is in the way of very many, some of them stand for all.
+TEST(LaneTest, CountsWhatIsInTheWayOfVeryMany) {
+  constexpr uint64_t kMany = 10'000;
+  std::vector<Made> made = {{0, 1, 64}};
+  for (uint64_t i = 1; i <= kMany; ++i) made.push_back({2 * i, 2 * i + 1, 64});
+  trace::Recording recording = RecordingOf(made);
+  for (trace::Allocation& it : recording.allocations) it.site = recording.allocations[1].site;
+  ServedPlan plan(recording);
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
+  char* first = Allocate(lane, 64, 4, site);
+  for (uint64_t i = 1; i <= kMany; ++i) EXPECT_TRUE(Free(lane, Allocate(lane, 64, 4, site)));
+  EXPECT_TRUE(Free(lane, first));
+  EXPECT_EQ(plan.counters(0).blocked, kMany);
+  uint64_t most = 0;
+  uint64_t missed = 0;
+  for (const NotePage& page : plan.notes()) {
+    EXPECT_EQ(page.unnamed, 0u);
+    for (const auto& set : page.squatters) {
+      for (const SquatterNote& note : set) most = std::max<uint64_t>(most, note.blocked);
+    }
+    for (const auto& set : page.misses) {
+      for (const MissNote& note : set) missed += note.blocked;
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(most), kMany, 16);
+  EXPECT_NEAR(static_cast<double>(missed), kMany, 16);
+}
+
 // Two long blocks that outlive their frees lie side by side. The planned places of the next ones
 // begin far from where these do.
 TEST(LaneTest, NotesALongBlockThatAPlaceBeginsWithin) {
