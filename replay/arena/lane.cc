@@ -23,7 +23,7 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return LongGaps::MemoryFor() +
          2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          GranuleSet::MemoryFor(lane.box_bytes / kGranule / kNear) +
-         GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
+         2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
          BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          BlockSet::MemoryFor(lane.box_bytes / kGranule) + sizeof(KeptPlaces) +
          KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
@@ -87,11 +87,14 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_near_.Attach(memory);
   memory += GranuleSet::MemoryFor(box_granules_ / kNear);
   given_.Attach(memory);
+  memory += GranuleSet::MemoryFor(granules / kPageGranules);
+  stale_.Attach(memory);
   slot_memory_ = memory + GranuleSet::MemoryFor(granules / kPageGranules);
   held_ = room.held;
   answered_ = held_->Asks();
   given_pages_ = 0;
-  until_give_ = kGiveEvery;
+  until_idle_ = kLookForIdle;
+  idle_looks_ = 0;
   running_free_ = false;
   effort_ = kFirstEffort;
   earned_ = 0;

@@ -39,8 +39,8 @@
 // does not do, the request goes to the fallback. A lane whose budget keeps being spent, or that
 // finds no place for most requests, rests: for a while everything new goes there, unlooked at, four
 // times as long each time. A plan that fits the run badly then costs what the fallback costs, and
-// little more. When all lanes together need more memory than ever, those that run free give pages
-// back in which nothing lives (held_memory.h).
+// little more. A lane that runs free gives pages back in which nothing lives: when all lanes together
+// need more memory than ever (held_memory.h), and where nothing has lived for long.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -478,7 +478,13 @@ class Lane : private LaneLimits {
   bool TakeLongGap(uint64_t shape, Slot* slot);
   static bool IsLong(uint64_t shape) { return ShapeGranules(shape) >= LongGaps::kLeast; }
   void NoteAnnexUse(uint64_t end);
-  void GiveBack();
+  void LookForIdle();
+  uint64_t GiveWanted(uint64_t pages);
+  void GiveStale(uint64_t pages);
+  bool IsIdle(uint64_t page) const;
+  uint64_t Affordable() const;
+  uint64_t RunLimit(uint64_t end) const;
+  void Give(uint64_t begin, uint64_t end);
   void TakeAgain(uint64_t granule, uint64_t granules);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
   void* PlaceUnlooked(uint64_t shape);
@@ -662,9 +668,11 @@ class Lane : private LaneLimits {
   LongGaps long_gaps_;     // of the annex, and once running free of the box
   HeldMemory* held_;       // of all lanes
   uint32_t answered_;      // how often it had been asked when the lane last gave pages back
-  uint32_t until_give_;    // such requests until it does so again
+  uint32_t until_idle_;    // requests until pages to give back are looked for
+  uint32_t idle_looks_;    // so far
   uint64_t given_pages_;   // that are not used again so far
   GranuleSet given_;       // these, counted as granules are
+  GranuleSet stale_;       // pages in which nothing lived at the last look for such
   LaneNotes notes_;
 
   // Touched by other threads.

@@ -1,41 +1,81 @@
-// The pages of a lane that runs free: given back where nothing lives, when others need more
-// (held_memory.h).
+// The pages of a lane that runs free: given back where nothing lives, when the lanes need more than
+// ever (held_memory.h), or when nothing has lived there for a while.
 #include <sys/mman.h>
 
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {
 
-// The last ones first: what is searched for a place begins at the front.
-void Lane::GiveBack() {
+// It is time to look for such pages.
+void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
   answered_ = held_->Asks();
-  until_give_ = static_cast<uint32_t>(kGiveEvery + pages / kPagesARequest);
+  until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
   if (keeps_pages_) return;
-  const uint64_t box_pages = box_granules_ / kPageGranules;
-  const auto is_idle = [this](uint64_t page) {
-    return !given_.Has(page) &&
-           !late_cover_.HasAny(page * kPageGranules, (page + 1) * kPageGranules);
-  };
+  if (++idle_looks_ % kLooksUntilStale == 0) GiveStale(pages);
+  effort_ -= static_cast<int32_t>(GiveWanted(pages) / kPagesALook);
+}
+
+bool Lane::IsIdle(uint64_t page) const {
+  return !given_.Has(page) && !late_cover_.HasAny(page * kPageGranules, (page + 1) * kPageGranules);
+}
+
+// How many pages the lane can afford to give back now.
+uint64_t Lane::Affordable() const {
+  return effort_ < kFirstEffort ? 0 : static_cast<uint64_t>(effort_ / kEffortOfPage);
+}
+
+// What is wanted. The last ones first: what is searched for a place begins at the front. So many
+// were looked at.
+uint64_t Lane::GiveWanted(uint64_t pages) {
   uint64_t end = pages;
-  while (end > 0 && effort_ >= kFirstEffort) {
-    const uint64_t affordable = static_cast<uint64_t>(effort_ / kEffortOfPage);
-    uint64_t wanted = held_->Wanted() / kBoxAlignment;
-    if (wanted == 0) break;
-    if (wanted > affordable) wanted = affordable;
-    const uint64_t limit = end > box_pages ? box_pages : 0;  // the annex is not next to the box
+  while (end > 0) {
+    const uint64_t affordable = Affordable();
+    uint64_t most = held_->Wanted() / kBoxAlignment;
+    if (most > affordable) most = affordable;
+    if (most == 0) break;
     uint64_t begin = end;
-    while (begin > limit && end - begin < wanted && is_idle(begin - 1)) given_.Add(--begin);
-    const uint64_t given = end - begin;
-    if (given != 0) {
-      madvise(AddressOf(begin * kPageGranules), given * kBoxAlignment, MADV_DONTNEED);
-      given_pages_ += given;
-      held_->Give(given * kBoxAlignment);
-      effort_ -= static_cast<int32_t>(given) * kEffortOfPage;
-    }
-    end = given != 0 ? begin : end - 1;
+    while (begin > RunLimit(end) && end - begin < most && IsIdle(begin - 1)) --begin;
+    Give(begin, end);
+    end = begin < end ? begin : end - 1;
   }
-  effort_ -= static_cast<int32_t>((pages - end) / kPagesALook);
+  return pages - end;
+}
+
+// What was idle at the last such look, too.
+void Lane::GiveStale(uint64_t pages) {
+  for (uint64_t end = pages, most = Affordable(); end > 0 && most > 0; most = Affordable()) {
+    uint64_t begin = end;
+    while (begin > RunLimit(end) && end - begin < most && stale_.Has(begin - 1) &&
+           IsIdle(begin - 1)) {
+      --begin;
+    }
+    Give(begin, end);
+    end = begin < end ? begin : end - 1;
+  }
+  for (uint64_t page = 0; page < pages; ++page) {
+    if (IsIdle(page)) {
+      stale_.Add(page);
+    } else {
+      stale_.Remove(page);
+    }
+  }
+}
+
+// The annex is not next to the box: how far down a run of pages that ends there may reach.
+uint64_t Lane::RunLimit(uint64_t end) const {
+  const uint64_t box_pages = box_granules_ / kPageGranules;
+  return end > box_pages ? box_pages : 0;
+}
+
+void Lane::Give(uint64_t begin, uint64_t end) {
+  if (begin == end) return;
+  for (uint64_t page = begin; page < end; ++page) given_.Add(page);
+  given_pages_ += end - begin;
+  const uint64_t bytes = (end - begin) * kBoxAlignment;
+  madvise(AddressOf(begin * kPageGranules), bytes, MADV_DONTNEED);
+  held_->Give(bytes);
+  effort_ -= static_cast<int32_t>(end - begin) * kEffortOfPage;
 }
 
 // Something is placed there.
