@@ -196,7 +196,10 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
         totals.fallback_hash * 31 + replay::MixAddress(0, lane.fallback_addresses);
   }
   totals.peak_rss = image.peak_rss;
-  totals.arena_bytes = plan.arena_bytes + counters[plan.lanes.count].annex_bytes;
+  totals.arena_bytes = plan.arena_bytes;
+  if (counters.size() > plan.lanes.count) {
+    totals.arena_bytes += counters[plan.lanes.count].annex_bytes;
+  }
   totals.table_bytes = plan.file_bytes;
   return totals;
 }

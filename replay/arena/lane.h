@@ -39,8 +39,8 @@
 // does not do, the request goes to the fallback. A lane whose budget keeps being spent, or that
 // finds no place for most requests, rests: for a while everything new goes there, unlooked at, four
 // times as long each time. A plan that fits the run badly then costs what the fallback costs, and
-// little more. A lane that runs free gives pages back in which nothing lives: when all lanes together
-// need more memory than ever (held_memory.h), and where nothing has lived for long.
+// little more. A lane that runs free gives pages back in which nothing lives: when all lanes
+// together need more memory than ever (held_memory.h), and where nothing has lived for long.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
