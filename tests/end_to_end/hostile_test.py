@@ -562,6 +562,18 @@ def vanished_session(bench):
     expect(any("was removed" in line for line in ours), f"said: {ours}")
 
 
+def lost_counters(bench):
+    """That a replayed program removed its counters is no reason for its launcher to fail."""
+    command = ["/bin/sh", "-c", "while read -r a b c d e file; do case $file in *counters.*) "
+               "rm $file; exit 4;; esac; done < /proc/self/maps"]
+    bench.record(command, expected=0)
+    bench.plan()
+    replayed, stats = bench.replay(command)
+    expect_equal(replayed.status, 4, "the program's status")
+    expect_equal(stats["allocations"], 0, "allocations that are known")
+    expect(stats["arena_bytes"] > 0, f"{stats}")
+
+
 def session_of_another(bench):
     """A session that belongs to somebody else is none: it could have anything written anywhere."""
     if os.geteuid() != 0:
@@ -766,6 +778,7 @@ CASES = (
     changed_plan,
     deaf_reader,
     vanished_session,
+    lost_counters,
     no_descriptors,
     session_of_another,
     valgrind,
