@@ -6,10 +6,15 @@
 // With EXACT_PEAK in the environment the seconds mean nothing, and the bytes are exact: the kernel
 // counts resident pages in batches for each processor, and what it tells may be some hundred KiB
 // off. The page tables tell the truth, and what a process has only becomes less in a few system
-// calls: when a thread enters one of these, or exits, they are walked. `anonymous` is the part of
-// the peak that no file is behind: heaps, stacks, tables. A SIGSTOP does not reach the program.
+// calls: when a thread enters one of these, or exits, they are walked. A filter stops the program
+// there and nowhere else, because threads that stop at each call keep another step. `anonymous` is
+// the part of the peak that no file is behind: heaps, stacks, tables. A SIGSTOP does not reach the
+// program, and programs that are set-user-ID do not get their rights.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -18,6 +23,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,20 +65,26 @@ void NotePeak(pid_t thread, Cost* cost) {
   cost->anonymous = field("\nAnonymous:");
 }
 
-bool MayShrink(const __ptrace_syscall_info& call) {
-  if (call.op != PTRACE_SYSCALL_INFO_ENTRY) return false;
-  switch (call.entry.nr) {
-    case SYS_mmap:
-      return (call.entry.args[3] & MAP_FIXED) != 0;
-    case SYS_munmap:
-    case SYS_mremap:
-    case SYS_madvise:
-    case SYS_brk:
-    case SYS_ftruncate:
-      return true;
-    default:
-      return false;
-  }
+// The calls by which a process may come to have less memory.
+bool StopWhereItMayShrink() {
+  constexpr auto kNumber = static_cast<unsigned>(offsetof(seccomp_data, nr));
+  constexpr auto kFlags = static_cast<unsigned>(offsetof(seccomp_data, args[3]));  // of mmap
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 7, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mremap, 6, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 5, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_brk, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ftruncate, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFlags),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_FIXED, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 // The child asks to be traced, and stops when it has become the program.
@@ -80,11 +92,11 @@ Cost Trace(pid_t child) {
   Cost cost;
   int status = 0;
   waitpid(child, &status, 0);
-  constexpr long kOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXIT | PTRACE_O_TRACECLONE |
+  constexpr long kOptions = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACEEXIT | PTRACE_O_TRACECLONE |
                             PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
   if (WIFSTOPPED(status)) {
     ptrace(PTRACE_SETOPTIONS, child, 0, kOptions);
-    ptrace(PTRACE_SYSCALL, child, 0, 0);
+    ptrace(PTRACE_CONT, child, 0, 0);
   } else {
     cost.status = status;  // there was no such program
   }
@@ -99,17 +111,11 @@ Cost Trace(pid_t child) {
       cost.usage = usage;
       continue;
     }
-    int signal = WSTOPSIG(status);
-    if (signal == (SIGTRAP | 0x80)) {
-      __ptrace_syscall_info call{};
-      ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof(call), &call);
-      if (MayShrink(call)) NotePeak(thread, &cost);
-      signal = 0;
-    } else if (status >> 16 != 0 || signal == SIGSTOP) {  // what a new thread begins with
-      if (status >> 16 == PTRACE_EVENT_EXIT) NotePeak(thread, &cost);
-      signal = 0;
-    }
-    ptrace(PTRACE_SYSCALL, thread, 0, signal);
+    const int event = status >> 16;
+    if (event == PTRACE_EVENT_SECCOMP || event == PTRACE_EVENT_EXIT) NotePeak(thread, &cost);
+    const int signal = WSTOPSIG(status);
+    const bool its_own = event == 0 && signal != SIGSTOP;  // a new thread begins with a SIGSTOP
+    ptrace(PTRACE_CONT, thread, 0, its_own ? signal : 0);
   }
 }
 
@@ -124,7 +130,7 @@ int main(int argc, char** argv) {
   const pid_t child = vfork();
   if (child < 0) return 126;
   if (child == 0) {
-    if (exact && ptrace(PTRACE_TRACEME, 0, 0, 0) != 0) _exit(126);
+    if (exact && (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0 || !StopWhereItMayShrink())) _exit(126);
     execvp(argv[2], argv + 2);
     _exit(errno == ENOENT ? 127 : 126);
   }
