@@ -19,6 +19,7 @@ class GranuleSet {
   static constexpr uint64_t MemoryFor(uint64_t granules) { return (granules / 64 + 2) * 8; }
 
   void Attach(void* zeroed_memory) { words_ = static_cast<Owned<uint64_t>*>(zeroed_memory); }
+  const void* memory() const { return words_; }
 
   bool Has(uint64_t granule) const {
     return (words_[granule >> 6].Seen() >> (granule & 63) & 1) != 0;

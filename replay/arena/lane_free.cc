@@ -54,6 +54,8 @@ void Lane::RunFree() {
     if (!RemoveEarly(granule)) AddLate(granule, planned.LengthAt(granule, box_granules_));
   }
   DropPages(planned_memory_, BlockSet::MemoryFor(box_granules_));
+  DropPages(early_.memory(), GranuleSet::MemoryFor(box_granules_));  // none is left
+  LookElsewhere(kNoSample);
   notes_.RunsFree(static_cast<uint64_t>(cursor_ - first_word_));
   StartSlots();
   running_free_ = true;
