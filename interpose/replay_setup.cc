@@ -207,25 +207,19 @@ LaneCounters* MapCounters(uint64_t bytes) {
   return static_cast<LaneCounters*>(mapped);
 }
 
-// Huge pages save faults and misses of the translation buffer. A plan is dense, so they cost no
-// memory at its peak, but for blocks that the program does not touch all of: those are long ones,
-// and it makes no difference where these come and go all the time.
+// Huge pages save faults and misses of the translation buffer. Where all of the arena becomes
+// resident in any case they cost no memory at its peak.
 void ChoosePages(char* blocks, uint64_t bytes) {
-  constexpr uint64_t kHuge = 2 << 20;
   const uint32_t flags = process.session->flags;
   if ((flags & kSessionNoHugePages) != 0) {
     Advise(blocks, bytes, MADV_NOHUGEPAGE);
     return;
   }
   const PlanHeader& plan = *replay_state.plan;
-  if ((flags & kSessionHugePages) == 0 && (plan.flags & replay::kPlanTurnsOver) == 0) {
-    const auto* keys = Table<PlanKey>(plan.keys);
-    for (uint64_t key = 0; key < plan.keys.count; ++key) {
-      if (keys[key].usable > replay::kLongBlock) return;
-    }
-  }
-  const uint64_t dense = plan.arena_bytes & ~(kHuge - 1);  // the arena begins at a multiple
-  if (dense > 0) Advise(blocks, dense, MADV_HUGEPAGE);
+  if ((flags & kSessionHugePages) == 0 && (plan.flags & replay::kPlanDense) == 0) return;
+  // The arena begins at a multiple of one.
+  const uint64_t whole = plan.arena_bytes & ~(replay::kHugePage - 1);
+  if (whole > 0) Advise(blocks, whole, MADV_HUGEPAGE);
 }
 
 bool SetUpArena() {

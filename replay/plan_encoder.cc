@@ -27,7 +27,8 @@ using trace::Recording;
 
 constexpr int kWordBits = 31;  // of an allocation word, its leading zero aside
 constexpr uint64_t kTableAlignment = 64;
-constexpr uint64_t kTurnOver = 64;  // arenas that pass in long blocks
+constexpr uint64_t kTurnOver = 64;      // arenas that pass in long blocks
+constexpr uint64_t kSparseShare = 128;  // of an arena's pages, in which no short block ever lies
 
 // The keys of a recording, the most frequent first, and which one each allocation has.
 struct Keys {
@@ -148,6 +149,28 @@ void AddSamples(const std::vector<PlanBlock>& placements, uint64_t first,
   for (uint64_t at = samples.size() * kSampled - first; at < placements.size(); at += kSampled) {
     samples.push_back({placements[at].offset, placements[at].birth});
   }
+}
+
+// Whether kPlanDense holds: a program touches all of its short blocks, but perhaps little of a long
+// one. What does not fill a huge page at the arena's end does not count.
+bool IsDense(const BlockBytes& block_bytes, const std::vector<int64_t>& offsets,
+             uint64_t arena_bytes) {
+  constexpr uint64_t kPage = kBoxAlignment;
+  std::vector<bool> holds_short(arena_bytes / kHugePage * (kHugePage / kPage));
+  uint64_t long_bytes = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const uint64_t bytes = block_bytes[i];
+    if (bytes >= kLongBlock) {
+      long_bytes += bytes;
+      continue;
+    }
+    const auto begin = static_cast<uint64_t>(offsets[i]);
+    const uint64_t end = std::min<uint64_t>((begin + bytes - 1) / kPage + 1, holds_short.size());
+    for (uint64_t page = begin / kPage; page < end; ++page) holds_short[page] = true;
+  }
+  const auto sparse =
+      static_cast<uint64_t>(std::count(holds_short.begin(), holds_short.end(), false));
+  return sparse <= holds_short.size() / kSparseShare || long_bytes / kTurnOver > arena_bytes;
 }
 
 class LaneEncoder {
@@ -399,11 +422,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.byte_order = kPlanByteOrder;
   header.place = recording.process.place;
   header.flags = recording.process.start_order == 0 ? kPlanRoot : 0;
-  uint64_t long_bytes = 0;
-  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-    if (block_bytes[i] >= kLongBlock) long_bytes += block_bytes[i];
-  }
-  if (long_bytes / kTurnOver > arena_bytes) header.flags |= kPlanTurnsOver;
+  if (IsDense(block_bytes, offsets, arena_bytes)) header.flags |= kPlanDense;
   header.arena_bytes = arena_bytes;
   header.max_load = max_load;
   header.events = recording.events;

@@ -45,7 +45,8 @@ inline constexpr uint64_t kPlanFirst = 4096;
 // A lane of so many words is followed for long: the words of its plan lie in huge pieces, so that
 // the system is asked once in half a million words, and not 32 times.
 inline constexpr uint64_t kManyWords = 16 << 20;
-inline constexpr uint64_t kPlanHugePiece = 2 << 20;
+inline constexpr uint64_t kHugePage = 2 << 20;
+inline constexpr uint64_t kPlanHugePiece = kHugePage;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 32 GiB
 inline constexpr uint64_t kSampled = 4096;  // placements: one of so many is among the samples
 inline constexpr uint32_t kNeverDies = UINT32_MAX;
@@ -152,8 +153,9 @@ struct PlanTable {
 
 // What holds for the whole plan.
 inline constexpr uint64_t kPlanRoot = 1;  // it was the program that was started
-// Long blocks come and go so often that all of the arena becomes resident in any case.
-inline constexpr uint64_t kPlanTurnsOver = 2;
+// All of the arena becomes resident in any case: short blocks lie nearly everywhere at one time or
+// another, or long ones come and go all the time.
+inline constexpr uint64_t kPlanDense = 2;
 // The words begin with a huge piece of the file; it is mapped at a multiple of one.
 inline constexpr uint64_t kPlanHugeWords = 4;
 
@@ -164,7 +166,7 @@ struct PlanHeader {
   uint64_t checksum;  // XXH3 (64 bits) of the whole file with this field zero
   uint64_t file_bytes;
   uint64_t place;        // of the recorded image in the process tree
-  uint64_t flags;        // kPlanRoot, kPlanTurnsOver
+  uint64_t flags;        // kPlanRoot, kPlanDense, kPlanHugeWords
   uint64_t arena_bytes;  // all boxes lie in [0, arena_bytes)
   uint64_t max_load;     // of the recording, bytes, sizes rounded up to 16
   uint64_t events;       // of the recording

@@ -14,8 +14,8 @@
 
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "replay/arena/give_back.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
@@ -103,7 +103,8 @@ class BlockNotes {
       return;
     }
     memset(byte_at_, 0, begin - reinterpret_cast<uint64_t>(byte_at_));
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    auto* pages = reinterpret_cast<void*>(begin);
+    if (!GiveBack(pages, end - begin)) memset(pages, 0, end - begin);
     memset(reinterpret_cast<void*>(end), 0, reinterpret_cast<uint64_t>(byte_at_ + granules) - end);
   }
 

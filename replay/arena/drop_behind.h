@@ -3,7 +3,8 @@
 #define REPRISE_REPLAY_ARENA_DROP_BEHIND_H_
 
 #include <stdint.h>
-#include <sys/mman.h>
+
+#include "replay/arena/give_back.h"
 
 namespace reprise::replay {
 
@@ -36,7 +37,7 @@ class DropBehind {
   void Drop(uint64_t here) const {
     here &= ~(kPage - 1);
     if (here <= done_) return;
-    madvise(reinterpret_cast<void*>(begin_), here - begin_, MADV_DONTNEED);
+    GiveBack(reinterpret_cast<const void*>(begin_), here - begin_);
     done_ = here;
   }
 

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "replay/arena/drop_behind.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
@@ -26,9 +27,8 @@ class KeptPlaces {
   void Attach(void* zeroed_memory, uint64_t granules) {
     places_ = static_cast<uint32_t*>(zeroed_memory);
     for (uint32_t row = 0; row < kRows; ++row) latest_[row] = row * kSegment;
-    spare_ = 0;
     full_granules_ = 0;
-    unused_ = kRows * kSegment;
+    ForgetDeep();
     end_ = unused_ + static_cast<uint32_t>(DeepFor(granules));
     most_ = MostFor(granules);
   }
@@ -123,6 +123,8 @@ class KeptPlaces {
         latest_[row] -= count;
       }
     }
+    DropPages(places_ + kRows * kSegment, (unused_ - kRows * kSegment) * sizeof(uint32_t));
+    ForgetDeep();
   }
 
   // Of all places. Hardly kept up to date: they are asked for when nothing else helps.
@@ -157,6 +159,12 @@ class KeptPlaces {
   static constexpr uint32_t MostFor(uint64_t granules) {
     const uint64_t segments = granules / kGranulesPerPlace / (kSegment - 1);
     return static_cast<uint32_t>(segments < kMostSegments ? segments : kMostSegments);
+  }
+
+  // No segment is above a row's lowest.
+  void ForgetDeep() {
+    spare_ = 0;
+    unused_ = kRows * kSegment;
   }
 
   // A segment for what comes on top of a full one; 0: there is none left.

@@ -1,9 +1,9 @@
 #include "replay/arena/lane.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "replay/arena/drop_behind.h"
+#include "replay/arena/give_back.h"
 
 namespace reprise::replay {
 namespace {
@@ -204,7 +204,7 @@ void Lane::PassTurn() {
   if (turns_++ % at_once == 0) {
     const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);
     const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
-    if (here > first) madvise(reinterpret_cast<void*>(first), here - first, MADV_DONTNEED);
+    if (here > first) GiveBack(reinterpret_cast<const void*>(first), here - first);
   }
   ++cursor_;
 }
@@ -214,7 +214,7 @@ void Lane::Release(const Word& idle) {
   const uint64_t begin = idle.granule * kPageGranules;
   const uint64_t end = begin + idle.key * kPageGranules;
   if (!releases_ || keeps_pages_ || (care_ != calm_ && late_cover_.HasAny(begin, end))) return;
-  madvise(box_ + begin * kGranule, (end - begin) * kGranule, MADV_DONTNEED);
+  GiveBack(box_ + begin * kGranule, (end - begin) * kGranule);
 }
 
 // Passes a step of the stream that the program did not take.

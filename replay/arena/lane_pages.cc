@@ -1,7 +1,6 @@
 // The pages of a lane that runs free: given back where nothing lives, when the lanes need more than
 // ever (held_memory.h), or when nothing has lived there for a while.
-#include <sys/mman.h>
-
+#include "replay/arena/give_back.h"
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {
@@ -42,7 +41,7 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
   return pages - end;
 }
 
-// What was idle at the last such look, too.
+// What was idle at the last such look, too, where that is worth a system call.
 void Lane::GiveStale(uint64_t pages) {
   for (uint64_t end = pages, most = Affordable(); end > 0 && most > 0; most = Affordable()) {
     uint64_t begin = end;
@@ -50,7 +49,7 @@ void Lane::GiveStale(uint64_t pages) {
            IsIdle(begin - 1)) {
       --begin;
     }
-    Give(begin, end);
+    if (end - begin >= kFewestStale) Give(begin, end);
     end = begin < end ? begin : end - 1;
   }
   for (uint64_t page = 0; page < pages; ++page) {
@@ -70,12 +69,12 @@ uint64_t Lane::RunLimit(uint64_t end) const {
 
 void Lane::Give(uint64_t begin, uint64_t end) {
   if (begin == end) return;
+  effort_ -= static_cast<int32_t>(end - begin) * kEffortOfPage;
+  const uint64_t bytes = (end - begin) * kBoxAlignment;
+  if (!GiveBack(AddressOf(begin * kPageGranules), bytes)) return;
   for (uint64_t page = begin; page < end; ++page) given_.Add(page);
   given_pages_ += end - begin;
-  const uint64_t bytes = (end - begin) * kBoxAlignment;
-  madvise(AddressOf(begin * kPageGranules), bytes, MADV_DONTNEED);
   held_->Give(bytes);
-  effort_ -= static_cast<int32_t>(end - begin) * kEffortOfPage;
 }
 
 // Something is placed there.

@@ -2,11 +2,11 @@
 // do as planned, or whose program asks.
 #include <sched.h>
 #include <stdint.h>
-#include <sys/mman.h>
 
 #include <optional>
 
 #include "replay/arena/drop_behind.h"
+#include "replay/arena/give_back.h"
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {
@@ -87,7 +87,7 @@ void Lane::DropAround(const void* begin, const void* end, const void* table) con
       static_cast<int64_t>(own) > static_cast<int64_t>(kPlanFirst) ? own : kPlanFirst;
   const uint64_t from = before > least ? before : least;
   const uint64_t to = behind < plan_->file_bytes ? behind : plan_->file_bytes;
-  if (from < to) madvise(reinterpret_cast<void*>(file + from), to - from, MADV_DONTNEED);
+  if (from < to) GiveBack(reinterpret_cast<const void*>(file + from), to - from);
 }
 
 // Begins with notes where they would have told enough. Frees in another order come by the hundred

@@ -1,4 +1,5 @@
 // Pages that lanes give back when all of them together need more than ever.
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -129,6 +130,18 @@ TEST_F(TwoLanes, WhatOneNeedsMoreTheOtherGivesBack) {
   for (const char* block : kept_) {
     EXPECT_EQ(std::count(block, block + kPage, 0x5a), static_cast<int64_t>(kPage));
   }
+}
+
+// A free that fails to give pages back leaves errno alone, and nothing is counted that is not gone.
+TEST_F(TwoLanes, LockedPagesStay) {
+  if (mlock(lanes_[0]->room().box, kBox) != 0) GTEST_SKIP() << "may not lock memory";
+  const uint64_t before = ResidentInBox();
+  errno = 77;
+  NeedMore(1 << 20);
+  EXPECT_EQ(errno, 77);
+  EXPECT_EQ(lanes_[0]->GivenBytes(), 0u);
+  EXPECT_EQ(ResidentInBox(), before);
+  EXPECT_GE(Most(), 1u << 20);
 }
 
 TEST_F(TwoLanes, PagesThatAreUsedAgainCount) {

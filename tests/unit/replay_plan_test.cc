@@ -189,23 +189,26 @@ TEST_F(PlanFileTest, ManyLongBlocksBeginWithAPage) {
   }
 }
 
-TEST_F(PlanFileTest, SaysWhereLongBlocksComeAndGo) {
-  RecordingShape shape;
-  shape.most_bytes = 1 << 20;
-  shape.never_freed = 0;
-  for (const uint32_t allocations : {30, 30000}) {
+TEST_F(PlanFileTest, SaysWhereAllOfTheArenaBecomesResident) {
+  struct {
+    uint32_t allocations;
+    uint64_t most_bytes;
+    double never_freed;
+    bool dense;
+  } const kCases[] = {{30, 16 << 20, 0, false},      // long blocks, a few
+                      {30000, 1 << 20, 0, true},     // many
+                      {30000, 4 << 10, 0.1, true}};  // short ones
+  for (const auto& [allocations, most_bytes, never_freed, dense] : kCases) {
+    RecordingShape shape;
+    shape.never_freed = never_freed;
     shape.allocations = allocations;
-    const trace::Recording recording = RandomRecording(shape, 2);
-    uint64_t long_bytes = 0;
-    for (const trace::Allocation& allocation : recording.allocations) {
-      long_bytes += allocation.size >= kLongBlock ? allocation.size : 0;
-    }
-    const BuiltPlan built = Build(recording);
+    shape.most_bytes = most_bytes;
+    const BuiltPlan built = Build(RandomRecording(shape, 2));
     const auto file = PlanFile::Read(Write(built.bytes));
     ASSERT_TRUE(file.ok());
-    EXPECT_GT(long_bytes, 0u);
-    EXPECT_EQ((file->header().flags & kPlanTurnsOver) != 0, allocations == 30000)
-        << long_bytes << " bytes in " << built.arena_bytes;
+    EXPECT_GT(built.arena_bytes, uint64_t{kHugePage});
+    EXPECT_EQ((file->header().flags & kPlanDense) != 0, dense)
+        << allocations << " up to " << most_bytes << " bytes in " << built.arena_bytes;
   }
 }
 
