@@ -8,10 +8,12 @@ namespace reprise::replay {
 // It is time to look for such pages.
 void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
-  answered_ = held_->Asks();
   until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
   if (keeps_pages_) return;
   if (++idle_looks_ % kLooksUntilStale == 0) GiveStale(pages);
+  const uint32_t asks = held_->Asks();
+  if (asks == answered_) return;
+  answered_ = asks;
   effort_ -= static_cast<int32_t>(GiveWanted(pages) / kPagesALook);
 }
 
