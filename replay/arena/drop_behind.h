@@ -28,8 +28,9 @@ class DropBehind {
 
  private:
   static constexpr uint64_t kPage = 4096;
-  // What the system maps around a page that is read; such stretches begin at multiples of it.
-  static constexpr uint64_t kStretch = 64 << 10;
+  // So much may lie behind: each return of pages interrupts the program's other threads. A multiple
+  // of what the system maps around a page that is read.
+  static constexpr uint64_t kStretch = 256 << 10;
   static uint64_t Up(uint64_t address) { return (address + kPage - 1) & ~(kPage - 1); }
 
   // From the beginning each time: with a page that is read the system maps those around it, up to
