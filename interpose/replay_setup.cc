@@ -207,8 +207,8 @@ LaneCounters* MapCounters(uint64_t bytes) {
   return static_cast<LaneCounters*>(mapped);
 }
 
-// Huge pages save faults and misses of the translation buffer. Where all of the arena becomes
-// resident in any case they cost no memory at its peak.
+// Huge pages save faults and misses of the translation buffer. Where all of one becomes resident in
+// any case it costs no memory at the peak.
 void ChoosePages(char* blocks, uint64_t bytes) {
   const uint32_t flags = process.session->flags;
   if ((flags & kSessionNoHugePages) != 0) {
@@ -216,10 +216,17 @@ void ChoosePages(char* blocks, uint64_t bytes) {
     return;
   }
   const PlanHeader& plan = *replay_state.plan;
-  if ((flags & kSessionHugePages) == 0 && (plan.flags & replay::kPlanDense) == 0) return;
   // The arena begins at a multiple of one.
-  const uint64_t whole = plan.arena_bytes & ~(replay::kHugePage - 1);
-  if (whole > 0) Advise(blocks, whole, MADV_HUGEPAGE);
+  const auto use = [blocks](uint64_t first, uint64_t count) {
+    Advise(blocks + first * replay::kHugePage, count * replay::kHugePage, MADV_HUGEPAGE);
+  };
+  if ((flags & kSessionHugePages) != 0) return use(0, plan.arena_bytes / replay::kHugePage);
+  const auto* dense = Table<uint32_t>(plan.dense);
+  for (uint64_t i = 0, next; i < plan.dense.count; i = next) {
+    for (next = i + 1; next < plan.dense.count && dense[next] == dense[i] + (next - i); ++next) {
+    }
+    use(dense[i], next - i);
+  }
 }
 
 bool SetUpArena() {

@@ -28,7 +28,7 @@ using trace::Recording;
 constexpr int kWordBits = 31;  // of an allocation word, its leading zero aside
 constexpr uint64_t kTableAlignment = 64;
 constexpr uint64_t kTurnOver = 64;      // arenas that pass in long blocks
-constexpr uint64_t kSparseShare = 128;  // of an arena's pages, in which no short block ever lies
+constexpr uint64_t kSparseShare = 128;  // of a huge page, in which no short block ever lies
 
 // The keys of a recording, the most frequent first, and which one each allocation has.
 struct Keys {
@@ -151,12 +151,12 @@ void AddSamples(const std::vector<PlanBlock>& placements, uint64_t first,
   }
 }
 
-// Whether kPlanDense holds: a program touches all of its short blocks, but perhaps little of a long
-// one. What does not fill a huge page at the arena's end does not count.
-bool IsDense(const BlockBytes& block_bytes, const std::vector<int64_t>& offsets,
-             uint64_t arena_bytes) {
+// PlanHeader::dense. A program touches all of its short blocks, but perhaps little of a long one.
+std::vector<uint32_t> DensePages(const BlockBytes& block_bytes, const std::vector<int64_t>& offsets,
+                                 uint64_t arena_bytes) {
   constexpr uint64_t kPage = kBoxAlignment;
-  std::vector<bool> holds_short(arena_bytes / kHugePage * (kHugePage / kPage));
+  constexpr uint64_t kPages = kHugePage / kPage;
+  std::vector<bool> holds_short(arena_bytes / kHugePage * kPages);
   uint64_t long_bytes = 0;
   for (size_t i = 0; i < offsets.size(); ++i) {
     const uint64_t bytes = block_bytes[i];
@@ -168,9 +168,14 @@ bool IsDense(const BlockBytes& block_bytes, const std::vector<int64_t>& offsets,
     const uint64_t end = std::min<uint64_t>((begin + bytes - 1) / kPage + 1, holds_short.size());
     for (uint64_t page = begin / kPage; page < end; ++page) holds_short[page] = true;
   }
-  const auto sparse =
-      static_cast<uint64_t>(std::count(holds_short.begin(), holds_short.end(), false));
-  return sparse <= holds_short.size() / kSparseShare || long_bytes / kTurnOver > arena_bytes;
+  const bool turns_over = long_bytes / kTurnOver > arena_bytes;
+  std::vector<uint32_t> dense;
+  for (auto page = holds_short.begin(); page != holds_short.end(); page += kPages) {
+    const auto sparse = static_cast<uint64_t>(std::count(page, page + kPages, false));
+    if (!turns_over && sparse > kPages / kSparseShare) continue;
+    dense.push_back(static_cast<uint32_t>((page - holds_short.begin()) / kPages));
+  }
+  return dense;
 }
 
 class LaneEncoder {
@@ -422,7 +427,6 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.byte_order = kPlanByteOrder;
   header.place = recording.process.place;
   header.flags = recording.process.start_order == 0 ? kPlanRoot : 0;
-  if (IsDense(block_bytes, offsets, arena_bytes)) header.flags |= kPlanDense;
   header.arena_bytes = arena_bytes;
   header.max_load = max_load;
   header.events = recording.events;
@@ -439,6 +443,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   // What a run reads again and again lies in the first page.
   std::vector<PlanLane> entries(lanes.size());
   header.lanes = file.Add(entries);
+  header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
   // About what follows: growing would hold all of it twice.

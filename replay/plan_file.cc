@@ -51,7 +51,8 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
       !fits(header.lanes, sizeof(PlanLane)) || !fits(header.words, sizeof(uint32_t)) ||
       !fits(header.placements, sizeof(PlanBlock)) || !fits(header.samples, sizeof(PlanSample)) ||
       !fits(header.rings, sizeof(PlanRing)) || !fits(header.slots, sizeof(uint32_t)) ||
-      !fits(header.strings, 1) || !text(header.executable_offset, header.executable_bytes) ||
+      !fits(header.dense, sizeof(uint32_t)) || !fits(header.strings, 1) ||
+      !text(header.executable_offset, header.executable_bytes) ||
       !text(header.build_id_offset, header.build_id_bytes)) {
     return false;
   }
@@ -61,6 +62,10 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
         !text(modules[i].build_id_offset, modules[i].build_id_bytes)) {
       return false;
     }
+  }
+  const auto* dense = plan.table<uint32_t>(header.dense);
+  for (uint64_t i = 0; i < header.dense.count; ++i) {
+    if (dense[i] >= header.arena_bytes / kHugePage) return false;
   }
   const auto* lanes = plan.table<PlanLane>(header.lanes);
   for (uint64_t i = 0; i < header.lanes.count; ++i) {

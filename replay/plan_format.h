@@ -24,7 +24,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 5;
+inline constexpr uint32_t kPlanVersion = 6;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -153,11 +153,8 @@ struct PlanTable {
 
 // What holds for the whole plan.
 inline constexpr uint64_t kPlanRoot = 1;  // it was the program that was started
-// All of the arena becomes resident in any case: short blocks lie nearly everywhere at one time or
-// another, or long ones come and go all the time.
-inline constexpr uint64_t kPlanDense = 2;
 // The words begin with a huge piece of the file; it is mapped at a multiple of one.
-inline constexpr uint64_t kPlanHugeWords = 4;
+inline constexpr uint64_t kPlanHugeWords = 2;
 
 struct PlanHeader {
   uint64_t magic;
@@ -166,7 +163,7 @@ struct PlanHeader {
   uint64_t checksum;  // XXH3 (64 bits) of the whole file with this field zero
   uint64_t file_bytes;
   uint64_t place;        // of the recorded image in the process tree
-  uint64_t flags;        // kPlanRoot, kPlanDense, kPlanHugeWords
+  uint64_t flags;        // kPlanRoot, kPlanHugeWords
   uint64_t arena_bytes;  // all boxes lie in [0, arena_bytes)
   uint64_t max_load;     // of the recording, bytes, sizes rounded up to 16
   uint64_t events;       // of the recording
@@ -185,6 +182,9 @@ struct PlanHeader {
   uint32_t build_id_offset;
   uint32_t build_id_bytes;
   uint64_t recording;  // hash of its allocations: plans of one recording have the same
+  // uint32_t, ascending: which huge pages of the arena become resident in any case, because short
+  // blocks lie everywhere in them at one time or another, or long ones come and go all the time.
+  PlanTable dense;
 };
 
 }  // namespace reprise::replay

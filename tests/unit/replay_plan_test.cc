@@ -207,7 +207,7 @@ TEST_F(PlanFileTest, SaysWhereAllOfTheArenaBecomesResident) {
     const auto file = PlanFile::Read(Write(built.bytes));
     ASSERT_TRUE(file.ok());
     EXPECT_GT(built.arena_bytes, uint64_t{kHugePage});
-    EXPECT_EQ((file->header().flags & kPlanDense) != 0, dense)
+    EXPECT_EQ(file->header().dense.count, dense ? built.arena_bytes / kHugePage : 0)
         << allocations << " up to " << most_bytes << " bytes in " << built.arena_bytes;
   }
 }
@@ -315,7 +315,7 @@ TEST_F(PlanFileTest, ANewerVersionIsNamed) {
   std::memcpy(bytes.data() + 8, &newer, sizeof(newer));
   const auto file = PlanFile::Read(Write(bytes));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 5"));
+  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 6"));
 }
 
 TEST_F(PlanFileTest, AnOlderVersionIsNamed) {
