@@ -443,9 +443,9 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   // What a run reads again and again lies in the first page.
   std::vector<PlanLane> entries(lanes.size());
   header.lanes = file.Add(entries);
-  header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
+  header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
   // About what follows: growing would hold all of it twice.
   file.Reserve(recording.allocations.size() * (3 * sizeof(uint32_t) + sizeof(PlanBlock)));
   const bool is_long = recording.allocations.size() >= kSampled;

@@ -212,6 +212,20 @@ TEST_F(PlanFileTest, SaysWhereAllOfTheArenaBecomesResident) {
   }
 }
 
+// 4 MiB of short blocks beside a long one, of which the program may touch little.
+TEST_F(PlanFileTest, SaysWhichPartsOfTheArenaBecomeResident) {
+  constexpr uint64_t kShort = 2048;
+  std::vector<Made> made;
+  for (uint64_t i = 0; i < kShort; ++i) made.push_back({i, 2 * kShort + 1 - i, 2048});
+  made.push_back({kShort, kShort + 1, 8 << 20});
+  const BuiltPlan built = Build(RecordingOf(made));
+  const auto file = PlanFile::Read(Write(built.bytes));
+  ASSERT_TRUE(file.ok());
+  EXPECT_GE(built.arena_bytes, uint64_t{12 << 20});
+  EXPECT_GE(file->header().dense.count, 1u);
+  EXPECT_LE(file->header().dense.count, 2u);
+}
+
 TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
   trace::Recording silent;
   silent.threads.push_back({1, trace::kNone, 0, 0});
@@ -292,6 +306,9 @@ TEST_F(PlanFileTest, ALaneWhoseTablesEndBeforeItDoesIsRefused) {
   EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.samples.count = 0; }));
   EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.keys.count = 1; }));
   EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.slots.count = 1; }));
+  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) {
+    header.dense = {header.words.offset, 1};  // the arena is smaller than a huge page
+  }));
   EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.words = 0; }));
   EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { --lane.words; }));
   EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.offset_bits = 1; }));
