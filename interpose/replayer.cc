@@ -103,6 +103,15 @@ __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment,
   return pointer;
 }
 
+// In the thread's lane. What it takes to leave the stream, and what threads took that were started
+// before, is hardly needed again.
+inline void* AllocateInLane(uint64_t shape, uint64_t site) {
+  void* pointer = self.lane->Allocate(shape, site);
+  const bool followed = self.quiet != nullptr;  // as NoteWay left it
+  if (__builtin_expect(followed && self.lane->running_free(), 0)) DropCodeOfStart();
+  return pointer;
+}
+
 // The planned place for a request, or null.
 inline void* AllocatePlanned(size_t size, unsigned log2_alignment, uint64_t site) {
   if (__builtin_expect(size > kArena.bytes, 0)) return nullptr;  // would not fit a shape
@@ -113,7 +122,7 @@ inline void* AllocatePlanned(size_t size, unsigned log2_alignment, uint64_t site
   }
   if (__builtin_expect(IsBusy(), 0)) return nullptr;
   const Busy busy;
-  return self.lane->Allocate(Shape(size, log2_alignment), site);
+  return AllocateInLane(Shape(size, log2_alignment), site);
 }
 
 void ZeroBlock(void* pointer, size_t bytes) {
@@ -208,7 +217,7 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
   self.lane->set_keeps_pages(true);
   const size_t usable = self.lane->Usable(pointer);
   const size_t before = self.lane->Free(pointer) ? usable : 0;
-  void* fresh = size <= kArena.bytes ? self.lane->Allocate(Shape(size, 4), site) : nullptr;
+  void* fresh = size <= kArena.bytes ? AllocateInLane(Shape(size, 4), site) : nullptr;
   if (fresh == nullptr) {
     fresh = AllocateAside(size, 16, /*zero=*/false);
     if (fresh != nullptr) CountFallback(fresh);
@@ -230,7 +239,7 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
 __attribute__((noinline, hot)) void* ReplayMallocUnexpected(size_t size, Caller caller) {
   if (self.lane != nullptr && !IsBusy() && size <= kArena.bytes) {
     const Busy busy;
-    void* planned = self.lane->Allocate(Shape(size, 4), LiveSite(caller));
+    void* planned = AllocateInLane(Shape(size, 4), LiveSite(caller));
     if (__builtin_expect(planned != nullptr, 1)) return planned;
     void* aside = AllocateAside(size, 16, /*zero=*/false);
     if (aside != nullptr) CountIn(self.lane->counters(), aside);

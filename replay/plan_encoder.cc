@@ -489,6 +489,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     rings.insert(rings.end(), slots.rings().begin(), slots.rings().end());
     all_slots.insert(all_slots.end(), slots.slots().begin(), slots.slots().end());
   }
+  if (is_long) file.BeginPiece(kPlanStretch);  // rings and slots are looked at again and again
   header.samples = file.Add(samples);
   header.rings = file.Add(rings);
   header.slots = file.Add(all_slots);

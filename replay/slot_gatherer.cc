@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "replay/arena/long_gaps.h"
 #include "replay/arena/stream.h"
 
 namespace reprise::replay {
@@ -15,7 +16,7 @@ constexpr size_t kLeastSlots = 64;  // of a kind that visits as many places
 }  // namespace
 
 SlotGatherer::SlotGatherer(const std::vector<PlanKey>& keys)
-    : kind_(keys.size()), tally_(keys.size()) {
+    : keys_(keys), kind_(keys.size()), tally_(keys.size()) {
   // Keys that differ only in what malloc_usable_size answered are one kind.
   absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t, uint32_t>, uint32_t> kinds;
   for (uint32_t key = 0; key < keys.size(); ++key) {
@@ -57,7 +58,8 @@ void SlotGatherer::Gather(std::span<const uint32_t> words, uint32_t offset_bits,
   auto begin = by_kind.begin();
   for (const uint32_t kind : kinds_) {
     const auto end = begin + tally_[kind].visits;
-    const size_t most = std::max(kLeastSlots, size_t{tally_[kind].peak});
+    const bool is_long = ShapeGranules(keys_[kind].shape) >= LongGaps::kLeast;
+    const size_t most = is_long ? 1 : std::max(kLeastSlots, size_t{tally_[kind].peak});
     rings_.push_back({kind, 0, first_slot + slots_.size()});
     AddLongest({begin, end}, most);
     rings_.back().count =

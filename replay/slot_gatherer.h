@@ -4,7 +4,8 @@
 // In the course of a long run a kind visits far more places than it has blocks at any time, and
 // most of them are other kinds' for most of that time. The plan names those where the kind has
 // blocks for longest, as many as it has blocks at most: a short block in a place that is usually a
-// long one's makes that useless for as long as it lives.
+// long one's makes that useless for as long as it lives. Of a kind of long blocks, for which gaps are
+// looked for (arena/lane.h), it names one, so that it is known that the lane has such blocks.
 #ifndef REPRISE_REPLAY_SLOT_GATHERER_H_
 #define REPRISE_REPLAY_SLOT_GATHERER_H_
 
@@ -21,6 +22,7 @@ namespace reprise::replay {
 // For one lane after the other. Costs what the lane has, whatever the plan has.
 class SlotGatherer {
  public:
+  // The keys outlive it.
   explicit SlotGatherer(const std::vector<PlanKey>& keys);
 
   // Of a lane's words and its placements, sorted by offset. Slots are numbered from `first_slot`
@@ -48,6 +50,7 @@ class SlotGatherer {
   void FindPeaks(std::span<const uint32_t> words, uint32_t offset_bits, uint64_t box_bytes);
   void AddLongest(std::span<const Visited> places, size_t most);
 
+  const std::vector<PlanKey>& keys_;
   std::vector<uint32_t> kind_;  // per key: the first key of its kind
   std::vector<Tally> tally_;    // per kind
   std::vector<uint32_t> kinds_;

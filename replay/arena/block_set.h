@@ -16,12 +16,16 @@ namespace reprise::replay {
 
 class BlockSet {
  public:
+  static constexpr uint64_t kPageTells =
+      4096 * 8 / 2;  // granules that a page of the bitmaps tells of
+
   // Bytes of zeroed memory that a set over `granules` needs.
   static constexpr uint64_t MemoryFor(uint64_t granules) {
     return (granules / 64 + 2) * sizeof(Unit);
   }
 
   void Attach(void* zeroed_memory) { units_ = static_cast<Unit*>(zeroed_memory); }
+  const void* memory() const { return units_; }
 
   // Of a block.
   void Add(uint64_t granule, uint64_t granules) {

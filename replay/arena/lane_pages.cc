@@ -77,6 +77,31 @@ void Lane::Give(uint64_t begin, uint64_t end) {
   for (uint64_t page = begin; page < end; ++page) given_.Add(page);
   given_pages_ += end - begin;
   held_->Give(bytes);
+  DropTables(begin, end, GranuleSet::kPageTells / kPageGranules, late_cover_.memory());
+  DropTables(begin, end, BlockSet::kPageTells / kPageGranules, late_.memory());
+}
+
+// Of a bitmap, a page of which tells of so many pages of the lane: those that tell of nothing but
+// what was given back, now that [begin, end) is. They are zeros.
+void Lane::DropTables(uint64_t begin, uint64_t end, uint64_t told, const void* bitmap) const {
+  const uint64_t lowest = begin > told ? begin - told : 0;
+  const uint64_t pages = Granules() / kPageGranules;
+  const uint64_t highest = end + told < pages ? end + told : pages;
+  uint64_t first = begin;
+  while (first > lowest && given_.Has(first - 1)) --first;
+  uint64_t last = end;
+  while (last < highest && given_.Has(last)) ++last;
+  constexpr uint64_t kPage = kBoxAlignment;
+  const auto byte_of = [told, at = reinterpret_cast<uint64_t>(bitmap)](uint64_t page) {
+    return at + page * kPage / told;
+  };
+  const uint64_t least = byte_of(begin) & ~(kPage - 1);
+  uint64_t from = (byte_of(first) + kPage - 1) & ~(kPage - 1);
+  from = from < least ? least : from;
+  const uint64_t most = (byte_of(end) + kPage - 1) & ~(kPage - 1);
+  uint64_t to = byte_of(last) & ~(kPage - 1);
+  to = to > most ? most : to;
+  if (from < to) GiveBack(reinterpret_cast<void*>(from), to - from);
 }
 
 // Something is placed there.

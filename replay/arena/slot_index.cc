@@ -17,7 +17,8 @@ uint64_t TableSize(uint64_t rings) {
 }  // namespace
 
 uint64_t SlotIndex::MemoryFor(uint64_t rings) {
-  return alignof(Batch) + rings * sizeof(Batch) + TableSize(rings) * sizeof(Entry);
+  return alignof(Batch) + rings * (sizeof(Batch) + sizeof(uint32_t)) +
+         TableSize(rings) * sizeof(Entry);
 }
 
 void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slots,
@@ -33,6 +34,7 @@ void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slo
       (reinterpret_cast<uint64_t>(memory) + alignof(Batch) - 1) & ~uint64_t{alignof(Batch) - 1};
   batches_ = reinterpret_cast<Batch*>(aligned);
   table_ = reinterpret_cast<Entry*>(batches_ + count);
+  batch_of_ = reinterpret_cast<uint32_t*>(table_ + TableSize(count));
   table_mask_ = TableSize(count) - 1;
   memset(table_, 0, (table_mask_ + 1) * sizeof(Entry));
   for (uint64_t ring = 0; ring < count; ++ring) {
@@ -45,12 +47,13 @@ void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slo
   }
 }
 
-// Most rings are never looked for, and their batches stay untouched.
-uint64_t SlotIndex::Introduce(uint64_t ring) {
+SlotIndex::Batch& SlotIndex::Introduce(uint64_t ring) {
   const uint32_t key = rings_[ring].key;
-  batches_[ring].granules =
-      static_cast<uint32_t>(KeyGranules(key, keys_, key_granules_, plan_keys_));
-  return batches_[ring].shape = keys_[key].shape;
+  Batch& batch = batches_[batch_count_];
+  batch_of_[ring] = ++batch_count_;
+  batch.granules = static_cast<uint32_t>(KeyGranules(key, keys_, key_granules_, plan_keys_));
+  batch.shape = keys_[key].shape;
+  return batch;
 }
 
 void SlotIndex::Refill(const PlanRing& ring, Batch& batch) {

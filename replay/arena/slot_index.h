@@ -32,38 +32,34 @@ class SlotIndex {
       const Entry entry = table_[at & table_mask_];
       if (entry.ring == 0) return nullptr;
       if (entry.tag != Tag(hash)) continue;
-      const Batch& batch = batches_[entry.ring - 1];
-      if (batch.shape == shape) return &rings_[entry.ring - 1];
-      if (batch.shape == kUnknown && Introduce(entry.ring - 1) == shape) {
-        return &rings_[entry.ring - 1];
-      }
+      if (BatchOf(entry.ring - 1).shape == shape) return &rings_[entry.ring - 1];
     }
   }
 
   // The length of the ring's places, at least what the shape that it was found for needs.
-  uint32_t GranulesOf(const PlanRing* ring) const { return batches_[ring - rings_].granules; }
+  uint32_t GranulesOf(const PlanRing* ring) { return BatchOf(ring).granules; }
 
   // Whether the ring is worth a look: not for a while when looks into it have failed, longer each
   // time.
   bool WorthALook(const PlanRing* ring) {
-    Batch& batch = batches_[ring - rings_];
+    Batch& batch = BatchOf(ring);
     if (batch.rest == 0) return true;
     --batch.rest;
     return false;
   }
-  void LookAgain(const PlanRing* ring) { batches_[ring - rings_].rest = 0; }
+  void LookAgain(const PlanRing* ring) { BatchOf(ring).rest = 0; }
   void Failed(const PlanRing* ring) {
-    Batch& batch = batches_[ring - rings_];
+    Batch& batch = BatchOf(ring);
     batch.failures += batch.failures < kMostFailures ? 1 : 0;
     batch.rest = static_cast<uint8_t>(1u << batch.failures);
   }
 
   // Whether the next place is known without a look into the file.
-  bool HasNext(const PlanRing* ring) const { return batches_[ring - rings_].left != 0; }
+  bool HasNext(const PlanRing* ring) { return BatchOf(ring).left != 0; }
 
   // The ring's place that is to be tried next.
   uint32_t Next(const PlanRing* ring) {
-    Batch& batch = batches_[ring - rings_];
+    Batch& batch = BatchOf(ring);
     if (batch.left == 0) Refill(*ring, batch);
     return batch.granule[--batch.left];
   }
@@ -86,9 +82,8 @@ class SlotIndex {
   // into it leaves pages behind.
   static constexpr uint32_t kBatch = 11;
   static constexpr uint8_t kMostFailures = 6;
-  static constexpr uint64_t kUnknown = 0;  // as a shape
   struct alignas(64) Batch {
-    uint64_t shape;     // kUnknown until the ring is looked for
+    uint64_t shape;
     uint32_t granules;  // of each place
     uint32_t next;      // the number of the slot that comes after them
     uint16_t left;
@@ -99,7 +94,13 @@ class SlotIndex {
   static constexpr uint64_t kSlotsToKeep = 1 << 18;  // 1 MiB: not worth the faults
   static constexpr uint32_t kRefillsPerDrop = 256;
 
-  uint64_t Introduce(uint64_t ring);
+  // Most rings are never looked for: those that are have their batches side by side.
+  Batch& BatchOf(uint64_t ring) {
+    const uint32_t number = batch_of_[ring];
+    return number != 0 ? batches_[number - 1] : Introduce(ring);
+  }
+  Batch& BatchOf(const PlanRing* ring) { return BatchOf(static_cast<uint64_t>(ring - rings_)); }
+  Batch& Introduce(uint64_t ring);
   void Refill(const PlanRing& ring, Batch& batch);
 
   const PlanRing* rings_ = nullptr;
@@ -108,7 +109,9 @@ class SlotIndex {
   const PlanKey* plan_keys_ = nullptr;
   uint64_t ring_count_ = 0;
   const uint32_t* slots_ = nullptr;
-  Batch* batches_ = nullptr;  // per ring
+  Batch* batches_ = nullptr;
+  uint32_t batch_count_ = 0;
+  uint32_t* batch_of_ = nullptr;  // per ring its batch's number, from 1 on; 0: it has none yet
   Entry* table_ = nullptr;
   uint64_t table_mask_ = 0;
   uint32_t refills_ = 0;
