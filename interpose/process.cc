@@ -372,7 +372,7 @@ __attribute__((constructor)) void OnLoad() {
     Advise(reinterpret_cast<void*>(begin + kHotBytes), 4096, MADV_RANDOM);
     if (HasLongPlan()) MapFallbackCodeInPieces();
     // Code goes when the first lane is taken (replayer.cc), which may have been before this.
-    if (self.lane_tried != 0) DropCodeOfStart();
+    if (self.lane_tried != 0) DropPagesOfStart();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "interpose/address_map.h"
 #include "interpose/fallback.h"
@@ -10,6 +11,7 @@
 #include "interpose/real.h"
 #include "interpose/replay_setup.h"
 #include "interpose/side_heap.h"
+#include "interpose/small.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
 
@@ -54,6 +56,13 @@ void DropCodeOfStart() {
   DropCleanPages(reinterpret_cast<const void*>(&ReplayRealloc));
 }
 
+// The C library's, too, which to load the program and to start mimalloc has brought: as much as
+// replay's own pages. In a short run it would cost more than it is worth.
+void DropPagesOfStart() {
+  if (HasLongPlan()) DropCleanPages(reinterpret_cast<const void*>(&madvise));
+  DropCodeOfStart();
+}
+
 namespace {
 
 [[gnu::hot]] void TakeLane(uint64_t first_shape, uint64_t first_site) {
@@ -68,7 +77,7 @@ namespace {
   }
   NoteWay();
   // To take the first lane is a part of the start.
-  if (self.id == 0) DropCodeOfStart();
+  if (self.id == 0) DropPagesOfStart();
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -103,12 +112,15 @@ __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment,
   return pointer;
 }
 
-// In the thread's lane. What it takes to leave the stream, and what threads took that were started
-// before, is hardly needed again.
+// In the thread's lane. When the first one leaves its stream, what that takes, and what it took to
+// start threads, is hardly needed again.
 inline void* AllocateInLane(uint64_t shape, uint64_t site) {
   void* pointer = self.lane->Allocate(shape, site);
   const bool followed = self.quiet != nullptr;  // as NoteWay left it
-  if (__builtin_expect(followed && self.lane->running_free(), 0)) DropCodeOfStart();
+  if (__builtin_expect(followed && self.lane->running_free(), 0)) {
+    REPRISE_SMALL static bool dropped = false;
+    if (!__atomic_exchange_n(&dropped, true, __ATOMIC_RELAXED)) DropPagesOfStart();
+  }
   return pointer;
 }
 

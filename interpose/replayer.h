@@ -15,6 +15,8 @@ namespace reprise::interpose {
 
 // Gives back what is resident of code that a start needs and little else.
 [[gnu::hot]] void DropCodeOfStart();
+// And all else that is resident because a start needed it.
+[[gnu::hot]] void DropPagesOfStart();
 
 // Brings the counters up to date.
 void PublishReplay();

@@ -4,8 +4,8 @@
 // In the course of a long run a kind visits far more places than it has blocks at any time, and
 // most of them are other kinds' for most of that time. The plan names those where the kind has
 // blocks for longest, as many as it has blocks at most: a short block in a place that is usually a
-// long one's makes that useless for as long as it lives. Of a kind of long blocks, for which gaps are
-// looked for (arena/lane.h), it names one, so that it is known that the lane has such blocks.
+// long one's makes that useless for as long as it lives. Of a kind of long blocks, for which gaps
+// are looked for (arena/lane.h), it names one, so that it is known that the lane has such blocks.
 #ifndef REPRISE_REPLAY_SLOT_GATHERER_H_
 #define REPRISE_REPLAY_SLOT_GATHERER_H_
 

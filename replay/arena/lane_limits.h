@@ -58,7 +58,7 @@ struct LaneLimits {
   static constexpr uint64_t kLookForIdle = 128;
   static constexpr uint64_t kPagesARequest = 32;
   static constexpr uint32_t kLooksUntilStale = 4;
-  static constexpr uint64_t kFewestStale = 8;  // pages side by side
+  static constexpr uint64_t kFewestStale = 4;  // pages side by side
   static constexpr uint64_t kPagesALook = 4;
   static constexpr int32_t kEffortOfPage = 256;
   // A lane rests when so many requests of a window found their budget spent, or no place.
