@@ -167,6 +167,18 @@ TEST_F(TwoLanes, WhatIsIdleForLongGoesBack) {
   }
 }
 
+// A page that tells where blocks begin and end tells of 64 pages.
+TEST_F(TwoLanes, WhatTellsOfPagesThatAreGivenBackGoesToo) {
+  for (char* block : kept_) EXPECT_TRUE(Free(lanes_[0], block));
+  const uint64_t before = plan_.ResidentState();
+  Work(60000);
+  EXPECT_LT(plan_.ResidentState() + kBox / 64 / 8 * 6, before);
+  std::vector<char*> blocks = Fill(lanes_[0]);
+  std::sort(blocks.begin(), blocks.end());
+  for (size_t i = 0; i + 1 < blocks.size(); ++i) ASSERT_LE(blocks[i] + kPage, blocks[i + 1]);
+  for (char* block : blocks) EXPECT_TRUE(Free(lanes_[0], block));
+}
+
 TEST_F(TwoLanes, NothingIsGivenBackThatIsStillWanted) {
   lanes_[0]->set_keeps_pages(true);
   const uint64_t before = ResidentInBox();

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "planner/check.h"
 #include "planner/instance.h"
+#include "replay/arena/long_gaps.h"
 #include "replay/plan_builder.h"
 #include "replay/plan_file.h"
 #include "tests/unit/replay_recordings.h"
@@ -168,6 +169,27 @@ TEST_F(PlanFileTest, NamesAsManyPlacesAsAKindNeeds) {
     limited += ring.count < visited.size() ? 1 : 0;
   }
   EXPECT_GT(limited, 0u);
+}
+
+// For long blocks gaps are looked for.
+TEST_F(PlanFileTest, NamesOnePlaceForAKindOfLongBlocks) {
+  RecordingShape shape;
+  shape.allocations = 20000;
+  shape.sites = 2;
+  shape.most_bytes = 1 << 14;
+  const BuiltPlan built = Build(RandomRecording(shape, 5));
+  const auto file = PlanFile::Read(Write(built.bytes));
+  ASSERT_TRUE(file.ok());
+  const PlanHeader& header = file->header();
+  const auto* rings = file->table<PlanRing>(header.rings);
+  uint64_t longs = 0;
+  for (uint64_t r = 0; r < header.rings.count; ++r) {
+    const PlanKey& key = file->table<PlanKey>(header.keys)[rings[r].key];
+    if (ShapeGranules(key.shape) < LongGaps::kLeast) continue;
+    ++longs;
+    EXPECT_EQ(rings[r].count, 1u);
+  }
+  EXPECT_GT(longs, 0u);
 }
 
 TEST_F(PlanFileTest, ManyLongBlocksBeginWithAPage) {

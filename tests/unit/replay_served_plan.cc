@@ -83,11 +83,17 @@ Served ServedPlan::served(size_t lane) const {
   return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word, counters_[lane]);
 }
 
-uint64_t ServedPlan::ResidentBytes() const {
+uint64_t ServedPlan::ResidentBytes() const { return Resident(plan_, plan_->file_bytes); }
+
+uint64_t ServedPlan::ResidentState() const {
+  return Resident(memory_.state, Arena::StateBytes(*plan_, spacious_bytes_));
+}
+
+uint64_t ServedPlan::Resident(const void* begin, uint64_t length) {
   const int fd = open("/proc/self/pagemap", O_RDONLY);
-  std::vector<uint64_t> pages(Pages(plan_->file_bytes) / 4096);
+  std::vector<uint64_t> pages(Pages(length) / 4096);
   const auto bytes = static_cast<ssize_t>(pages.size() * sizeof(uint64_t));
-  const auto at = static_cast<off_t>(reinterpret_cast<uint64_t>(plan_) / 4096 * sizeof(uint64_t));
+  const auto at = static_cast<off_t>(reinterpret_cast<uint64_t>(begin) / 4096 * sizeof(uint64_t));
   Require(pread(fd, pages.data(), pages.size() * sizeof(uint64_t), at) == bytes, "pagemap");
   close(fd);
   return 4096 * static_cast<uint64_t>(std::count_if(pages.begin(), pages.end(),

@@ -40,10 +40,13 @@ class ServedPlan {
   const std::vector<NotePage>& notes() const { return notes_; }
   // Of the plan file, in this process.
   uint64_t ResidentBytes() const;
+  // Of what the arena notes. A page that was only read counts, too.
+  uint64_t ResidentState() const;
   // From now on to read a long plan's placements ends the process, but for the last few of them.
   void HidePlacements() const;
 
  private:
+  static uint64_t Resident(const void* begin, uint64_t length);
   void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1);
   template <typename T>
   const T* Table(const PlanTable& table) const {
