@@ -16,8 +16,7 @@ namespace reprise::replay {
 
 class BlockSet {
  public:
-  static constexpr uint64_t kPageTells =
-      4096 * 8 / 2;  // granules that a page of the bitmaps tells of
+  static constexpr uint64_t kPageTells = 4096 * 8 / 2;  // granules that a page tells of
 
   // Bytes of zeroed memory that a set over `granules` needs.
   static constexpr uint64_t MemoryFor(uint64_t granules) {

@@ -15,7 +15,7 @@ class GranuleSet {
  public:
   static constexpr uint64_t kHasAWord = 127;  // a gap of that length holds a word of the bitmap
 
-  static constexpr uint64_t kPageTells = 4096 * 8;  // granules that a page of the bitmap tells of
+  static constexpr uint64_t kPageTells = 4096 * 8;  // granules that a page tells of
 
   // Bytes of zeroed memory that a set over `granules` needs.
   static constexpr uint64_t MemoryFor(uint64_t granules) { return (granules / 64 + 2) * 8; }
