@@ -69,8 +69,8 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
   if (__atomic_load_n(&freed_later, __ATOMIC_RELAXED) != nullptr) FreeWhatWasLeft();
   void* pointer = nullptr;
   if (heap != nullptr && alignment <= 16) {
-    const size_t short_size = size <= kMostShort ? ShortSize(size) : 0;
-    if (short_size != 0) size = 16 * short_size;
+    const size_t short_size = ShortSize(size);
+    if (short_size != 0) size = kShort.bytes[short_size];
     pointer = zero ? mi_heap_zalloc(heap, size) : mi_heap_malloc(heap, size);
     if (pointer != nullptr) NoteFallbackSize(pointer, short_size);
   } else if (heap != nullptr) {
@@ -106,8 +106,11 @@ bool FallbackMakeCache() {
 }
 
 void FallbackCache::Clear() {
-  for (size_t size = 1; size < kSizes; ++size) {
-    while (counts_[size] != 0) mi_free(blocks_[size][--counts_[size]]);
+  for (Blocks& blocks : blocks_) {
+    while (void* pointer = blocks.first) {
+      blocks.first = *static_cast<void**>(pointer);
+      mi_free(pointer);
+    }
   }
 }
 

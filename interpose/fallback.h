@@ -15,16 +15,38 @@ namespace reprise::interpose {
 // ENOMEM when there is none. Not from a signal handler that interrupted another of these calls.
 void* FallbackAllocate(size_t size, size_t alignment, bool zero);
 
-// A short block's size, in 16 bytes; rounded up before mimalloc sees it.
+// Short blocks come in few sizes, the same as mimalloc's, to which they are rounded up before
+// mimalloc sees them: in steps of 16 bytes up to 128, then four to each power of two. With few of
+// them the next block of each is still in the processor's first cache when it is needed.
 inline constexpr size_t kMostShort = 1024;
-inline size_t ShortSize(size_t bytes) { return bytes < 16 ? 1 : (bytes + 15) / 16; }
+inline constexpr size_t kShortSizes = 8 + 4 * 3;
+struct ShortSizes {
+  uint16_t bytes[kShortSizes + 1];    // of the first one on; before it there is none, of 0 bytes
+  uint8_t holds[kMostShort / 16 + 1];  // the smallest one that has so many times 16 bytes
+};
+inline constexpr ShortSizes kShort = [] {
+  ShortSizes sizes{};
+  size_t size = 1;
+  for (size_t units = 0; units <= kMostShort / 16; ++units) {
+    if (16 * units > sizes.bytes[size] && sizes.bytes[size] != 0) ++size;
+    const size_t step = units <= 8 ? 1 : (size_t{1} << (63 - __builtin_clzll(units - 1))) / 4;
+    const size_t rounded = (units + step - 1) / step * step;
+    sizes.bytes[size] = static_cast<uint16_t>(16 * (rounded == 0 ? 1 : rounded));
+    sizes.holds[units] = static_cast<uint8_t>(size);
+  }
+  return sizes;
+}();
+static_assert(kShort.bytes[kShortSizes] == kMostShort);
+// 0: it is no short one.
+inline size_t ShortSize(size_t bytes) {
+  return __builtin_expect(bytes <= kMostShort, 1) ? kShort.holds[(bytes + 15) / 16] : 0;
+}
 
-// Of each 64 KiB of the fallback: how many times 16 bytes every block there has at least that may
-// go to a FallbackCache, or 0. What mimalloc 2 calls a page is no smaller and has blocks of one
-// size, as long as any of them is live; so it is enough to note each block's. But one that was
-// asked for with an alignment may begin later and be shorter. Such blocks come from a heap of their
-// own, the pages of which go to any heap when their thread ends: where one has been, mimalloc is
-// asked for each block.
+// Of each 64 KiB of the fallback: which short size every block there has at least that may go to a
+// FallbackCache, or none. What mimalloc 2 calls a page is no smaller and has blocks of one size, as
+// long as any of them is live; so it is enough to note each block's. But one that was asked for
+// with an alignment may begin later and be shorter. Such blocks come from a heap of their own, the
+// pages of which go to any heap when their thread ends: where one has been, no block may.
 inline uint8_t* FallbackSizesAt(const void* pointer) {
   const uint64_t offset = reinterpret_cast<uint64_t>(pointer) - kFallback.begin;
   return reinterpret_cast<uint8_t*>(kFallbackSizes.begin + (offset >> 16));
@@ -39,31 +61,40 @@ inline void NoteFallbackSize(const void* pointer, size_t size) {
 
 // Short blocks that a thread freed lately, for its next requests of the same size: while its lane
 // rests, calls of mimalloc are most of what an allocation costs, and what was freed last is still
-// in the processor's cache. A megabyte at most. Blocks of any thread; for mimalloc they are live.
+// in the processor's cache. Half a megabyte at most. Blocks of any thread; for mimalloc they are
+// live. They are linked through their first words: that line the program has just used, or will.
 class FallbackCache {
  public:
   // Null: it has none of that size.
   void* Take(size_t bytes) {
-    const size_t size = (bytes + 15) / 16;
-    if (bytes > kMostShort || counts_[size] == 0) return nullptr;
-    return blocks_[size][--counts_[size]];
+    Blocks& blocks = blocks_[ShortSize(bytes)];  // of size 0 there are none
+    void* pointer = blocks.first;
+    if (pointer == nullptr) return nullptr;
+    blocks.first = *static_cast<void**>(pointer);
+    --blocks.count;
+    return pointer;
   }
   // False: it has no room for this block.
   bool Put(void* pointer) {
-    size_t size = __atomic_load_n(FallbackSizesAt(pointer), __ATOMIC_RELAXED);
-    if (__builtin_expect(size == kHasHadAligned, 0)) size = mi_usable_size(pointer) / 16;
-    if (size - 1 >= kSizes - 1 || counts_[size] == kMost) return false;
-    blocks_[size][counts_[size]++] = pointer;
+    const size_t size = __atomic_load_n(FallbackSizesAt(pointer), __ATOMIC_RELAXED);
+    if (size - 1 >= kShortSizes) return false;
+    Blocks& blocks = blocks_[size];
+    if (blocks.count == kMost) return false;
+    ++blocks.count;
+    *static_cast<void**>(pointer) = blocks.first;
+    blocks.first = pointer;
     return true;
   }
   // Gives all of them back.
   void Clear();
 
  private:
-  static constexpr size_t kSizes = kMostShort / 16 + 1;
-  static constexpr size_t kMost = 32;  // of a size
-  uint8_t counts_[kSizes];             // none of size 0
-  void* blocks_[kSizes][kMost];
+  static constexpr uint64_t kMost = 64;  // of a size
+  struct Blocks {
+    void* first;
+    uint64_t count;
+  };
+  Blocks blocks_[kShortSizes + 1];
 };
 
 // Whether the thread has a cache now, in `self`.
@@ -71,8 +102,8 @@ bool FallbackMakeCache();
 
 // FallbackAllocate from the thread's heap, which it has. This may change errno.
 inline void* FallbackAllocateQuickly(mi_heap_t* heap, size_t bytes) {
-  const size_t size = bytes <= kMostShort ? ShortSize(bytes) : 0;
-  void* pointer = mi_heap_malloc(heap, size != 0 ? 16 * size : bytes);
+  const size_t size = ShortSize(bytes);
+  void* pointer = mi_heap_malloc(heap, size != 0 ? kShort.bytes[size] : bytes);
   if (__builtin_expect(pointer != nullptr, 1)) NoteFallbackSize(pointer, size);
   return pointer;
 }

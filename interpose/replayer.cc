@@ -279,12 +279,6 @@ __attribute__((noinline)) void* RestingMallocUncached(size_t size, LaneCounters*
   return pointer;
 }
 
-__attribute__((noinline)) void FreeUncached(void* pointer) {
-  FallbackFree(pointer);
-  GiveBack();
-  EndBusy();
-}
-
 // Whether a request is mimalloc's without being looked at: the thread has no lane, or one that
 // rests.
 bool Rests() {
@@ -344,10 +338,18 @@ void ReplayFreeRoaming(void* pointer, Lane* lane) {
   if (__builtin_expect(!freed, 0)) ReplayFreeFreely(pointer, lane);
 }
 
+void ReplayFreeResting(void* pointer) {
+  if (__builtin_expect(!IsFallback(pointer), 0)) return ReplayFreeApart(pointer);
+  BeginBusy();
+  const bool kept = self.cache->Put(pointer);
+  EndBusy();
+  if (__builtin_expect(!kept, 0)) ReplayFreeAside(pointer);
+}
+
 void ReplayFreeAside(void* pointer) {
   self.plain = nullptr;
   BeginBusy();
-  if (self.resting == nullptr || !self.cache->Put(pointer)) return FreeUncached(pointer);
+  FallbackFree(pointer);
   GiveBack();
   EndBusy();
 }

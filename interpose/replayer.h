@@ -108,6 +108,7 @@ void* ReplayMallocResting(size_t size, replay::LaneCounters* counters);
 void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
 [[gnu::hot]] void* ReplayMallocApart(size_t size, Caller caller);
 void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
+void ReplayFreeResting(void* pointer);
 void ReplayFreeAside(void* pointer);
 [[gnu::hot]] void ReplayFreeApart(void* pointer);
 
@@ -135,6 +136,7 @@ inline void ReplayFreeSlowly(void* pointer) {
   if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > self.busy, 1)) {
     return ReplayFreeRoaming(pointer, lane);
   }
+  if (reinterpret_cast<uint64_t>(self.resting) > self.busy) return ReplayFreeResting(pointer);
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }

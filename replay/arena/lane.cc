@@ -122,6 +122,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   for (Request& request : skipped_) request = {};
   skips_ = 0;
   remote_ = nullptr;
+  for (void*& recent : recent_) recent = nullptr;
+  recents_ = 0;
 }
 
 void Lane::AddEarly(uint64_t granule) {
@@ -526,19 +528,33 @@ void Lane::FreeRemotely(void* pointer) {
     CountInvalidFree();
     return;
   }
+  // In its second word the block has the one that was freed some frees before it, for Drain to
+  // fetch ahead.
   void* head = __atomic_load_n(&remote_, __ATOMIC_RELAXED);
+  const uint64_t number = __atomic_load_n(&recents_, __ATOMIC_RELAXED);
+  void** recent = &recent_[number % kRecent];
+  static_cast<void**>(pointer)[1] = __atomic_load_n(recent, __ATOMIC_RELAXED);
   do {
     *static_cast<void**>(pointer) = head;
   } while (!__atomic_compare_exchange_n(&remote_, &head, pointer, /*weak=*/true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
+  __atomic_store_n(recent, pointer, __ATOMIC_RELAXED);
+  __atomic_store_n(&recents_, number + 1, __ATOMIC_RELAXED);
 }
 
+// The blocks are in the caches of other processors: one after the other they would take most of
+// what the program takes. What is fetched ahead need not be there any more.
 void Lane::Drain() {
   void* at = __atomic_exchange_n(&remote_, nullptr, __ATOMIC_ACQUIRE);
+  if (at == nullptr) return;
+  for (void*& recent : recent_) {
+    __builtin_prefetch(__atomic_load_n(&recent, __ATOMIC_RELAXED), /*rw=*/1);
+  }
   while (at != nullptr) {
     const uint64_t granule = GranuleOf(at);
     // A block that its owner freed as well, and that has been written to since, leads anywhere.
     if (!IsAGranule(at)) return CountInvalidFree();
+    __builtin_prefetch(static_cast<void**>(at)[1], /*rw=*/1);
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;

@@ -679,6 +679,8 @@ class Lane : private LaneLimits {
   // Touched by other threads.
   alignas(64) uint32_t late_changes_;  // atomic: odd while a block becomes late or stops being so
   alignas(64) void* remote_;  // atomic: list of blocks freed by others, linked through the blocks
+  void* recent_[kRecent];     // atomic, no more than hints: the last ones
+  uint64_t recents_;          // atomic: how many there were, about
 };
 
 }  // namespace reprise::replay

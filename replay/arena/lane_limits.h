@@ -26,6 +26,7 @@ struct LaneLimits {
   static constexpr int64_t kRareAhead = 128;  // words in which rare keys are looked for
   static constexpr uint64_t kNoSample = UINT64_MAX;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
+  static constexpr uint64_t kRecent = 6;   // blocks that other threads freed: the same cache line
   // Planned blocks are noted once it was asked so often how long one is or whether one is live, and
   // for one in so many words: a note costs every allocation a few nanoseconds, to look one up takes
   // some microseconds.

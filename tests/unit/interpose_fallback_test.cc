@@ -112,25 +112,38 @@ TEST_F(FallbackTest, KnowsAlignedBlocksOfThreadsThatHaveEnded) {
   }).join();
 }
 
-TEST_F(FallbackTest, KeepsNoLongBlocksAndAlignedOnesForWhatIsUsable) {
+TEST_F(FallbackTest, KeepsNeitherLongNorAlignedBlocks) {
   FallbackFree(FallbackAllocate(16, 16, false));
   ASSERT_TRUE(FallbackMakeCache());
   void* longer = FallbackAllocate(kMostShort + 1, 16, false);
   void* long_aligned = FallbackAllocate(kMostShort + 1, 64, false);
   void* aligned = FallbackAllocate(64, 64, false);
-  void* shorter = FallbackAllocate(kMostShort, 16, false);
-  EXPECT_FALSE(self.cache->Put(longer));
-  EXPECT_FALSE(self.cache->Put(long_aligned));
+  std::vector<void*> tried;  // for a page that has never had an aligned block
+  do {
+    tried.push_back(FallbackAllocate(kMostShort, 16, false));
+  } while (*FallbackSizesAt(tried.back()) == kHasHadAligned);
+  void* shorter = tried.back();
+  for (void* pointer : {longer, long_aligned, aligned}) EXPECT_FALSE(self.cache->Put(pointer));
   EXPECT_TRUE(self.cache->Put(shorter));
-  EXPECT_EQ(self.cache->Take(kMostShort + 1), nullptr);
-  EXPECT_EQ(self.cache->Take(0), nullptr);
-  EXPECT_EQ(self.cache->Take(kMostShort - 15), shorter);
+  for (const size_t bytes : {size_t{0}, size_t{64}, size_t{896}, kMostShort + 1}) {
+    EXPECT_EQ(self.cache->Take(bytes), nullptr);
+  }
+  EXPECT_EQ(self.cache->Take(897), shorter);
   EXPECT_EQ(self.cache->Take(kMostShort), nullptr);
-  EXPECT_TRUE(self.cache->Put(aligned));
-  EXPECT_EQ(self.cache->Take(FallbackUsable(aligned) + 1), nullptr);
-  EXPECT_EQ(self.cache->Take(FallbackUsable(aligned) & ~size_t{15}), aligned);
-  for (void* pointer : {longer, long_aligned, aligned, shorter}) FallbackFree(pointer);
+  for (void* pointer : {longer, long_aligned, aligned}) FallbackFree(pointer);
+  for (void* pointer : tried) FallbackFree(pointer);
   FallbackLeave();
+}
+
+TEST_F(FallbackTest, ShortSizesAreMimallocs) {
+  for (size_t bytes = 1; bytes <= kMostShort; ++bytes) {
+    const size_t size = ShortSize(bytes);
+    ASSERT_GE(kShort.bytes[size], bytes);
+    ASSERT_LT(kShort.bytes[size - 1], bytes);
+    EXPECT_EQ(mi_good_size(kShort.bytes[size]), kShort.bytes[size]);
+  }
+  EXPECT_EQ(ShortSize(0), 1U);
+  EXPECT_EQ(ShortSize(kMostShort + 1), 0U);
 }
 
 }  // namespace
