@@ -148,7 +148,10 @@ std::vector<LaneCounters> CountersOf(const std::string& bytes, const replay::Pla
   for (size_t i = 0; i < counters.size(); ++i) {
     LaneCounters& lane = counters[i];
     lane.fallback += lane.granted - lane.unused;
-    lane.improvised = std::min(lane.improvised, lane.apart);  // some were made ahead of requests
+    // Some were made ahead of requests.
+    lane.improvised = std::min(lane.Improvised(), lane.Apart());
+    lane.apart = lane.Apart();
+    lane.kept[0] = lane.kept[1] = 0;
     if (i < plan.lanes.count) {
       lane.unmatched += lane.granted - lane.unused;
     } else if (i > plan.lanes.count) {

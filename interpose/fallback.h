@@ -21,7 +21,7 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero);
 inline constexpr size_t kMostShort = 1024;
 inline constexpr size_t kShortSizes = 8 + 4 * 3;
 struct ShortSizes {
-  uint16_t bytes[kShortSizes + 1];    // of the first one on; before it there is none, of 0 bytes
+  uint16_t bytes[kShortSizes + 1];     // of the first one on; before it there is none, of 0 bytes
   uint8_t holds[kMostShort / 16 + 1];  // the smallest one that has so many times 16 bytes
 };
 inline constexpr ShortSizes kShort = [] {

@@ -19,9 +19,9 @@ Served ServedBy(const PlanLane& lane, const uint32_t* words, const LaneCounters&
       at += word.length;
     }
   }
-  served.allocations += counters.apart - counters.skipped;
+  served.allocations += counters.Apart() - counters.skipped;
   served.address_hash +=
-      MixAddress(counters.apart, counters.apart_addresses) - counters.skipped_hash;
+      MixAddress(counters.Apart(), counters.apart_addresses) - counters.skipped_hash;
   return served;
 }
 

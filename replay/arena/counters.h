@@ -17,11 +17,14 @@ struct alignas(64) LaneCounters {
   uint64_t box;
   uint64_t skipped;
   uint64_t skipped_hash;
-  uint64_t apart;            // allocations that the arena took without following the stream
-  uint64_t improvised;       // of those, the ones that lie where the plan had not foreseen it; not
-                             // again when a place of the box is taken again right after its free
-  uint64_t apart_addresses;  // the sum of the addresses of those apart
-  uint64_t fallback;         // allocations that the arena did not take
+  // Allocations that the arena took without following the stream, and of those the ones that lie
+  // where the plan had not foreseen it; not again when a place of the box is taken again right
+  // after its free. Both but for those that got a kept place: of the box, and of the annex.
+  uint64_t apart;
+  uint64_t improvised;
+  uint64_t kept[2];
+  uint64_t apart_addresses;     // the sum of the addresses of all those
+  uint64_t fallback;            // allocations that the arena did not take
   uint64_t fallback_addresses;  // the sum of theirs, and of the following ones'
   // A lane that rests grants its thread many allocations at a time, which are not looked at. Those
   // of them that were made are to be added to `fallback` and to `unmatched`.
@@ -41,8 +44,11 @@ struct alignas(64) LaneCounters {
   uint64_t expected_site;
   uint64_t seen_shape;
   uint64_t seen_site;
+
+  uint64_t Apart() const { return apart + kept[0] + kept[1]; }
+  uint64_t Improvised() const { return improvised + kept[1]; }
 };
-static_assert(sizeof(LaneCounters) == 192);
+static_assert(sizeof(LaneCounters) == 256);
 
 // The first is for all threads that have no other, and changed atomically; each of the others
 // belongs to one thread without a lane at a time.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "replay/arena/drop_behind.h"
+#include "replay/arena/fetch.h"
 #include "replay/arena/give_back.h"
 
 namespace reprise::replay {
@@ -102,7 +103,8 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   rest_ = rests_ = 0;
   missed_at_ = first_word_;
   missed_ = awaited_ = awaited_bytes_ = 0;
-  until_look_ = look_ = kLeastLook;
+  look_ = kLeastLook;
+  LookIn(look_);
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
   long_gaps_.Attach(slot_memory_, &late_cover_);
@@ -528,6 +530,7 @@ void Lane::FreeRemotely(void* pointer) {
     CountInvalidFree();
     return;
   }
+  FetchToWrite(&remote_);
   // In its second word the block has the one that was freed some frees before it, for Drain to
   // fetch ahead.
   void* head = __atomic_load_n(&remote_, __ATOMIC_RELAXED);
@@ -548,18 +551,19 @@ void Lane::Drain() {
   void* at = __atomic_exchange_n(&remote_, nullptr, __ATOMIC_ACQUIRE);
   if (at == nullptr) return;
   for (void*& recent : recent_) {
-    __builtin_prefetch(__atomic_load_n(&recent, __ATOMIC_RELAXED), /*rw=*/1);
+    FetchToWrite(__atomic_load_n(&recent, __ATOMIC_RELAXED));
   }
   while (at != nullptr) {
     const uint64_t granule = GranuleOf(at);
     // A block that its owner freed as well, and that has been written to since, leads anywhere.
     if (!IsAGranule(at)) return CountInvalidFree();
-    __builtin_prefetch(static_cast<void**>(at)[1], /*rw=*/1);
+    FetchToWrite(static_cast<void**>(at)[1]);
     void* next = *static_cast<void**>(at);
     if (next == kTaken) return;
     *static_cast<void**>(at) = kTaken;
     if (running_free_ || granule >= box_granules_) {
-      if (!FreeLate(granule)) CountInvalidFree();
+      const bool quickly = running_free_ && FreeKeptQuickly(at);
+      if (!quickly && !FreeLate(granule)) CountInvalidFree();
     } else if (late_count_ != 0 && late_.BeginsAt(granule)) {
       RemoveLate(granule, LateLength(granule));
       awaited_ -= awaited_ > 0 ? 1 : 0;

@@ -189,7 +189,7 @@ class Lane : private LaneLimits {
   void* AllocateKept(uint64_t shape) {
     if (void* quickly = AllocateKeptQuickly(shape)) return quickly;
     uint32_t granule;
-    const bool taken = until_look_ != 0 && kept_->Take(kept_->LengthOf(shape), &granule);
+    const bool taken = !IsLookDue() && kept_->Take(kept_->LengthOf(shape), &granule);
     return taken ? Reuse(granule) : nullptr;
   }
   // Frees a block of a lane that runs free; false: it is in no open part of it, or not live, and
@@ -197,7 +197,7 @@ class Lane : private LaneLimits {
   bool FreeFreely(void* pointer);
   // Both where that takes few instructions.
   void* AllocateKeptQuickly(uint64_t shape) {
-    if (__builtin_expect(until_look_ == 0, 0)) return nullptr;
+    if (__builtin_expect(IsLookDue(), 0)) return nullptr;
     const uint32_t granules = kept_->LengthOf(shape);
     uint32_t granule;
     if (void* last = last_.Take(granules)) return CountKept(last);
@@ -446,16 +446,17 @@ class Lane : private LaneLimits {
     late_.Keep(granule);
     return true;
   }
-  // A kept place becomes a block; `until_look_` must not be 0.
+  // Whether the box is to be looked into, and in how many kept places of the annex it will be.
+  bool IsLookDue() const { return counters_->kept[1] == look_at_; }
+  void LookIn(uint64_t requests) { look_at_ = counters_->kept[1] + requests; }
+  // A kept place becomes a block; no look must be due.
   void* Reuse(uint32_t granule) {
     late_.Reuse(granule);
     return CountKept(AddressOf(granule));
   }
   void* CountKept(void* pointer) {
-    const bool in_annex = static_cast<const char*>(pointer) >= annex_;
-    counters_->improvised += in_annex;
-    until_look_ -= in_annex;
-    CountApart(pointer);
+    ++counters_->kept[static_cast<const char*>(pointer) >= annex_];
+    counters_->apart_addresses += reinterpret_cast<uint64_t>(pointer);
     if (pointer == nullptr) __builtin_unreachable();
     return pointer;
   }
@@ -610,9 +611,9 @@ class Lane : private LaneLimits {
   // Hot in a lane that runs free.
   LaneCounters* counters_;
   Owned<bool> running_free_;
-  uint32_t until_look_;  // requests until the box is looked into
-  uint64_t rest_;        // requests for which nothing is looked for
-  LastPlace last_;       // in a lane that runs free; marked as a block still when it is free
+  uint64_t look_at_;  // LaneCounters::kept, of the annex, when the box is to be looked into
+  uint64_t rest_;     // requests for which nothing is looked for
+  LastPlace last_;    // in a lane that runs free; marked as a block still when it is free
   KeptPlaces* kept_;
   BlockSet late_;  // late blocks
   char* annex_;
@@ -661,7 +662,7 @@ class Lane : private LaneLimits {
   void* planned_memory_;  // for a set of the blocks that are planned live
   void* slot_memory_;
   SlotIndex slots_;        // once running free
-  uint32_t look_;          // the latest such number
+  uint32_t look_;          // after how many the latest look was
   uint64_t gap_search_;    // where the last search for a gap of the box ended
   uint64_t next_look_;     // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;  // where the last search for a gap of the annex ended

@@ -7,7 +7,7 @@ namespace reprise::replay {
 
 // Places a request that has no place in the stream outside the box, where the plan has nothing.
 void* Lane::Improvise(uint64_t shape) {
-  if (until_look_ == 0) until_look_ = look_;  // not here
+  if (IsLookDue()) LookIn(look_);  // not here
   if (void* again = AllocateKept(shape)) return again;
   Slot slot;
   if (effort_ < kMostEffort) effort_ += kEffort;
@@ -89,8 +89,8 @@ void Lane::Judge() {
 // they found what was kept. False when there is none left.
 bool Lane::Earn() {
   Judge();
-  const uint64_t others = counters_->apart - earned_;
-  earned_ = counters_->apart;
+  const uint64_t others = counters_->Apart() - earned_;
+  earned_ = counters_->Apart();
   effort_ +=
       kEffort + kEffortOfKept * static_cast<int32_t>(others < kMostAtOnce ? others : kMostAtOnce);
   if (effort_ > kMostEffort) effort_ = kMostEffort;
@@ -123,10 +123,10 @@ void* Lane::PlaceUnlooked(uint64_t shape) {
 
 // No place of the plan: long blocks that come in another order leave too little of each other's.
 void* Lane::PlaceLong(uint64_t shape) {
-  if (until_look_ == 0) {  // the look that is due waits for a shorter block
-    until_look_ = 1;
+  if (IsLookDue()) {  // it waits for a shorter block
+    LookIn(1);
     void* again = AllocateKept(shape);
-    until_look_ = 0;
+    LookIn(0);
     if (again != nullptr) return again;
   }
   Slot slot;
@@ -150,7 +150,7 @@ void* Lane::PlaceShort(const Request& request) {
   bool planned;
   bool found = TakeFromBox(ring, request, &slot, &planned);
   look_ = found ? kLeastLook : look_ < kMostLook ? 2 * look_ : look_;
-  until_look_ = look_;
+  LookIn(look_);
   if (!found) {
     if (void* again = AllocateKept(shape)) return again;
     found = IsSmall() && TakeFromAnnex(shape, &slot);

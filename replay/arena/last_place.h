@@ -30,6 +30,7 @@ class LastPlace {
     if (granules_ != granules) return nullptr;
     taken_granules_ = granules;
     granules_ = kNone;
+    if (pointer_ == nullptr) __builtin_unreachable();
     return pointer_;
   }
 

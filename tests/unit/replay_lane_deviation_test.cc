@@ -203,7 +203,7 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
                              SiteWordOf(recording, allocation));
     ++requests;
   }
-  EXPECT_GE(plan.served(0).allocations - plan.counters(0).improvised, requests * 98 / 100);
+  EXPECT_GE(plan.served(0).allocations - plan.counters(0).Improvised(), requests * 98 / 100);
 }
 
 // A block that is kept for longer than planned is noted, with how often it was in the way and when
@@ -409,7 +409,7 @@ TEST(LaneTest, ARequestOfAnotherLengthTakesTheTurnOfTheExpectedOne) {
   EXPECT_TRUE(lane->FreeExpected(planned(4)));
   EXPECT_TRUE(lane->Empty());
   EXPECT_EQ(plan.counters(0).unmatched, 2u);
-  EXPECT_EQ(plan.counters(0).improvised, 1u);
+  EXPECT_EQ(plan.counters(0).Improvised(), 1u);
   EXPECT_EQ(plan.counters(0).skipped, 1u);
 }
 

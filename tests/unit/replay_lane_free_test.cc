@@ -71,10 +71,10 @@ TEST(LaneTest, KeptPlacesGiveWayToALongBlock) {
       }
     }
     for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
-    const uint64_t improvised = plan.counters(0).improvised;
+    const uint64_t improvised = plan.counters(0).Improvised();
     char* block = Allocate(lane, kLong, 4, site);
     EXPECT_EQ(block, lane->room().box);
-    EXPECT_EQ(plan.counters(0).improvised - improvised, 1u);
+    EXPECT_EQ(plan.counters(0).Improvised() - improvised, 1u);
     EXPECT_EQ(unexpected(), 0u);
     EXPECT_TRUE(lane->Free(block));
   }
@@ -229,13 +229,13 @@ TEST(LaneTest, MorePlacesAreMadeOfAGapEachTime) {
   Lane* lane = plan.arena().Take(1, 0, 0);
   while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
   std::vector<uint64_t> batches;
-  uint64_t latest = plan.counters(0).improvised;
+  uint64_t latest = plan.counters(0).Improvised();
   std::map<char*, size_t> blocks;
   for (int i = 0; i < 3 * 32; ++i) {
     char* block = Allocate(lane, 48, 4, 0x7000);
-    if (plan.counters(0).improvised != latest) {
-      batches.push_back(plan.counters(0).improvised - latest);
-      latest = plan.counters(0).improvised;
+    if (plan.counters(0).Improvised() != latest) {
+      batches.push_back(plan.counters(0).Improvised() - latest);
+      latest = plan.counters(0).Improvised();
     }
     if (blocks.size() % 8 != 0) {
       EXPECT_EQ(blocks.count(block - 48), 1u) << i;
@@ -304,7 +304,7 @@ TEST(LaneTest, PlacesOfThePlanAreKeptAhead) {
   Lane* lane = plan.arena().Take(1, 0, 0);
   for (int i = 0; i < 200; ++i) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
   ASSERT_TRUE(lane->running_free());
-  const uint64_t improvised = plan.counters(0).improvised;
+  const uint64_t improvised = plan.counters(0).Improvised();
   std::set<char*> blocks;
   for (uint64_t i = 0; i < kBlocks; ++i) {
     char* block = Allocate(lane, 48, 4, SiteWordOf(recording, recording.allocations[0]));
@@ -312,7 +312,7 @@ TEST(LaneTest, PlacesOfThePlanAreKeptAhead) {
     EXPECT_TRUE(blocks.insert(block).second) << i;
   }
   // What was improvised before stands on one or two of them.
-  EXPECT_LE(plan.counters(0).improvised, improvised + 8);
+  EXPECT_LE(plan.counters(0).Improvised(), improvised + 8);
   for (char* block : blocks) EXPECT_TRUE(lane->Free(block));
   EXPECT_TRUE(lane->Empty());
 }

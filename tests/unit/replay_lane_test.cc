@@ -60,7 +60,7 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
       ASSERT_TRUE(asks || lane->TakesCare() == large);
     }
     EXPECT_EQ(plan.served(0).allocations, recording.allocations.size());
-    EXPECT_EQ(plan.counters(0).improvised, 0u);
+    EXPECT_EQ(plan.counters(0).Improvised(), 0u);
     EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
   }
 }
@@ -92,7 +92,7 @@ TEST(LaneTest, WhereAFreeIsExpectedNoRequestIs) {
     }
     ASSERT_TRUE(lane->Free(blocks[index]));
   }
-  EXPECT_EQ(plan.counters(0).improvised, 0u);
+  EXPECT_EQ(plan.counters(0).Improvised(), 0u);
 }
 
 // Whether a lane takes care is a part of the comparison: none of what differs is taken for it, on

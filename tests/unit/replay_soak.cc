@@ -446,7 +446,7 @@ void Count(const Held& held, const NotePage& notes) {
   totals.fallback += held.refused;
   totals.wrong_frees += held.wrong_frees;
   totals.in_place += held.in_place;
-  totals.apart += held.lane->counters()->apart;
+  totals.apart += held.lane->counters()->Apart();
   totals.moved += held.lane->counters()->moved;
   totals.ran_free += notes.ran_free_at != 0 ? 1 : 0;
   ++totals.lanes;
