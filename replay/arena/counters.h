@@ -9,6 +9,13 @@ namespace reprise::replay {
 
 // A run that follows its plan counts nothing: the stream says what was served (replay_account.h).
 struct alignas(64) LaneCounters {
+  // Allocations that the arena took without following the stream, and of those the ones that lie
+  // where the plan had not foreseen it; not again when a place of the box is taken again right
+  // after its free. Both but for those that got a kept place: of the box, and of the annex.
+  uint64_t apart;
+  uint64_t improvised;
+  uint64_t kept[2];
+  uint64_t apart_addresses;  // the sum of the addresses of all those
   // Addresses in the process. Of the words from first_word up to `passed` every allocation was
   // served at its place in the box, but for the skipped ones. `passed` stays behind by up to a turn
   // while a run follows its plan (Lane::Publish).
@@ -17,13 +24,6 @@ struct alignas(64) LaneCounters {
   uint64_t box;
   uint64_t skipped;
   uint64_t skipped_hash;
-  // Allocations that the arena took without following the stream, and of those the ones that lie
-  // where the plan had not foreseen it; not again when a place of the box is taken again right
-  // after its free. Both but for those that got a kept place: of the box, and of the annex.
-  uint64_t apart;
-  uint64_t improvised;
-  uint64_t kept[2];
-  uint64_t apart_addresses;     // the sum of the addresses of all those
   uint64_t fallback;            // allocations that the arena did not take
   uint64_t fallback_addresses;  // the sum of theirs, and of the following ones'
   // A lane that rests grants its thread many allocations at a time, which are not looked at. Those

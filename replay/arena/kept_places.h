@@ -2,7 +2,7 @@
 // it does not follow its stream (lane.h). The caller sees to it that nobody else gets them.
 //
 // Hook-safe. Belongs to one thread. Memory is the caller's, zeroed: little of it is touched, unless
-// many blocks of one length are freed in a row.
+// many blocks of one length are freed in a row. The object lies at its beginning.
 #ifndef REPRISE_REPLAY_ARENA_KEPT_PLACES_H_
 #define REPRISE_REPLAY_ARENA_KEPT_PLACES_H_
 
@@ -19,18 +19,18 @@ class KeptPlaces {
   static constexpr uint64_t kLongest = 192;
   static constexpr uint64_t kFirstBatch = 8;  // of places, made when there are none of a length
 
-  // Bytes of zeroed memory beside the object itself, for places among so many granules.
+  // Bytes of zeroed memory for places among so many granules.
   static constexpr uint64_t MemoryFor(uint64_t granules) {
-    return (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
+    return sizeof(KeptPlaces) + (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
   }
 
-  void Attach(void* zeroed_memory, uint64_t granules) {
-    places_ = static_cast<uint32_t*>(zeroed_memory);
-    for (uint32_t row = 0; row < kRows; ++row) latest_[row] = row * kSegment;
-    full_granules_ = 0;
-    ForgetDeep();
-    end_ = unused_ + static_cast<uint32_t>(DeepFor(granules));
-    most_ = MostFor(granules);
+  static KeptPlaces* Make(void* zeroed_memory, uint64_t granules) {
+    auto* kept = static_cast<KeptPlaces*>(zeroed_memory);
+    for (uint32_t row = 0; row < kRows; ++row) kept->latest_[row] = row * kSegment;
+    kept->ForgetDeep();
+    kept->end_ = kept->unused_ + static_cast<uint32_t>(DeepFor(granules));
+    kept->most_ = MostFor(granules);
+    return kept;
   }
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
@@ -50,9 +50,9 @@ class KeptPlaces {
   bool Take(uint32_t granules, uint32_t* granule) {
     if (TakeQuickly(granules, granule)) return true;
     const uint32_t at = latest_[granules];
-    const uint32_t below = places_[at];
+    const uint32_t below = places()[at];
     if (below == 0) return false;
-    places_[at] = spare_;
+    places()[at] = spare_;
     spare_ = at;
     --full_[granules];
     full_granules_ -= (kSegment - 1) * uint64_t{granules};
@@ -65,14 +65,14 @@ class KeptPlaces {
   bool PutQuickly(uint32_t granule, uint64_t granules) {
     const uint32_t at = latest_[granules] + 1;
     if (at % kSegment == 0) return false;
-    places_[at] = granule;
+    places()[at] = granule;
     latest_[granules] = at;
     return true;
   }
   bool TakeQuickly(uint32_t granules, uint32_t* granule) {
     const uint32_t at = latest_[granules];
     if (at % kSegment == 0) return false;
-    *granule = places_[at];
+    *granule = places()[at];
     latest_[granules] = at - 1;
     return true;
   }
@@ -102,10 +102,10 @@ class KeptPlaces {
     Take(static_cast<uint32_t>(granules), &latest);
     if (latest == granule) return;
     uint32_t at = latest_[granules];
-    while (at % kSegment == 0 || places_[at] != granule) {
-      at = at % kSegment == 0 ? places_[at] + kSegment - 1 : at - 1;
+    while (at % kSegment == 0 || places()[at] != granule) {
+      at = at % kSegment == 0 ? places()[at] + kSegment - 1 : at - 1;
     }
-    places_[at] = latest;
+    places()[at] = latest;
   }
 
   // Forgets all places, and calls visit(granule, granules) for each of them, and a little before
@@ -116,14 +116,14 @@ class KeptPlaces {
       batches_[row] = 0;
       for (uint32_t granule; Take(row, &granule);) {
         const uint32_t count = latest_[row] % kSegment;
-        const uint32_t* others = &places_[latest_[row] - count + 1];
+        const uint32_t* others = &places()[latest_[row] - count + 1];
         for (uint32_t i = 0; i < count; ++i) look_ahead(others[i]);
         visit(granule, row);
         for (uint32_t i = 0; i < count; ++i) visit(others[i], row);
         latest_[row] -= count;
       }
     }
-    DropPages(places_ + kRows * kSegment, (unused_ - kRows * kSegment) * sizeof(uint32_t));
+    DropPages(places() + kRows * kSegment, (unused_ - kRows * kSegment) * sizeof(uint32_t));
     ForgetDeep();
   }
 
@@ -171,14 +171,14 @@ class KeptPlaces {
   uint32_t SegmentAbove(uint32_t full) {
     uint32_t segment = spare_;
     if (segment != 0) {
-      spare_ = places_[segment];
+      spare_ = places()[segment];
     } else if (unused_ < end_) {
       segment = unused_;
       unused_ += kSegment;
     } else {
       return 0;
     }
-    places_[segment] = full;
+    places()[segment] = full;
     return segment;
   }
 
@@ -188,7 +188,7 @@ class KeptPlaces {
 
   // A stack is a list of segments: a link to the one below, 0 for none, and then places. Each row
   // has its lowest one, which is all that most of them ever need.
-  uint32_t* places_;
+  uint32_t* places() { return reinterpret_cast<uint32_t*>(this + 1); }
   uint32_t latest_[kRows];       // where the latest place stands; at a link: there is none above it
   uint16_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
   uint16_t full_[kRows];         // segments below the uppermost

@@ -26,7 +26,7 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
          GranuleSet::MemoryFor(lane.box_bytes / kGranule / kNear) +
          2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
          BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
-         BlockSet::MemoryFor(lane.box_bytes / kGranule) + sizeof(KeptPlaces) +
+         BlockSet::MemoryFor(lane.box_bytes / kGranule) +
          KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          SlotIndex::MemoryFor(lane.rings) +
          BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count) + SampleBytes(lane);
@@ -48,7 +48,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   keys_ = keys.keys;
   learn_ = keys.learn;
   key_granules_ = keys.granules;
-  box_ = room.box;
+  box_ = box_here_ = room.box;
   freed_base_ = room.crowded ? kNowhere : reinterpret_cast<uint64_t>(box_) + kFreedBase;
   annex_ = room.annex != nullptr ? room.annex : room.box + lane->box_bytes;
   annex_granules_ = room.annex_bytes / kGranule;
@@ -108,11 +108,10 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
   long_gaps_.Attach(slot_memory_, &late_cover_);
-  kept_ = reinterpret_cast<KeptPlaces*>(static_cast<char*>(slot_memory_) + LongGaps::MemoryFor());
-  char* deep = reinterpret_cast<char*>(kept_ + 1);
-  kept_->Attach(deep, granules);
+  char* kept = static_cast<char*>(slot_memory_) + LongGaps::MemoryFor();
+  kept_ = KeptPlaces::Make(kept, granules);
   last_.Clear();
-  slot_memory_ = deep + KeptPlaces::MemoryFor(granules);
+  slot_memory_ = kept + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
   asked_ = far_frees_ = 0;

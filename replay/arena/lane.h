@@ -200,7 +200,9 @@ class Lane : private LaneLimits {
     if (__builtin_expect(IsLookDue(), 0)) return nullptr;
     const uint32_t granules = kept_->LengthOf(shape);
     uint32_t granule;
-    if (void* last = last_.Take(granules)) return CountKept(last);
+    if (void* last = last_.Take(granules)) {
+      return CountKept(last, static_cast<const char*>(last) >= annex_);
+    }
     if (__builtin_expect(!kept_->TakeQuickly(granules, &granule), 0)) return nullptr;
     return Reuse(granule);
   }
@@ -430,7 +432,7 @@ class Lane : private LaneLimits {
   // it is one of the box or of the annex, which lies behind it, cannot be foretold: no branch.
   bool IsOpen(const void* pointer, uint64_t* granule) const {
     const uint64_t mask = Mask(static_cast<const char*>(pointer) >= annex_);
-    *granule = GranulesFrom(box_ + (mask & to_annex_), pointer);
+    *granule = GranulesFrom(box_here_ + (mask & to_annex_), pointer);
     return *granule < open_granules_ + (mask & to_all_);
   }
   // Keeps the place of a block that is freed, for the next request of its length; false: it does
@@ -452,10 +454,10 @@ class Lane : private LaneLimits {
   // A kept place becomes a block; no look must be due.
   void* Reuse(uint32_t granule) {
     late_.Reuse(granule);
-    return CountKept(AddressOf(granule));
+    return CountKept(AddressOf(granule), granule >= box_granules_);
   }
-  void* CountKept(void* pointer) {
-    ++counters_->kept[static_cast<const char*>(pointer) >= annex_];
+  void* CountKept(void* pointer, bool in_annex) {
+    ++counters_->kept[in_annex];
     counters_->apart_addresses += reinterpret_cast<uint64_t>(pointer);
     if (pointer == nullptr) __builtin_unreachable();
     return pointer;
@@ -502,7 +504,7 @@ class Lane : private LaneLimits {
     return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;
   }
   char* AddressOf(uint64_t granule) const {
-    return box_ + granule * kGranule + (Mask(granule >= box_granules_) & to_annex_);
+    return box_here_ + granule * kGranule + (Mask(granule >= box_granules_) & to_annex_);
   }
   [[gnu::hot]] bool FreeSlowly(uint64_t granule);
   bool FreeLate(uint64_t granule);
@@ -608,20 +610,21 @@ class Lane : private LaneLimits {
   GranuleSet early_;       // where early blocks begin
   BlockNotes notes_of_blocks_;
 
-  // Hot in a lane that runs free.
-  LaneCounters* counters_;
-  Owned<bool> running_free_;
+  // Hot in a lane that runs free: two cache lines.
+  alignas(64) LaneCounters* counters_;
   uint64_t look_at_;  // LaneCounters::kept, of the annex, when the box is to be looked into
-  uint64_t rest_;     // requests for which nothing is looked for
   LastPlace last_;    // in a lane that runs free; marked as a block still when it is free
   KeptPlaces* kept_;
   BlockSet late_;  // late blocks
   char* annex_;
-  uint64_t annex_granules_;  // counted on from those of the box
+  char* box_here_;  // box_
   uint64_t box_granules_;
-  uint64_t open_granules_;  // of the box, in which blocks may be improvised
-  uint64_t to_annex_;       // from where an address would be if the annex came behind the box
-  uint64_t to_all_;         // granules behind the open ones of the box
+  uint64_t open_granules_;   // of the box, in which blocks may be improvised
+  uint64_t to_annex_;        // from where an address would be if the annex came behind the box
+  uint64_t to_all_;          // granules behind the open ones of the box
+  uint64_t annex_granules_;  // counted on from those of the box
+  uint64_t rest_;            // requests for which nothing is looked for
+  Owned<bool> running_free_;
 
   // Cold.
   uint64_t stack_base_;

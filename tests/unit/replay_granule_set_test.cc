@@ -166,9 +166,8 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
 // The places of one length stand in segments of kSegment, of which each length has one.
 void KeepAndTake(uint64_t granules_in_all, bool all) {
   constexpr size_t kSegment = 31;
-  const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
-  kept->Attach(memory.data(), granules_in_all);
+  KeptPlaces* kept = KeptPlaces::Make(memory.data(), granules_in_all);
   for (uint64_t shape = 0; shape < 1000; ++shape) kept->NoteLength(shape, ShapeGranules(shape));
   std::map<uint64_t, std::vector<uint32_t>> model;  // by length
   std::mt19937_64 random(1);
@@ -246,9 +245,8 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
 
 // Of short ones only, because most of what is made for one length may never be asked for.
 TEST(KeptPlacesTest, BatchesGrowUntilAllIsForgotten) {
-  const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(0));
-  kept->Attach(memory.data(), 0);
+  KeptPlaces* kept = KeptPlaces::Make(memory.data(), 0);
   const auto next = [&](uint64_t granules) {
     std::vector<uint64_t> batches;
     for (int i = 0; i < 6; ++i) batches.push_back(kept->NextBatch(granules));
@@ -262,9 +260,8 @@ TEST(KeptPlacesTest, BatchesGrowUntilAllIsForgotten) {
 }
 
 TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
-  const auto kept = std::make_unique<KeptPlaces>();
   std::vector<char> memory(KeptPlaces::MemoryFor(0));
-  kept->Attach(memory.data(), 0);
+  KeptPlaces* kept = KeptPlaces::Make(memory.data(), 0);
   uint32_t taken = 0;
   ASSERT_TRUE(kept->Put(7, 3));
   EXPECT_FALSE(kept->Take(kept->LengthOf(Shape(32, 4)), &taken));
