@@ -14,6 +14,7 @@
 namespace reprise::interpose {
 
 using replay::Arena;
+using replay::IsTold;
 using replay::LaneCounters;
 using replay::LiveKey;
 using replay::LiveKeys;
@@ -34,6 +35,7 @@ constexpr uint64_t kMostAnnexes = 8 * kGiB;
 struct Replay {
   const PlanHeader* plan;
   LiveKey* keys;
+  uint64_t* bases;  // LiveKeys::modules
   LaneCounters* counters;
   replay::ModuleRange* modules;  // in the counters' file
   replay::Mutex learn_lock;
@@ -79,8 +81,9 @@ bool LearnModule(const LoadedModule& module) {
                           : known.path_bytes == path_bytes &&
                                 memcmp(String(known.path_offset), module.path, path_bytes) == 0;
     if (!same) continue;
+    __atomic_store_n(&replay_state.bases[index], module.base + 1, __ATOMIC_RELEASE);
     for (uint64_t key = 0; key < plan.keys.count; ++key) {
-      if (keys[key].module != index) continue;
+      if (keys[key].module != index || IsTold(key, keys[key])) continue;
       const uint64_t address = module.base + keys[key].site_offset;
       __atomic_store_n(&replay_state.keys[key].site, LiveSite(address, keys[key].depth),
                        __ATOMIC_RELEASE);
@@ -249,27 +252,31 @@ bool SetUpArena() {
   memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
   replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
   const uint64_t key_bytes = (2 * plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
-  const uint64_t module_bytes = (plan.modules.count + plan.keys.count + 4095) & ~uint64_t{4095};
+  const uint64_t module_bytes =
+      (plan.modules.count * (sizeof(uint64_t) + 1) + plan.keys.count + 4095) & ~uint64_t{4095};
   const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
   const uint64_t all = key_bytes + module_bytes + state_bytes;
   if (memory.blocks == nullptr || all > kArenaState.bytes) return false;
   char* state = static_cast<char*>(MapMemory(kArenaState.begin, all));
   if (state == nullptr) return false;
   replay_state.keys = reinterpret_cast<LiveKey*>(state) + plan.keys.count;
-  replay_state.module_known = reinterpret_cast<uint8_t*>(state + key_bytes);
+  replay_state.bases = reinterpret_cast<uint64_t*>(state + key_bytes);
+  replay_state.module_known = reinterpret_cast<uint8_t*>(replay_state.bases + plan.modules.count);
   uint8_t* key_granules = replay_state.module_known + plan.modules.count;
   memory.state = state + key_bytes + module_bytes;
   const auto* keys = Table<PlanKey>(plan.keys);
   for (uint64_t key = 0; key < plan.keys.count; ++key) {
     if (keys[key].shape == 0) continue;  // stays untouched
     key_granules[key] = LiveKeys::FewGranules(keys[key]);
+    if (IsTold(key, keys[key])) continue;
     replay_state.keys[key].shape = keys[key].shape;
     if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
       replay_state.keys[key].site = LiveSite(keys[key].site_offset, keys[key].depth);
     }
   }
   ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
-  replay_arena.Start(&plan, {replay_state.keys, LearnSite, key_granules}, memory);
+  replay_arena.Start(&plan, {replay_state.keys, LearnSite, key_granules, keys, replay_state.bases},
+                     memory);
   return true;
 }
 

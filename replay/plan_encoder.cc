@@ -186,11 +186,15 @@ class LaneEncoder {
 
   // First pass: what the words will have to hold.
   void Measure(uint32_t allocation) {
+    ++allocations_;
+    if (IsTold(keys_.of[allocation])) {
+      ++told_;
+      return;
+    }
     const int offset_bits = std::bit_width(Granule(allocation));
     // A code of k bits holds keys below 2^k - 1.
     const int key_bits = std::bit_width(uint64_t{keys_.of[allocation]} + 1);
     ++sizes_[offset_bits][key_bits];
-    ++allocations_;
   }
 
   // Between the passes: splits a word so that as few allocations as possible are far.
@@ -210,7 +214,7 @@ class LaneEncoder {
       }
     }
     placements_.reserve(allocations_);
-    words_.reserve(2 * allocations_ + 2 * best + 16);
+    words_.reserve(2 * allocations_ + 2 * best + (kToldLength - 1) * told_ + 16);
   }
 
   void Allocate(uint32_t allocation) {
@@ -219,7 +223,9 @@ class LaneEncoder {
     const uint32_t key = keys_.of[allocation];
     const uint32_t far_code = (1u << (kWordBits - offset_bits_)) - 1;
     const auto birth = static_cast<uint32_t>(words_.size());
-    if (granule >> offset_bits_ == 0 && key < far_code) {
+    if (IsTold(key)) {
+      Tell(far_code << offset_bits_ | kTold, key, static_cast<uint32_t>(granule));
+    } else if (granule >> offset_bits_ == 0 && key < far_code) {
       words_.push_back(key << offset_bits_ | static_cast<uint32_t>(granule));
     } else {
       words_.push_back(far_code << offset_bits_);
@@ -271,6 +277,17 @@ class LaneEncoder {
     return (static_cast<uint64_t>(offsets_[allocation]) - lane_.box_offset) / kGranule;
   }
 
+  bool IsTold(uint32_t key) const { return replay::IsTold(key, keys_.keys[key]); }
+
+  void Tell(uint32_t word, uint32_t key, uint32_t granule) {
+    const PlanKey& told = keys_.keys[key];
+    for (const uint64_t next :
+         {uint64_t{word}, uint64_t{key}, uint64_t{granule}, told.shape, told.site_offset,
+          uint64_t{told.module} << kDepthBits | told.depth}) {
+      words_.push_back(static_cast<uint32_t>(next));
+    }
+  }
+
   void Turn() {
     if (words_.size() < next_turn_) return;
     turns_.push_back(static_cast<uint32_t>(words_.size()));
@@ -284,6 +301,7 @@ class LaneEncoder {
   const EncodedLane& lane_;
   std::array<std::array<uint64_t, 64>, 64> sizes_{};
   uint64_t allocations_ = 0;
+  uint64_t told_ = 0;  // of these, with keys that are
   int offset_bits_ = 16;
   size_t next_turn_ = kTurnWords - kTurnWords / 8;  // near the end of each stretch
   std::vector<uint32_t> words_;

@@ -6,7 +6,8 @@
 //
 //   allocation  bit 31 = 0 | code (31 - offset_bits bits) | offset / 16 (offset_bits bits)
 //               the code is an index into the keys; all ones: far, two more words follow, the index
-//               of the key and offset / 16
+//               of the key and offset / 16; if the lower bits are 1 and not 0 the key is told, by
+//               three more: its shape, site_offset, and module << kDepthBits | depth
 //   free        bit 31 = 1 | offset / 16, of the block that dies
 //   special     bit 31 = 1 | a value from kSpecial on:
 //               kDrain  another thread frees a block of this lane; one more word, offset / 16
@@ -24,7 +25,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 6;
+inline constexpr uint32_t kPlanVersion = 7;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -79,7 +80,8 @@ constexpr uint64_t ShapeStep(uint64_t shape) {
 // Call sites are told apart by how deep the stack is, too, in units of 16 bytes, modulo kDepths:
 // depths that are 64 KiB apart are the same to replay.
 inline constexpr int kFrameBits = 16;
-inline constexpr uint32_t kDepths = (1 << kFrameBits) / 16;
+inline constexpr int kDepthBits = kFrameBits - 4;
+inline constexpr uint32_t kDepths = 1 << kDepthBits;
 
 struct PlanKey {
   uint64_t shape;
@@ -88,6 +90,17 @@ struct PlanKey {
   uint32_t depth;        // trace/recording.h, Site; modulo kDepths
   uint64_t usable;       // bytes that malloc_usable_size answers; the block has at least as many
 };
+
+// Replay keeps the most frequent keys in memory. The others are told where they are asked for: a
+// program may have many, most of which come a few times.
+inline constexpr uint64_t kKeysInMemory = 4096;
+inline constexpr uint32_t kTold = 1;        // the lower bits of a far word whose key is told
+inline constexpr uint32_t kToldLength = 6;  // of such an allocation, in words
+constexpr bool IsTold(uint64_t index, const PlanKey& key) {
+  constexpr int kWordBits = 31;  // no word of a key looks like a free
+  return index >= kKeysInMemory && key.shape != 0 && key.shape >> kWordBits == 0 &&
+         key.site_offset >> kWordBits == 0 && key.module >> (kWordBits - kDepthBits) == 0;
+}
 
 // A block of the plan: where it lies and between which words of its lane it lives.
 struct PlanBlock {

@@ -82,7 +82,7 @@ char* Arena::BoxFor(const PlanLane& plan_lane, bool* moved) {
       reinterpret_cast<const PlanRing*>(reinterpret_cast<const char*>(plan_) + plan_->rings.offset);
   for (uint64_t ring = plan_lane.first_ring; ring < plan_lane.first_ring + plan_lane.rings;
        ++ring) {
-    const uint64_t step = ShapeStep(keys_.keys[rings[ring].key].shape) * kGranule;
+    const uint64_t step = ShapeStep(keys_.Of(rings[ring].key).shape) * kGranule;
     if (step > alignment) alignment = step;
   }
   return Spare(plan_lane.box_bytes, alignment);
@@ -102,9 +102,10 @@ bool Arena::BeginsWith(uint64_t index, uint64_t shape, uint64_t site) const {
   const PlanLane& lane = plan_lanes_[index];
   const auto* words =
       reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(plan_) + plan_->words.offset);
-  const Word first = DecodeWord(words + lane.first_word, lane.offset_bits);
-  return first.kind == Word::kAllocation && keys_.keys[first.key].shape == shape &&
-         keys_.keys[first.key].site == site;
+  const uint32_t* first = words + lane.first_word;
+  if (DecodeWord(first, lane.offset_bits).kind != Word::kAllocation) return false;
+  const LiveKey key = keys_.At(first, lane.offset_bits);
+  return key.shape == shape && key.site == site;
 }
 
 // The index of the thread's own lane; the number of lanes when there is none.

@@ -42,11 +42,10 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   end_word_ = first_word_ + lane->words - 1;
   placements_ =
       reinterpret_cast<const PlanBlock*>(file + plan->placements.offset) + lane->first_placement;
-  plan_keys_ = reinterpret_cast<const PlanKey*>(file + plan->keys.offset);
   rings_ = reinterpret_cast<const PlanRing*>(file + plan->rings.offset) + lane->first_ring;
   all_slots_ = reinterpret_cast<const uint32_t*>(file + plan->slots.offset);
+  live_keys_ = keys;
   keys_ = keys.keys;
-  learn_ = keys.learn;
   key_granules_ = keys.granules;
   box_ = box_here_ = room.box;
   freed_base_ = room.crowded ? kNowhere : reinterpret_cast<uint64_t>(box_) + kFreedBase;
@@ -227,7 +226,7 @@ void Lane::Pass(const Word& word) {
       if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
       AddEarly(word.granule);
       CountSkipped(cursor_, word.granule);
-      RememberSkipped(word.key);
+      RememberSkipped(cursor_);
       break;
     case Word::kFree:
     case Word::kDrained:
@@ -284,8 +283,9 @@ const uint32_t* Lane::NextAllocation(const uint32_t* from, const uint32_t* limit
   return nullptr;
 }
 
-bool Lane::Matches(const Word& word, const Request& request) const {
-  return keys_[word.key].shape == request.shape && keys_[word.key].site == request.site;
+bool Lane::Matches(const uint32_t* allocation, const Request& request) const {
+  const LiveKey key = KeyAt(allocation);
+  return key.shape == request.shape && key.site == request.site;
 }
 
 // Behind the next `count` allocations of the stream, if they are what the program asked for the
@@ -297,9 +297,8 @@ const uint32_t* Lane::BehindTheSameSites(uint64_t count) const {
   for (uint64_t number = 1; number <= count; ++number) {
     at = NextAllocation(at, limit);
     if (at == nullptr) return nullptr;
-    const Word word = Decode(at);
-    if (keys_[word.key].site != history_[number % kConfirm].site) return nullptr;
-    at += word.length;
+    if (KeyAt(at).site != history_[number % kConfirm].site) return nullptr;
+    at += Decode(at).length;
   }
   return at;
 }
@@ -334,19 +333,18 @@ const uint32_t* Lane::FindAgain() const {
     return history_[(unmatched_ - age) % kConfirm];
   };
   for (const uint32_t* start = NextAllocation(cursor_, limit); start != nullptr;) {
-    const Word first = Decode(start);
     const uint32_t* at = start;
-    if (Matches(first, request(kConfirm - 1))) {
+    if (Matches(start, request(kConfirm - 1))) {
       uint64_t age = kConfirm - 1;
       while (age > 0) {
         at = NextAllocation(at + Decode(at).length, limit);
         if (at == nullptr) return nullptr;
-        if (!Matches(Decode(at), request(age - 1))) break;
+        if (!Matches(at, request(age - 1))) break;
         --age;
       }
       if (age == 0) return at;
     }
-    start = NextAllocation(start + first.length, limit);
+    start = NextAllocation(start + Decode(start).length, limit);
   }
   return nullptr;
 }
@@ -354,13 +352,13 @@ const uint32_t* Lane::FindAgain() const {
 // The keys that have no code are the rare ones: of a recording with many of them each look at one
 // would be a miss of all caches. One of their allocations is seldom the only one.
 void Lane::FetchRareKeys() {
-  const uint32_t rare = (kFreeBit - 1) >> offset_bits_;
+  const uint32_t far = (kFreeBit - 1) >> offset_bits_ << offset_bits_;
   const uint32_t* at = rare_until_ > cursor_.Seen() ? rare_until_ : cursor_.Seen();
   const int64_t left = end_word_ - cursor_;
   rare_until_ = cursor_ + (left < kRareAhead ? left : kRareAhead);
   for (; at < rare_until_; ++at) {
     // Which words are far is anybody's guess: no branch.
-    const uint32_t key = at[1] & -static_cast<uint32_t>(*at >> offset_bits_ == rare);
+    const uint32_t key = at[1] & -static_cast<uint32_t>(*at == far);
     __builtin_prefetch(&keys_[key]);
     notes_of_blocks_.LookAhead(key);
   }
@@ -393,8 +391,8 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
   Settle();
   const Word expected = Decode(cursor_);
   if (expected.kind == Word::kAllocation) {
-    if (Matches(expected, request)) return Place(expected);
-    if (keys_[expected.key].site == site && unmatched_ == 0 && cursor_ != behind_replaced_ &&
+    if (Matches(cursor_, request)) return Place(expected);
+    if (KeyAt(cursor_).site == site && unmatched_ == 0 && cursor_ != behind_replaced_ &&
         !WasSkipped(request)) {
       return PlaceInstead(expected, request);
     }
@@ -404,11 +402,11 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
   const uint64_t ahead = kLookAhead + early_count_;
   const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < ahead ? left : ahead));
   if (next != nullptr) {
-    const Word word = Decode(next);
-    if (Matches(word, request) || (keys_[word.key].site == 0 && keys_[word.key].shape == shape &&
-                                   learn_(site) && Matches(word, request))) {
+    const LiveKey key = KeyAt(next);
+    const bool learned = key.site == 0 && key.shape == shape && live_keys_.learn(site);
+    if (learned ? Matches(next, request) : key.shape == shape && key.site == site) {
       PassUntil(next);
-      return Place(word);
+      return Place(Decode(next));
     }
   }
   NoteDivergence(shape, site);
@@ -416,7 +414,7 @@ void* Lane::Allocate(uint64_t shape, uint64_t site) {
   if (unmatched_ > 0 && unmatched_ < kConfirm) {
     const uint32_t* behind = BehindTheSameSites(unmatched_);
     const uint32_t* here = behind != nullptr ? NextAllocation(behind, end_word_) : nullptr;
-    if (here != nullptr && Matches(Decode(here), request)) {
+    if (here != nullptr && Matches(here, request)) {
       Replaced(here);
       return Place(Decode(here));
     }
@@ -448,9 +446,9 @@ void* Lane::PlaceInstead(const Word& expected, const Request& request) {
   }
   ++counters_->unmatched;
   behind_replaced_ = cursor_ + expected.length;
-  const uint64_t planned = keys_[expected.key].shape;
+  const uint64_t planned = KeyAt(cursor_).shape;
   if (request.shape <= planned && ShapeStep(request.shape) == ShapeStep(planned)) {
-    RememberSkipped(expected.key);
+    RememberSkipped(cursor_);
     return Place(expected);
   }
   notes_.Unexpected(request.shape, request.site);
@@ -582,7 +580,7 @@ void* Lane::ReallocateExpected(const void* pointer, uint64_t size, uint64_t site
   if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer) || unmatched_ != 0) return nullptr;
   const Word word = Decode(at + 1);
   if (word.kind != Word::kAllocation) return nullptr;
-  const LiveKey& key = keys_[word.key];
+  const LiveKey key = KeyAt(at + 1);
   if (key.shape != PlainShape(size) || key.site != site) return nullptr;
   const uint64_t old = at[0] & ~kFreeBit;
   if (IsEarly(old)) return nullptr;

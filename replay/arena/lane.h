@@ -519,7 +519,7 @@ class Lane : private LaneLimits {
   [[gnu::hot]] void* Place(const Word& word);
   // Whether a late block lies where the plan has this allocation.
   bool IsTaken(const Word& word) const {
-    const uint64_t granules = KeyGranules(word.key, keys_, key_granules_, plan_keys_);
+    const uint64_t granules = live_keys_.Granules(word.key);
     return late_cover_.HasAny(word.granule, word.granule + granules);
   }
   const uint32_t* BehindTheSameSites(uint64_t count) const;
@@ -529,12 +529,16 @@ class Lane : private LaneLimits {
     next_look_ = kConfirm;
     reordered_ = false;
   }
-  void RememberSkipped(uint32_t key) {
-    skipped_[skips_++ % kSkipped] = {keys_[key].shape, keys_[key].site};
+  void RememberSkipped(const uint32_t* allocation) {
+    const LiveKey key = KeyAt(allocation);
+    skipped_[skips_++ % kSkipped] = {key.shape, key.site};
   }
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
-  bool Matches(const Word& word, const Request& request) const;
+  LiveKey KeyAt(const uint32_t* allocation) const {
+    return live_keys_.At(allocation, offset_bits_);
+  }
+  bool Matches(const uint32_t* allocation, const Request& request) const;
   [[gnu::hot]] std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   [[gnu::hot]] bool IsPlannedLive(uint64_t granule);
   bool IsEarly(uint64_t granule) const { return early_count_ != 0 && early_.Has(granule); }
@@ -542,7 +546,7 @@ class Lane : private LaneLimits {
   uint64_t PlannedGranules(uint64_t granule) const {
     const uint64_t noted = noting_ != 0 ? notes_of_blocks_.UsableAt(granule) : 0;
     if (noted != 0) return (noted + kGranule - 1) / kGranule;
-    return KeyGranules(PlannedAt(granule)->key, keys_, key_granules_, plan_keys_);
+    return live_keys_.Granules(PlannedAt(granule)->key);
   }
   uint64_t LookedAt() const { return __atomic_load_n(&looked_at_, __ATOMIC_RELAXED); }
   [[gnu::hot]] void LookElsewhere(uint64_t sample) const;
@@ -634,11 +638,10 @@ class Lane : private LaneLimits {
   const uint32_t* first_word_;
   const uint32_t* end_word_;  // the kEnd
   const PlanBlock* placements_;
-  const PlanKey* plan_keys_;
+  LiveKeys live_keys_;
   const PlanSample* samples_;  // a copy of the lane's: they are looked at together
   const PlanRing* rings_;
   const uint32_t* all_slots_;  // of the plan
-  bool (*learn_)(uint64_t site);
   Request history_[kConfirm];  // the latest unmatched requests, newest at unmatched_ % kConfirm
   Request skipped_[kSkipped];  // the last planned allocations that were passed by
   uint32_t skips_;             // so far

@@ -44,7 +44,7 @@ void Lane::RunFree() {
     drop.At(at);
     const Word word = Decode(at);
     if (word.kind == Word::kAllocation) {
-      planned.AddOver(word.granule, KeyGranules(word.key, keys_, key_granules_, plan_keys_));
+      planned.AddOver(word.granule, live_keys_.Granules(word.key));
     } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
       planned.Keep(word.granule);
     }
@@ -69,7 +69,7 @@ void Lane::RunFree() {
 }
 
 void Lane::StartSlots() {
-  slots_.Start(rings_, lane_->rings, all_slots_, keys_, key_granules_, plan_keys_, slot_memory_);
+  slots_.Start(rings_, lane_->rings, all_slots_, live_keys_, slot_memory_);
 }
 
 // A window of requests has passed, or enough of them have failed. A plan that fits the run badly is
@@ -143,7 +143,7 @@ void* Lane::PlaceShort(const Request& request) {
   const uint64_t shape = request.shape;
   Slot slot;
   const PlanRing* ring = slots_.Find(shape, request.site);
-  if (ring == nullptr && learn_(request.site)) {
+  if (ring == nullptr && live_keys_.learn(request.site)) {
     StartSlots();
     ring = slots_.Find(shape, request.site);
   }

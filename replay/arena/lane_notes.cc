@@ -92,8 +92,9 @@ void Lane::NoteDivergence(uint64_t shape, uint64_t site) {
   counters_->seen_site = site;
   const uint32_t* next = NextAllocation(cursor_, end_word_);
   if (next == nullptr) return;
-  counters_->expected_shape = keys_[Decode(next).key].shape;
-  counters_->expected_site = keys_[Decode(next).key].site;
+  const LiveKey key = KeyAt(next);
+  counters_->expected_shape = key.shape;
+  counters_->expected_site = key.site;
 }
 
 // A late block is freed. One that lies elsewhere and is still planned to live taught nothing.
@@ -132,13 +133,13 @@ void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t
 // Where other threads hold the places, that is much at once; the lane leaves the stream, and has
 // all of the box. What its own thread keeps longer is little at a time.
 void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
-  const LiveKey& key = keys_[word.key];
+  const LiveKey key = KeyAt(first_word_ + birth);
   // Where there are many, one stands for those before it.
   const uint64_t number = ++counters_->blocked;
   const uint32_t times = number <= kAllNamed ? 1 : number % kNamed == 0 ? kNamed : 0;
   if (times != 0) {
-    NoteBlocked(key.shape, key.site, word.granule,
-                word.granule + KeyGranules(word.key, keys_, key_granules_, plan_keys_), times);
+    NoteBlocked(key.shape, key.site, word.granule, word.granule + live_keys_.Granules(word.key),
+                times);
   }
   const uint64_t used = counters_->annex_bytes;
   void* elsewhere = Improvise(key.shape);

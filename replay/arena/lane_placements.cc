@@ -100,8 +100,8 @@ void Lane::ConsiderNoting() {
 
 void Lane::BeginNoting() {
   const uint64_t keys = plan_->keys.count;
-  const DropBehind drop(plan_keys_, keys * sizeof(PlanKey));
-  notes_of_blocks_.Start(plan_keys_, keys, [&drop](const PlanKey* key) { drop.At(key); });
+  const DropBehind drop(live_keys_.plan_keys, keys * sizeof(PlanKey));
+  notes_of_blocks_.Start(live_keys_.plan_keys, keys, [&drop](const PlanKey* key) { drop.At(key); });
   ++calm_;
   SetCare(care_ + 1);
   SetNoting(true);
@@ -135,9 +135,9 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   if (!placement || placement->death < now) return 0;
   LookElsewhere(kNoSample);
-  const PlanKey* key = &plan_keys_[placement->key];
+  const PlanKey* key = &live_keys_.plan_keys[placement->key];
   const uint64_t usable = key->usable;
-  DropAround(key, key + 1, plan_keys_);
+  DropAround(key, key + 1, live_keys_.plan_keys);
   return usable;
 }
 

@@ -34,8 +34,8 @@ struct LiveKey {
 
 // The keys of a plan in this process.
 struct LiveKeys {
-  const LiveKey* keys;  // before them there are as many zeros, which nothing matches: that is where
-                        // a word that is no allocation leads
+  const LiveKey* keys;  // all zeros where they are told; before them there are as many zeros, which
+                        // nothing matches: that is where a word that is no allocation leads
   // Called when a request's shape is the expected one, but the module of the expected call site is
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.
@@ -52,16 +52,40 @@ struct LiveKeys {
     const uint64_t more = granules - ShapeGranules(key.shape);
     return more < kFarLonger - kLong ? static_cast<uint8_t>(kLong + more) : kFarLonger;
   }
-};
+  // The plan's, for what is seldom asked: each look maps 64 KiB of them.
+  const PlanKey* plan_keys;
+  // Where each of the plan's modules lies in this process, + 1; 0: it is not loaded. Of keys that
+  // are told.
+  const uint64_t* modules;
 
-// How many granules a key's block has. The plan is read for few of the keys: each look maps 64 KiB.
-inline uint64_t KeyGranules(uint32_t key, const LiveKey* keys, const uint8_t* granules,
-                            const PlanKey* plan_keys) {
-  const uint8_t few = granules[key];
-  if (few < LiveKeys::kLong) return few;
-  return few < LiveKeys::kFarLonger ? ShapeGranules(keys[key].shape) + few - LiveKeys::kLong
-                                    : BlockGranules(plan_keys[key]);
-}
+  // The key of the allocation word at `at`.
+  LiveKey At(const uint32_t* at, uint32_t offset_bits) const {
+    const Word word = DecodeWord(at, offset_bits);
+    if (__builtin_expect(word.length != kToldLength, 1)) return keys[word.key];
+    return Told(at[3], at[4], at[5] >> kDepthBits, at[5] % kDepths);
+  }
+  // A key by its index. The plan is read for it where it is not in memory.
+  bool IsInMemory(uint32_t key) const { return key < kKeysInMemory || keys[key].shape != 0; }
+  LiveKey Of(uint32_t key) const {
+    if (IsInMemory(key)) return keys[key];
+    const PlanKey& told = plan_keys[key];
+    return IsTold(key, told) ? Told(told.shape, told.site_offset, told.module, told.depth)
+                             : keys[key];
+  }
+  // How many granules its block has.
+  uint64_t Granules(uint32_t key) const {
+    const uint8_t few = granules[key];
+    if (few < kLong) return few;
+    return few < kFarLonger ? ShapeGranules(Of(key).shape) + few - kLong
+                            : BlockGranules(plan_keys[key]);
+  }
+
+ private:
+  LiveKey Told(uint64_t shape, uint64_t site_offset, uint32_t module, uint32_t depth) const {
+    const uint64_t begin = __atomic_load_n(&modules[module], __ATOMIC_ACQUIRE);
+    return {shape, begin != 0 ? LiveSite(begin - 1 + site_offset, depth) : 0};
+  }
+};
 
 }  // namespace reprise::replay
 

@@ -2,8 +2,9 @@
 
 #include <string.h>
 
+#include <optional>
+
 #include "replay/arena/drop_behind.h"
-#include "replay/arena/live_keys.h"
 
 namespace reprise::replay {
 namespace {
@@ -22,14 +23,11 @@ uint64_t SlotIndex::MemoryFor(uint64_t rings) {
 }
 
 void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slots,
-                      const LiveKey* keys, const uint8_t* key_granules, const PlanKey* plan_keys,
-                      void* memory) {
+                      const LiveKeys& keys, void* memory) {
   rings_ = rings;
   ring_count_ = count;
   slots_ = slots;
   keys_ = keys;
-  key_granules_ = key_granules;
-  plan_keys_ = plan_keys;
   const uint64_t aligned =
       (reinterpret_cast<uint64_t>(memory) + alignof(Batch) - 1) & ~uint64_t{alignof(Batch) - 1};
   batches_ = reinterpret_cast<Batch*>(aligned);
@@ -37,8 +35,15 @@ void SlotIndex::Start(const PlanRing* rings, uint64_t count, const uint32_t* slo
   batch_of_ = reinterpret_cast<uint32_t*>(table_ + TableSize(count));
   table_mask_ = TableSize(count) - 1;
   memset(table_, 0, (table_mask_ + 1) * sizeof(Entry));
+  const uint32_t keys_end = count > 0 ? rings[count - 1].key + 1 : 0;
+  std::optional<DropBehind> told;
   for (uint64_t ring = 0; ring < count; ++ring) {
-    const LiveKey& key = keys[rings[ring].key];
+    const uint32_t index = rings[ring].key;
+    if (!keys.IsInMemory(index)) {
+      if (!told) told.emplace(&keys.plan_keys[index], (keys_end - index) * sizeof(PlanKey));
+      told->At(&keys.plan_keys[index]);
+    }
+    const LiveKey key = keys.Of(index);
     if (key.site == 0) continue;
     const uint64_t hash = Hash(key.shape, key.site);
     uint64_t at = hash;
@@ -51,8 +56,8 @@ SlotIndex::Batch& SlotIndex::Introduce(uint64_t ring) {
   const uint32_t key = rings_[ring].key;
   Batch& batch = batches_[batch_count_];
   batch_of_[ring] = ++batch_count_;
-  batch.granules = static_cast<uint32_t>(KeyGranules(key, keys_, key_granules_, plan_keys_));
-  batch.shape = keys_[key].shape;
+  batch.granules = static_cast<uint32_t>(keys_.Granules(key));
+  batch.shape = keys_.Of(key).shape;
   return batch;
 }
 

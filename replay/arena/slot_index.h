@@ -8,11 +8,10 @@
 
 #include <stdint.h>
 
+#include "replay/arena/live_keys.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
-
-struct LiveKey;
 
 class SlotIndex {
  public:
@@ -21,8 +20,8 @@ class SlotIndex {
 
   // `rings` are the lane's, the others the plan's. May be called again, when more keys have
   // addresses.
-  void Start(const PlanRing* rings, uint64_t count, const uint32_t* slots, const LiveKey* keys,
-             const uint8_t* key_granules, const PlanKey* plan_keys, void* memory);
+  void Start(const PlanRing* rings, uint64_t count, const uint32_t* slots, const LiveKeys& keys,
+             void* memory);
 
   // The ring for this kind of request; null when the plan has no such request. Call sites are told
   // apart by a hash of 32 bits: where two are taken for one, they share their places.
@@ -104,9 +103,7 @@ class SlotIndex {
   void Refill(const PlanRing& ring, Batch& batch);
 
   const PlanRing* rings_ = nullptr;
-  const LiveKey* keys_ = nullptr;
-  const uint8_t* key_granules_ = nullptr;
-  const PlanKey* plan_keys_ = nullptr;
+  LiveKeys keys_{};
   uint64_t ring_count_ = 0;
   const uint32_t* slots_ = nullptr;
   Batch* batches_ = nullptr;

@@ -24,7 +24,8 @@ inline Word DecodeWord(const uint32_t* at, uint32_t offset_bits) {
     if (code != (kFreeBit - 1) >> offset_bits) {
       return {Word::kAllocation, 1, word & ((1u << offset_bits) - 1), code};
     }
-    return {Word::kAllocation, 3, at[2], at[1]};
+    const bool told = (word & ((1u << offset_bits) - 1)) == kTold;
+    return {Word::kAllocation, told ? kToldLength : 3, at[2], at[1]};
   }
   if (word < kSpecial) return {Word::kFree, 1, word & ~kFreeBit, 0};
   if (word == kDrain) return {Word::kDrained, 2, at[1], 0};

@@ -17,12 +17,11 @@ namespace {
 // Quadratic time would be noticed.
 TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
   constexpr uint32_t kRings = 1 << 17;
-  std::vector<PlanKey> plan_keys(kRings);
   std::vector<LiveKey> keys(kRings);
   std::vector<PlanRing> rings(kRings);
   std::vector<uint32_t> slots(kRings);
   for (uint32_t i = 0; i < kRings; ++i) {
-    plan_keys[i].shape = keys[i].shape = Shape(100, 4);
+    keys[i].shape = Shape(100, 4);
     keys[i].site = LiveSite(0x401234 + i / kDepths, i % kDepths);
     rings[i] = {i, 1, i};
     slots[i] = 3 * i;
@@ -30,8 +29,8 @@ TEST(SlotIndexTest, FindsTheRingsOfOneAddressByTheirDepths) {
   const std::vector<uint8_t> granules(kRings, 7);
   std::vector<char> memory(SlotIndex::MemoryFor(kRings));
   SlotIndex index;
-  index.Start(rings.data(), kRings, slots.data(), keys.data(), granules.data(), plan_keys.data(),
-              memory.data());
+  index.Start(rings.data(), kRings, slots.data(),
+              {keys.data(), nullptr, granules.data(), nullptr, nullptr}, memory.data());
   for (uint32_t i = 0; i < kRings; ++i) {
     const PlanRing* ring = index.Find(keys[i].shape, keys[i].site);
     ASSERT_EQ(ring, &rings[i]);

@@ -40,11 +40,18 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
     const bool crowded = seed % 3 == 0;
     const bool large = seed % 5 == 0;  // the lane looks ahead
     if (large) shape.most_bytes = 100000;
+    const bool many_kinds = seed % 4 == 0;
+    if (many_kinds) {
+      shape.allocations = 12000;
+      shape.sites = 9000;
+      shape.reallocs = 0.3;
+    }
     const trace::Recording recording = RandomRecording(shape, seed);
     ServedPlan plan(recording, {}, crowded ? uint64_t{33} << 30 : 8 << 20);
     Lane* lane = plan.arena().Take(1, 0, 0);
     ASSERT_NE(lane, nullptr);
     EXPECT_EQ(lane->room().crowded, crowded);
+    EXPECT_EQ(plan.told() > 1000, many_kinds);
     std::vector<char*> blocks(recording.allocations.size());
     for (const auto& [when, what] : EventsOf(recording)) {
       const uint32_t index = what & ~kDies;

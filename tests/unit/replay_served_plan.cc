@@ -44,8 +44,12 @@ ServedPlan::ServedPlan(const trace::Recording& recording, const Learned& learned
   keys_.resize(plan_->keys.count);
   for (uint64_t i = 0; i < plan_->keys.count; ++i) {
     key_granules_.push_back(LiveKeys::FewGranules(plan_keys[i]));
-    keys_.push_back({plan_keys[i].shape, plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
+    const bool told = IsTold(i, plan_keys[i]);
+    told_ += told ? 1 : 0;
+    keys_.push_back({told ? 0 : plan_keys[i].shape,
+                     told || plan_keys[i].shape == 0 ? 0 : SiteOf(plan_keys[i])});
   }
+  modules_.assign(plan_->modules.count, kModuleBase + 1);
   spacious_bytes_ = Pages(plan_->arena_bytes * 5 + spare_bytes);
   const auto blocks = reinterpret_cast<uint64_t>(Map(spacious_bytes_ + kAlignment));
   memory_.blocks = reinterpret_cast<char*>((blocks + kAlignment - 1) & ~(kAlignment - 1));
@@ -67,7 +71,9 @@ void ServedPlan::Restart(bool spare) {
   memory_.notes = notes_.data();
   memory_.releases = true;
   arena_ = Arena();
-  arena_.Start(plan_, {keys_.data() + plan_->keys.count, LearnNothing, key_granules_.data()},
+  arena_.Start(plan_,
+               {keys_.data() + plan_->keys.count, LearnNothing, key_granules_.data(),
+                Table<PlanKey>(plan_->keys), modules_.data()},
                memory_);
 }
 

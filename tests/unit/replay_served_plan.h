@@ -38,6 +38,8 @@ class ServedPlan {
   const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
   Served served(size_t lane) const;
   const std::vector<NotePage>& notes() const { return notes_; }
+  // Kinds of request that the plan tells where they are asked for.
+  uint64_t told() const { return told_; }
   // Of the plan file, in this process.
   uint64_t ResidentBytes() const;
   // Of what the arena notes. A page that was only read counts, too.
@@ -56,6 +58,8 @@ class ServedPlan {
   BuiltPlan built_;
   const PlanHeader* plan_ = nullptr;
   std::vector<LiveKey> keys_;
+  std::vector<uint64_t> modules_;
+  uint64_t told_ = 0;
   std::vector<uint8_t> key_granules_;
   ArenaMemory memory_{};
   uint64_t spacious_bytes_ = 0;  // of the blocks, the spare range included
