@@ -94,7 +94,6 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   answered_ = held_->Asks();
   given_pages_ = 0;
   until_idle_ = kLookForIdle;
-  idle_looks_ = 0;
   running_free_ = false;
   effort_ = kFirstEffort;
   earned_ = 0;

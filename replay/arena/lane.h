@@ -677,7 +677,6 @@ class Lane : private LaneLimits {
   HeldMemory* held_;       // of all lanes
   uint32_t answered_;      // how often it had been asked when the lane last gave pages back
   uint32_t until_idle_;    // requests until pages to give back are looked for
-  uint32_t idle_looks_;    // so far
   uint64_t given_pages_;   // that are not used again so far
   GranuleSet given_;       // these, counted as granules are
   GranuleSet stale_;       // pages in which nothing lived at the last look for such

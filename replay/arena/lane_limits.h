@@ -52,14 +52,13 @@ struct LaneLimits {
   static constexpr int32_t kMostEffort = 1 << 24;
   static constexpr int32_t kEffortOfKept = 2;  // the same, by one that found what was kept
   static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
-  // A lane that runs free looks for idle pages once in so many requests that find nothing kept, and
-  // one more for so many of its pages; and for those that are idle at two looks in a row once in so
-  // many of these. To look at so many pages costs as much as to look at one place; one that is
+  // A lane that runs free looks for idle pages, and gives back those that were idle at two looks in
+  // a row, once in so many requests that find nothing kept, and one more for so many of its pages.
+  // To look at so many pages costs as much as to look at one place; one that is
   // given back, and cleared when it is used again, as much as so many places.
   static constexpr uint64_t kLookForIdle = 128;
   static constexpr uint64_t kPagesARequest = 32;
-  static constexpr uint32_t kLooksUntilStale = 4;
-  static constexpr uint64_t kFewestStale = 4;  // pages side by side
+  static constexpr uint64_t kFewestStale = 2;  // pages side by side
   static constexpr uint64_t kPagesALook = 4;
   static constexpr int32_t kEffortOfPage = 256;
   // A lane rests when so many requests of a window found their budget spent, or no place.

@@ -10,7 +10,7 @@ void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
   until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
   if (keeps_pages_) return;
-  if (++idle_looks_ % kLooksUntilStale == 0) GiveStale(pages);
+  GiveStale(pages);
   const uint32_t asks = held_->Asks();
   if (asks == answered_) return;
   answered_ = asks;
