@@ -282,6 +282,10 @@ const uint32_t* Lane::NextAllocation(const uint32_t* from, const uint32_t* limit
   return nullptr;
 }
 
+LiveKey Lane::KeyAt(const uint32_t* allocation) const {
+  return live_keys_.At(allocation, offset_bits_);
+}
+
 bool Lane::Matches(const uint32_t* allocation, const Request& request) const {
   const LiveKey key = KeyAt(allocation);
   return key.shape == request.shape && key.site == request.site;

@@ -535,9 +535,7 @@ class Lane : private LaneLimits {
   }
   bool WasSkipped(const Request& request) const;
   const uint32_t* FindAgain() const;
-  LiveKey KeyAt(const uint32_t* allocation) const {
-    return live_keys_.At(allocation, offset_bits_);
-  }
+  [[gnu::hot, gnu::noinline]] LiveKey KeyAt(const uint32_t* allocation) const;
   bool Matches(const uint32_t* allocation, const Request& request) const;
   [[gnu::hot]] std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   [[gnu::hot]] bool IsPlannedLive(uint64_t granule);
