@@ -185,6 +185,7 @@ def main():
         "large, touched": (["large", "--events", str(events // 2)],) * 2 + (events // 2 // 1000,),
         "another plan": (["lifo", "--events", str(events)], plain, events),
         "64 B, another plan": (plain, ["lifo", "--events", str(events)], events),
+        "large, another plan": (["lifo", "--events", str(events)], ["large", "--events", str(events // 2)], events // 2 // 1000),
         "workers without a plan": (["lifo", "--events", str(events)], ["queue", "--events", str(events)], events),
         **{f"{share / 10000:g} % perturbed": (plain, [*plain, "--perturbed", str(share)], events)
            for share in (1000, 10_000, 100_000, 1_000_000)},
