@@ -26,7 +26,7 @@ class KeptPlaces {
 
   static KeptPlaces* Make(void* zeroed_memory, uint64_t granules) {
     auto* kept = static_cast<KeptPlaces*>(zeroed_memory);
-    for (uint32_t row = 0; row < kRows; ++row) kept->latest_[row] = row * kSegment;
+    for (uint32_t row = 0; row < kRows; ++row) kept->rows_[row].latest = row * kSegment;
     kept->ForgetDeep();
     kept->end_ = kept->unused_ + static_cast<uint32_t>(DeepFor(granules));
     kept->most_ = MostFor(granules);
@@ -38,42 +38,42 @@ class KeptPlaces {
     if (granules >= kRows) return false;
     if (PutQuickly(granule, granules)) return true;
     if (full_[granules] == most_) return false;
-    const uint32_t segment = SegmentAbove(latest_[granules] + 1 - kSegment);
+    const uint32_t segment = SegmentAbove(rows_[granules].latest + 1 - kSegment);
     if (segment == 0) return false;
     ++full_[granules];
     full_granules_ += (kSegment - 1) * granules;
-    latest_[granules] = segment;
+    rows_[granules].latest = segment;
     return PutQuickly(granule, granules);
   }
 
   // The latest place of that length, at most kLongest; false: there is none.
   bool Take(uint32_t granules, uint32_t* granule) {
     if (TakeQuickly(granules, granule)) return true;
-    const uint32_t at = latest_[granules];
+    const uint32_t at = rows_[granules].latest;
     const uint32_t below = places()[at];
     if (below == 0) return false;
     places()[at] = spare_;
     spare_ = at;
     --full_[granules];
     full_granules_ -= (kSegment - 1) * uint64_t{granules};
-    latest_[granules] = below + kSegment - 1;
+    rows_[granules].MoveTo(below + kSegment - 1, places());
     return TakeQuickly(granules, granule);
   }
 
   // The same for at most kLongest granules, where it takes few instructions. False: Put and Take
   // may know better.
   bool PutQuickly(uint32_t granule, uint64_t granules) {
-    const uint32_t at = latest_[granules] + 1;
+    const uint32_t at = rows_[granules].latest + 1;
     if (at % kSegment == 0) return false;
     places()[at] = granule;
-    latest_[granules] = at;
+    rows_[granules] = {at, granule};
     return true;
   }
   bool TakeQuickly(uint32_t granules, uint32_t* granule) {
-    const uint32_t at = latest_[granules];
-    if (at % kSegment == 0) return false;
-    *granule = places()[at];
-    latest_[granules] = at - 1;
+    const Row row = rows_[granules];
+    if (row.latest % kSegment == 0) return false;
+    *granule = row.place;
+    rows_[granules].MoveTo(row.latest - 1, places());
     return true;
   }
 
@@ -101,11 +101,12 @@ class KeptPlaces {
     uint32_t latest = 0;
     Take(static_cast<uint32_t>(granules), &latest);
     if (latest == granule) return;
-    uint32_t at = latest_[granules];
+    uint32_t at = rows_[granules].latest;
     while (at % kSegment == 0 || places()[at] != granule) {
       at = at % kSegment == 0 ? places()[at] + kSegment - 1 : at - 1;
     }
     places()[at] = latest;
+    rows_[granules].MoveTo(rows_[granules].latest, places());
   }
 
   // Forgets all places, and calls visit(granule, granules) for each of them, and a little before
@@ -115,12 +116,12 @@ class KeptPlaces {
     for (uint32_t row = 0; row < kRows; ++row) {
       batches_[row] = 0;
       for (uint32_t granule; Take(row, &granule);) {
-        const uint32_t count = latest_[row] % kSegment;
-        const uint32_t* others = &places()[latest_[row] - count + 1];
+        const uint32_t count = rows_[row].latest % kSegment;
+        const uint32_t* others = &places()[rows_[row].latest - count + 1];
         for (uint32_t i = 0; i < count; ++i) look_ahead(others[i]);
         visit(granule, row);
         for (uint32_t i = 0; i < count; ++i) visit(others[i], row);
-        latest_[row] -= count;
+        rows_[row].latest -= count;
       }
     }
     DropPages(places() + kRows * kSegment, (unused_ - kRows * kSegment) * sizeof(uint32_t));
@@ -130,7 +131,7 @@ class KeptPlaces {
   // Of all places. Hardly kept up to date: they are asked for when nothing else helps.
   uint64_t Granules() const {
     uint64_t sum = full_granules_;
-    for (uint32_t row = 0; row < kRows; ++row) sum += latest_[row] % kSegment * row;
+    for (uint32_t row = 0; row < kRows; ++row) sum += rows_[row].latest % kSegment * row;
     return sum;
   }
   uint64_t Count() const {
@@ -183,13 +184,19 @@ class KeptPlaces {
   }
 
   uint64_t CountIn(uint32_t row) const {
-    return latest_[row] % kSegment + uint64_t{full_[row]} * (kSegment - 1);
+    return rows_[row].latest % kSegment + uint64_t{full_[row]} * (kSegment - 1);
   }
 
   // A stack is a list of segments: a link to the one below, 0 for none, and then places. Each row
   // has its lowest one, which is all that most of them ever need.
+  struct Row {
+    uint32_t latest;  // where the latest place stands; at a link: there is none above it
+    uint32_t place;   // what stands there: who takes it need not wait for that line, too
+
+    void MoveTo(uint32_t at, const uint32_t* places) { *this = {at, places[at]}; }
+  };
   uint32_t* places() { return reinterpret_cast<uint32_t*>(this + 1); }
-  uint32_t latest_[kRows];       // where the latest place stands; at a link: there is none above it
+  Row rows_[kRows];
   uint16_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
   uint16_t full_[kRows];         // segments below the uppermost
   uint8_t batches_[kRows];       // made of each length since all were forgotten; at most a few

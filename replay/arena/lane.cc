@@ -187,15 +187,20 @@ void Lane::EndLateChange() {
 
 void Lane::PassTurn() {
   Publish();
-  // The words behind are not read again. A long stream takes several turns at once, because the
-  // system asks a few microseconds each time. So does what a look at the placements has brought,
-  // since the next look is often close.
+  // The words behind are not read again. A long stream takes several turns at once, and so does one
+  // to whose box they are little, because the system asks a few microseconds each time, a hundred
+  // where other threads run on a virtual machine. What a look at the placements has brought is kept
+  // for some turns, since the next look is often close.
   constexpr uint32_t kTurnsKept = 16;
+  constexpr uint64_t kBoxShare = 32;
+  constexpr uint64_t kMostAtOnce = 16;
   constexpr uint64_t kPage = 4096;
   constexpr uint64_t kHugeWords = kPlanHugePiece / sizeof(uint32_t);
   const uint64_t piece = lane_->words < kManyWords ? kPage : kPlanHugePiece;
-  const uint64_t at_once =
-      lane_->words < kManyWords ? 1 + (lane_->words >> 22) : kHugeWords / kTurnWords;
+  uint64_t at_once = box_bytes_ / kBoxShare / (kTurnWords * sizeof(uint32_t));
+  if (at_once < 1 + (lane_->words >> 22)) at_once = 1 + (lane_->words >> 22);
+  if (at_once > kMostAtOnce) at_once = kMostAtOnce;
+  if (lane_->words >= kManyWords) at_once = kHugeWords / kTurnWords;
   if (turns_ % kTurnsKept == 0 && LookedAt() != kNoSample) LookElsewhere(kNoSample);
   if (turns_++ % at_once == 0) {
     const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);

@@ -449,8 +449,8 @@ class Lane : private LaneLimits {
     return true;
   }
   // Whether the box is to be looked into, and in how many kept places of the annex it will be.
-  bool IsLookDue() const { return counters_->kept[1] == look_at_; }
-  void LookIn(uint64_t requests) { look_at_ = counters_->kept[1] + requests; }
+  bool IsLookDue() const { return until_look_ == 0; }
+  void LookIn(uint32_t requests) { until_look_ = requests; }
   // A kept place becomes a block; no look must be due.
   void* Reuse(uint32_t granule) {
     late_.Reuse(granule);
@@ -458,6 +458,7 @@ class Lane : private LaneLimits {
   }
   void* CountKept(void* pointer, bool in_annex) {
     ++counters_->kept[in_annex];
+    until_look_ -= in_annex ? 1 : 0;
     counters_->apart_addresses += reinterpret_cast<uint64_t>(pointer);
     if (pointer == nullptr) __builtin_unreachable();
     return pointer;
@@ -614,8 +615,8 @@ class Lane : private LaneLimits {
 
   // Hot in a lane that runs free: two cache lines.
   alignas(64) LaneCounters* counters_;
-  uint64_t look_at_;  // LaneCounters::kept, of the annex, when the box is to be looked into
-  LastPlace last_;    // in a lane that runs free; marked as a block still when it is free
+  LastPlace last_;       // in a lane that runs free; marked as a block still when it is free
+  uint32_t until_look_;  // kept places of the annex to be taken until the box is looked into
   KeptPlaces* kept_;
   BlockSet late_;  // late blocks
   char* annex_;

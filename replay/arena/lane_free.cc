@@ -95,7 +95,7 @@ bool Lane::Earn() {
       kEffort + kEffortOfKept * static_cast<int32_t>(others < kMostAtOnce ? others : kMostAtOnce);
   if (effort_ > kMostEffort) effort_ = kMostEffort;
   if (effort_ <= 0) ++spent_;
-  if (held_->Asks() != answered_ || --until_idle_ == 0) LookForIdle();
+  if (--until_idle_ == 0 || held_->Asks() != answered_) LookForIdle();
   return effort_ > 0;
 }
 

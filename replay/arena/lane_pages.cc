@@ -5,14 +5,15 @@
 
 namespace reprise::replay {
 
-// It is time to look for such pages.
+// Looks for such pages when it is time to.
 void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
-  until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
-  if (keeps_pages_) return;
-  GiveStale(pages);
+  if (until_idle_ == 0) {
+    until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
+    if (!keeps_pages_) GiveStale(pages);
+  }
   const uint32_t asks = held_->Asks();
-  if (asks == answered_) return;
+  if (asks == answered_ || keeps_pages_) return;
   answered_ = asks;
   effort_ -= static_cast<int32_t>(GiveWanted(pages) / kPagesALook);
 }
@@ -37,7 +38,7 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
     if (most == 0) break;
     uint64_t begin = end;
     while (begin > RunLimit(end) && end - begin < most && IsIdle(begin - 1)) --begin;
-    Give(begin, end);
+    if (end - begin >= kFewestGiven) Give(begin, end);
     end = begin < end ? begin : end - 1;
   }
   return pages - end;
@@ -51,7 +52,7 @@ void Lane::GiveStale(uint64_t pages) {
            IsIdle(begin - 1)) {
       --begin;
     }
-    if (end - begin >= kFewestStale) Give(begin, end);
+    if (end - begin >= kFewestGiven) Give(begin, end);
     end = begin < end ? begin : end - 1;
   }
   for (uint64_t page = 0; page < pages; ++page) {
@@ -70,7 +71,6 @@ uint64_t Lane::RunLimit(uint64_t end) const {
 }
 
 void Lane::Give(uint64_t begin, uint64_t end) {
-  if (begin == end) return;
   effort_ -= static_cast<int32_t>(end - begin) * kEffortOfPage;
   const uint64_t bytes = (end - begin) * kBoxAlignment;
   if (!GiveBack(AddressOf(begin * kPageGranules), bytes)) return;
@@ -104,17 +104,23 @@ void Lane::DropTables(uint64_t begin, uint64_t end, uint64_t told, const void* b
   if (from < to) GiveBack(reinterpret_cast<void*>(from), to - from);
 }
 
-// Something is placed there.
+// Something is placed there. Pages that follow are likely to be next: a few come at once, because
+// one by one, each when it is touched, costs several times as much.
 void Lane::TakeAgain(uint64_t granule, uint64_t granules) {
-  uint64_t pages = 0;
-  for (uint64_t page = granule / kPageGranules; page * kPageGranules < granule + granules; ++page) {
+  const uint64_t end = (granule + granules - 1) / kPageGranules + 1;
+  const uint64_t box_pages = box_granules_ / kPageGranules;
+  for (uint64_t page = granule / kPageGranules; page < end; ++page) {
     if (!given_.Has(page)) continue;
-    given_.Remove(page);
-    ++pages;
+    const uint64_t begin = page;
+    uint64_t limit = end > begin + kTakenAtOnce ? end : begin + kTakenAtOnce;
+    if (begin < box_pages && limit > box_pages) limit = box_pages;
+    while (page < limit && given_.Has(page)) given_.Remove(page++);
+    given_pages_ -= page - begin;
+    held_->Take((page - begin) * kBoxAlignment);
+    if (page - begin > 1 && granules * kGranule < kLongBlock) {
+      Populate(AddressOf(begin * kPageGranules), (page - begin) * kBoxAlignment);
+    }
   }
-  if (pages == 0) return;
-  given_pages_ -= pages;
-  held_->Take(pages * kBoxAlignment);
 }
 
 }  // namespace reprise::replay
