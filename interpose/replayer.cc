@@ -227,8 +227,8 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
   }
   ++self.lane->counters()->reallocs;
   self.lane->set_keeps_pages(true);
-  const size_t usable = self.lane->Usable(pointer);
-  const size_t before = self.lane->Free(pointer) ? usable : 0;
+  const size_t bytes = self.lane->BytesToCopy(pointer);
+  const size_t before = self.lane->Free(pointer) ? bytes : 0;
   void* fresh = size <= kArena.bytes ? AllocateInLane(Shape(size, 4), site) : nullptr;
   if (fresh == nullptr) {
     fresh = AllocateAside(size, 16, /*zero=*/false);

@@ -192,7 +192,7 @@ void Lane::PassTurn() {
   // where other threads run on a virtual machine. What a look at the placements has brought is kept
   // for some turns, since the next look is often close.
   constexpr uint32_t kTurnsKept = 16;
-  constexpr uint64_t kBoxShare = 32;
+  constexpr uint64_t kBoxShare = 20;
   constexpr uint64_t kMostAtOnce = 16;
   constexpr uint64_t kPage = 4096;
   constexpr uint64_t kHugeWords = kPlanHugePiece / sizeof(uint32_t);

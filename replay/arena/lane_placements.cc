@@ -112,15 +112,21 @@ void Lane::SetNoting(bool noting) {
   SetEarlyCount(early_count_);
 }
 
-uint64_t Lane::Usable(const void* pointer) {
+uint64_t Lane::Usable(const void* pointer) { return Asked(pointer, /*exactly=*/true); }
+uint64_t Lane::BytesToCopy(const void* pointer) { return Asked(pointer, /*exactly=*/false); }
+uint64_t Lane::UsableIfQuiet(const void* pointer) const { return Look(pointer, /*exactly=*/true); }
+
+uint64_t Lane::Asked(const void* pointer, bool exactly) {
   if (Contains(pointer) && !late_.BeginsAt(GranuleOf(pointer))) {
     ++asked_;
     ConsiderNoting();
   }
-  return UsableIfQuiet(pointer);
+  return Look(pointer, exactly);
 }
 
-uint64_t Lane::UsableIfQuiet(const void* pointer) const {
+// How many bytes a block has: where it is neither late nor noted exactly only if that is asked for,
+// because it takes another look into the plan.
+uint64_t Lane::Look(const void* pointer, bool exactly) const {
   if (!IsAGranule(pointer)) return 0;
   const uint64_t granule = GranuleOf(pointer);
   const auto now = static_cast<uint64_t>(cursor_.Seen() - first_word_);
@@ -134,6 +140,7 @@ uint64_t Lane::UsableIfQuiet(const void* pointer) const {
   }
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   if (!placement || placement->death < now) return 0;
+  if (!exactly) return live_keys_.Granules(placement->key) * kGranule;
   LookElsewhere(kNoSample);
   const PlanKey* key = &live_keys_.plan_keys[placement->key];
   const uint64_t usable = key->usable;
