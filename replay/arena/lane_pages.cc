@@ -35,7 +35,7 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
     const uint64_t affordable = Affordable();
     uint64_t most = held_->Wanted() / kBoxAlignment;
     if (most > affordable) most = affordable;
-    if (most == 0) break;
+    if (most < kFewestGiven) break;
     uint64_t begin = end;
     while (begin > RunLimit(end) && end - begin < most && IsIdle(begin - 1)) --begin;
     if (end - begin >= kFewestGiven) Give(begin, end);
@@ -46,7 +46,8 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
 
 // What was idle at the last such look, too, where that is worth a system call.
 void Lane::GiveStale(uint64_t pages) {
-  for (uint64_t end = pages, most = Affordable(); end > 0 && most > 0; most = Affordable()) {
+  for (uint64_t end = pages, most = Affordable(); end > 0 && most >= kFewestGiven;
+       most = Affordable()) {
     uint64_t begin = end;
     while (begin > RunLimit(end) && end - begin < most && stale_.Has(begin - 1) &&
            IsIdle(begin - 1)) {

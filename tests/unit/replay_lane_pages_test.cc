@@ -167,6 +167,35 @@ TEST_F(TwoLanes, WhatIsIdleForLongGoesBack) {
   }
 }
 
+// Three pages side by side are not worth a call.
+TEST_F(TwoLanes, FewIdlePagesStay) {
+  const char* box = lanes_[0]->room().box;
+  std::vector<char*> blocks;
+  for (uint64_t i = kept_.size(); i < kBox / kPage; ++i) {
+    blocks.push_back(Allocate(lanes_[0], kPage, 4, kOtherSite));
+  }
+  for (char* block : blocks) {
+    if ((block - box) / kPage % 4 != 0) EXPECT_TRUE(Free(lanes_[0], block));
+  }
+  const uint64_t before = ResidentInBox();
+  Work(60000);
+  EXPECT_EQ(ResidentInBox(), before);
+}
+
+// Those that follow will be used next.
+TEST_F(TwoLanes, PagesThatAreUsedAgainComeAFewAtATime) {
+  Work(60000);
+  const uint64_t given = lanes_[0]->GivenBytes();
+  const uint64_t resident = ResidentInBox();
+  const char* block;
+  do {  // the annex has the shortest gaps
+    block = Allocate(lanes_[0], kPage, 4, kOtherSite);
+  } while (!lanes_[0]->Contains(block));
+  EXPECT_EQ(lanes_[0]->GivenBytes(), given - 4 * kPage);
+  EXPECT_EQ(ResidentInBox(), resident + 4);
+  EXPECT_EQ(std::count(block, block + kPage, 0), static_cast<int64_t>(kPage));
+}
+
 // A page that tells where blocks begin and end tells of 64 pages.
 TEST_F(TwoLanes, WhatTellsOfPagesThatAreGivenBackGoesToo) {
   for (char* block : kept_) EXPECT_TRUE(Free(lanes_[0], block));
