@@ -193,13 +193,13 @@ void Lane::PassTurn() {
   // for some turns, since the next look is often close.
   constexpr uint32_t kTurnsKept = 16;
   constexpr uint64_t kBoxShare = 20;
-  constexpr uint64_t kMostAtOnce = 16;
+  constexpr uint64_t kMostTurns = 16;
   constexpr uint64_t kPage = 4096;
   constexpr uint64_t kHugeWords = kPlanHugePiece / sizeof(uint32_t);
   const uint64_t piece = lane_->words < kManyWords ? kPage : kPlanHugePiece;
   uint64_t at_once = box_bytes_ / kBoxShare / (kTurnWords * sizeof(uint32_t));
   if (at_once < 1 + (lane_->words >> 22)) at_once = 1 + (lane_->words >> 22);
-  if (at_once > kMostAtOnce) at_once = kMostAtOnce;
+  if (at_once > kMostTurns) at_once = kMostTurns;
   if (lane_->words >= kManyWords) at_once = kHugeWords / kTurnWords;
   if (turns_ % kTurnsKept == 0 && LookedAt() != kNoSample) LookElsewhere(kNoSample);
   if (turns_++ % at_once == 0) {
