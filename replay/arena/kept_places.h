@@ -17,6 +17,7 @@ class KeptPlaces {
  public:
   // Granules of a place: a longer one that is kept costs the long gaps more than it saves.
   static constexpr uint64_t kLongest = 192;
+  static constexpr uint64_t kLongestShape = 2 * kLongest;
   static constexpr uint64_t kFirstBatch = 8;  // of places, made when there are none of a length
 
   // Bytes of zeroed memory for places among so many granules.

@@ -33,14 +33,15 @@
 // its shape and call site (slot_index.h), if that place is free (and, in a small lane, lower than
 // the first gap), and else any gap that is long enough, of the box or of the annex, a range behind
 // all boxes that makes up for another order packing less tightly. A long block takes the shortest
-// gap that is long enough at once (long_gaps.h). Shorter blocks that are freed keep their places
-// for the next request of the same length (kept_places.h): they stay late, as far as the guard is
-// concerned. Looking for places has a budget per request, part of which can be saved up. Where that
-// does not do, the request goes to the fallback. A lane whose budget keeps being spent, or that
-// finds no place for most requests, rests: for a while everything new goes there, unlooked at, four
-// times as long each time. A plan that fits the run badly then costs what the fallback costs, and
-// little more. A lane that runs free gives pages back in which nothing lives: when all lanes
-// together need more memory than ever (held_memory.h), and where nothing has lived for long.
+// gap that is long enough at once (long_gaps.h). Blocks that are freed keep their places for the
+// next request of the same length (kept_places.h), long ones only the last few (long_places.h):
+// they stay late, as far as the guard is concerned. Looking for places has a budget per request,
+// part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
+// whose budget keeps being spent, or that finds no place for most requests, rests: for a while
+// everything new goes there, unlooked at, four times as long each time. A plan that fits the run
+// badly then costs what the fallback costs, and little more. A lane that runs free gives pages back
+// in which nothing lives: when all lanes together need more memory than ever (held_memory.h), and
+// where nothing has lived for long.
 //
 // Thread-safety: a lane belongs to one thread. Other threads hand blocks back with FreeRemotely.
 // Hook-safe. Nothing here allocates, locks or fails.
@@ -62,6 +63,7 @@
 #include "replay/arena/last_place.h"
 #include "replay/arena/live_keys.h"
 #include "replay/arena/long_gaps.h"
+#include "replay/arena/long_places.h"
 #include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
@@ -188,6 +190,7 @@ class Lane : private LaneLimits {
   // Allocates beside the stream, in a place that is kept; null: there is none.
   void* AllocateKept(uint64_t shape) {
     if (void* quickly = AllocateKeptQuickly(shape)) return quickly;
+    if (shape > KeptPlaces::kLongestShape) return AllocateKeptLong(shape);
     uint32_t granule;
     const bool taken = !IsLookDue() && kept_->Take(kept_->LengthOf(shape), &granule);
     return taken ? Reuse(granule) : nullptr;
@@ -466,6 +469,10 @@ class Lane : private LaneLimits {
     return pointer;
   }
   void SettleLast();
+  void* AllocateKeptLong(uint64_t shape);
+  bool KeepLong(uint64_t granule, uint64_t granules);
+  void Vacate(uint64_t granule, uint64_t granules);
+  bool ReleaseLong();
   void ReleaseKept();
   void KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules);
   void Carve(uint64_t shape, const Slot& slot);
@@ -484,6 +491,7 @@ class Lane : private LaneLimits {
   bool TakeLongGap(uint64_t shape, Slot* slot);
   static bool IsLong(uint64_t shape) { return ShapeGranules(shape) >= LongGaps::kLeast; }
   void NoteAnnexUse(uint64_t end);
+  bool IsToGiveBack() const { return until_idle_ == 0 || held_->Asks() != answered_; }
   void LookForIdle();
   uint64_t GiveWanted(uint64_t pages);
   void GiveStale(uint64_t pages);
@@ -676,6 +684,7 @@ class Lane : private LaneLimits {
   uint64_t next_look_;     // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;  // where the last search for a gap of the annex ended
   uint64_t annex_lacks_;   // no gap of the annex has so many granules
+  LongPlaces long_;        // that are kept; a lane that follows its stream has none
   LongGaps long_gaps_;     // of the annex, and once running free of the box
   HeldMemory* held_;       // of all lanes
   uint32_t answered_;      // how often it had been asked when the lane last gave pages back

@@ -95,7 +95,8 @@ bool Lane::Earn() {
       kEffort + kEffortOfKept * static_cast<int32_t>(others < kMostAtOnce ? others : kMostAtOnce);
   if (effort_ > kMostEffort) effort_ = kMostEffort;
   if (effort_ <= 0) ++spent_;
-  if (--until_idle_ == 0 || held_->Asks() != answered_) LookForIdle();
+  if (IsToGiveBack()) LookForIdle();
+  --until_idle_;
   return effort_ > 0;
 }
 
@@ -230,9 +231,43 @@ uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
   return kept;
 }
 
+// The place for a long block, among those that are kept. It is taken whether or not the box is to
+// be looked into: there is no other for it. Not when it is time to give pages back.
+void* Lane::AllocateKeptLong(uint64_t shape) {
+  LongPlaces::Place place;
+  if (ShapeLog2Alignment(shape) > 4 || IsToGiveBack()) return nullptr;
+  if (!long_.Take(ShapeGranules(shape), &place)) return nullptr;
+  --until_idle_;
+  effort_ += kEffort;
+  late_.Reuse(place.granule);
+  void* pointer = AddressOf(place.granule);
+  ++counters_->kept[place.granule >= box_granules_];
+  counters_->apart_addresses += reinterpret_cast<uint64_t>(pointer);
+  return pointer;
+}
+
+// Keeps the place of a long block that is freed; false: it does not.
+bool Lane::KeepLong(uint64_t granule, uint64_t granules) {
+  if (granules <= KeptPlaces::kLongest || granules > LongPlaces::kLongest) return false;
+  if (!running_free_ || !IsOpen(granule)) return false;
+  late_.Keep(granule);
+  const LongPlaces::Place other =
+      long_.Put({static_cast<uint32_t>(granule), static_cast<uint32_t>(granules)});
+  if (other.granules != 0) Vacate(other.granule, other.granules);
+  return true;
+}
+
+// No longer keeps long ones; false: there was none.
+bool Lane::ReleaseLong() {
+  if (long_.Count() == 0) return false;
+  for (LongPlaces::Place place; long_.TakeAny(&place);) Vacate(place.granule, place.granules);
+  return true;
+}
+
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
   const uint64_t box = box_granules_;
+  ReleaseLong();
   uint32_t in_box = 0;
   if (last_.IsFree()) {
     RemoveLate(last_.granule(), last_.granules());
@@ -309,6 +344,7 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
 // any.
 bool Lane::TakeLong(uint64_t shape, Slot* slot) {
   if (TakeLongGap(shape, slot)) return true;
+  if (ReleaseLong() && TakeLongGap(shape, slot)) return true;
   return running_free_ && KeptGivesWay() && TakeLongGap(shape, slot);
 }
 
@@ -391,6 +427,7 @@ bool Lane::TakeFromUsedAnnex(uint64_t shape, Slot* slot) {
   }
   if (!running_free_) return false;
   if (TakeAnyGap(shape, slot)) return true;
+  if (ReleaseLong() && TakeAnyGap(shape, slot)) return true;
   return !IsSmall() && KeptGivesWay() && TakeAnyGap(shape, slot);
 }
 
@@ -459,7 +496,11 @@ void Lane::SettleLast() {
 // Frees a block of a lane that runs free, or of the annex.
 void Lane::FreePlace(uint64_t granule, uint64_t granules) {
   last_.Forget(granule);
-  if (Keep(granule, granules)) return;
+  if (!Keep(granule, granules) && !KeepLong(granule, granules)) Vacate(granule, granules);
+}
+
+// What becomes of a place that is not kept, or no longer.
+void Lane::Vacate(uint64_t granule, uint64_t granules) {
   RemoveLate(granule, granules);
   long_gaps_.Freed({granule, granule + granules}, OpenPart(granule));
 }

@@ -5,7 +5,7 @@
 
 namespace reprise::replay {
 
-// Looks for such pages when it is time to.
+// Looks for such pages.
 void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
   if (until_idle_ == 0) {
@@ -30,6 +30,7 @@ uint64_t Lane::Affordable() const {
 // What is wanted. The last ones first: what is searched for a place begins at the front. So many
 // were looked at.
 uint64_t Lane::GiveWanted(uint64_t pages) {
+  ReleaseLong();
   uint64_t end = pages;
   while (end > 0) {
     const uint64_t affordable = Affordable();
@@ -46,6 +47,7 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
 
 // What was idle at the last such look, too, where that is worth a system call.
 void Lane::GiveStale(uint64_t pages) {
+  ReleaseLong();
   for (uint64_t end = pages, most = Affordable(); end > 0 && most >= kFewestGiven;
        most = Affordable()) {
     uint64_t begin = end;
