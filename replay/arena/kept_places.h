@@ -2,7 +2,7 @@
 // it does not follow its stream (lane.h). The caller sees to it that nobody else gets them.
 //
 // Hook-safe. Belongs to one thread. Memory is the caller's, zeroed: little of it is touched, unless
-// many blocks of one length are freed in a row. The object lies at its beginning.
+// many blocks of one length are freed in a row. So is the object.
 #ifndef REPRISE_REPLAY_ARENA_KEPT_PLACES_H_
 #define REPRISE_REPLAY_ARENA_KEPT_PLACES_H_
 
@@ -20,18 +20,18 @@ class KeptPlaces {
   static constexpr uint64_t kLongestShape = 2 * kLongest;
   static constexpr uint64_t kFirstBatch = 8;  // of places, made when there are none of a length
 
-  // Bytes of zeroed memory for places among so many granules.
+  // Bytes of zeroed memory for places among so many granules, beside the object itself.
   static constexpr uint64_t MemoryFor(uint64_t granules) {
-    return sizeof(KeptPlaces) + (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
+    return (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
   }
 
-  static KeptPlaces* Make(void* zeroed_memory, uint64_t granules) {
-    auto* kept = static_cast<KeptPlaces*>(zeroed_memory);
-    for (uint32_t row = 0; row < kRows; ++row) kept->rows_[row].latest = row * kSegment;
-    kept->ForgetDeep();
-    kept->end_ = kept->unused_ + static_cast<uint32_t>(DeepFor(granules));
-    kept->most_ = MostFor(granules);
-    return kept;
+  void Attach(void* zeroed_memory, uint64_t granules) {
+    places_ = static_cast<uint32_t*>(zeroed_memory);
+    for (uint32_t row = 0; row < kRows; ++row) rows_[row].latest = row * kSegment;
+    ForgetDeep();
+    as_needed_ = kLongestShape;
+    end_ = unused_ + static_cast<uint32_t>(DeepFor(granules));
+    most_ = MostFor(granules);
   }
 
   // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
@@ -51,13 +51,13 @@ class KeptPlaces {
   bool Take(uint32_t granules, uint32_t* granule) {
     if (TakeQuickly(granules, granule)) return true;
     const uint32_t at = rows_[granules].latest;
-    const uint32_t below = places()[at];
+    const uint32_t below = places_[at];
     if (below == 0) return false;
-    places()[at] = spare_;
+    places_[at] = spare_;
     spare_ = at;
     --full_[granules];
     full_granules_ -= (kSegment - 1) * uint64_t{granules};
-    rows_[granules].MoveTo(below + kSegment - 1, places());
+    rows_[granules].MoveTo(below + kSegment - 1, places_);
     return TakeQuickly(granules, granule);
   }
 
@@ -66,7 +66,7 @@ class KeptPlaces {
   bool PutQuickly(uint32_t granule, uint64_t granules) {
     const uint32_t at = rows_[granules].latest + 1;
     if (at % kSegment == 0) return false;
-    places()[at] = granule;
+    places_[at] = granule;
     rows_[granules] = {at, granule};
     return true;
   }
@@ -74,18 +74,21 @@ class KeptPlaces {
     const Row row = rows_[granules];
     if (row.latest % kSegment == 0) return false;
     *granule = row.place;
-    rows_[granules].MoveTo(row.latest - 1, places());
+    rows_[granules].MoveTo(row.latest - 1, places_);
     return true;
   }
 
-  // Blocks of this shape have been seen to have so many granules, more perhaps than the shape
-  // needs: the recorded program was told of more usable bytes than it had asked for. Until that is
-  // known it is 0, and no place has that.
+  // The granules of the places for blocks of this shape; 0, and no place has that: none is kept for
+  // them. Where blocks have been seen to have more than their shapes need, because the recorded
+  // program was told of more usable bytes than it had asked for, all of them have what was seen.
   uint32_t LengthOf(uint64_t shape) const {
-    return __builtin_expect(shape < kShapes, 1) ? length_of_[shape] : 0;
+    if (__builtin_expect(shape <= as_needed_, 1)) return static_cast<uint32_t>((shape + 1) / 2);
+    return shape <= kLongestShape ? length_of_[shape] : 0;
   }
   void NoteLength(uint64_t shape, uint64_t granules) {
-    if (shape < kShapes && granules < kRows) length_of_[shape] = static_cast<uint16_t>(granules);
+    if (shape > kLongestShape || granules > kLongest) return;
+    length_of_[shape] = static_cast<uint16_t>(granules);
+    if (granules != ShapeGranules(shape)) as_needed_ = 0;
   }
 
   // How many places to make when there are none of a length: more each time, as long as that is not
@@ -103,11 +106,11 @@ class KeptPlaces {
     Take(static_cast<uint32_t>(granules), &latest);
     if (latest == granule) return;
     uint32_t at = rows_[granules].latest;
-    while (at % kSegment == 0 || places()[at] != granule) {
-      at = at % kSegment == 0 ? places()[at] + kSegment - 1 : at - 1;
+    while (at % kSegment == 0 || places_[at] != granule) {
+      at = at % kSegment == 0 ? places_[at] + kSegment - 1 : at - 1;
     }
-    places()[at] = latest;
-    rows_[granules].MoveTo(rows_[granules].latest, places());
+    places_[at] = latest;
+    rows_[granules].MoveTo(rows_[granules].latest, places_);
   }
 
   // Forgets all places, and calls visit(granule, granules) for each of them, and a little before
@@ -118,14 +121,14 @@ class KeptPlaces {
       batches_[row] = 0;
       for (uint32_t granule; Take(row, &granule);) {
         const uint32_t count = rows_[row].latest % kSegment;
-        const uint32_t* others = &places()[rows_[row].latest - count + 1];
+        const uint32_t* others = &places_[rows_[row].latest - count + 1];
         for (uint32_t i = 0; i < count; ++i) look_ahead(others[i]);
         visit(granule, row);
         for (uint32_t i = 0; i < count; ++i) visit(others[i], row);
         rows_[row].latest -= count;
       }
     }
-    DropPages(places() + kRows * kSegment, (unused_ - kRows * kSegment) * sizeof(uint32_t));
+    DropPages(places_ + kRows * kSegment, (unused_ - kRows * kSegment) * sizeof(uint32_t));
     ForgetDeep();
   }
 
@@ -142,8 +145,7 @@ class KeptPlaces {
   }
 
  private:
-  static constexpr uint32_t kRows = kLongest + 1;     // one per length, in granules
-  static constexpr uint64_t kShapes = 2 * kRows - 1;  // units of 8 bytes; aligned ones are above
+  static constexpr uint32_t kRows = kLongest + 1;  // one per length, in granules
   static constexpr uint32_t kSegment = 32;
   static constexpr uint64_t kDeepShare = 4;  // granules per place
   static constexpr uint64_t kMostDeep = 1 << 24;
@@ -173,14 +175,14 @@ class KeptPlaces {
   uint32_t SegmentAbove(uint32_t full) {
     uint32_t segment = spare_;
     if (segment != 0) {
-      spare_ = places()[segment];
+      spare_ = places_[segment];
     } else if (unused_ < end_) {
       segment = unused_;
       unused_ += kSegment;
     } else {
       return 0;
     }
-    places()[segment] = full;
+    places_[segment] = full;
     return segment;
   }
 
@@ -190,21 +192,22 @@ class KeptPlaces {
 
   // A stack is a list of segments: a link to the one below, 0 for none, and then places. Each row
   // has its lowest one, which is all that most of them ever need.
-  struct Row {
+  struct alignas(8) Row {
     uint32_t latest;  // where the latest place stands; at a link: there is none above it
     uint32_t place;   // what stands there: who takes it need not wait for that line, too
 
     void MoveTo(uint32_t at, const uint32_t* places) { *this = {at, places[at]}; }
   };
-  uint32_t* places() { return reinterpret_cast<uint32_t*>(this + 1); }
+  uint32_t* places_;
+  uint64_t as_needed_;  // up to this shape blocks have the granules that they need
   Row rows_[kRows];
-  uint16_t length_of_[kShapes];  // in granules; 0: not known, and no place has that
-  uint16_t full_[kRows];         // segments below the uppermost
-  uint8_t batches_[kRows];       // made of each length since all were forgotten; at most a few
-  uint32_t most_;                // such segments of a length
-  uint64_t full_granules_;       // of the places below the uppermost segments
-  uint32_t spare_;               // segments that were used, linked; 0: none
-  uint32_t unused_;              // segments from here up to end_ never were
+  uint16_t length_of_[kLongestShape + 1];  // in granules; 0: not known, and no place has that
+  uint16_t full_[kRows];                   // segments below the uppermost
+  uint8_t batches_[kRows];  // made of each length since all were forgotten; at most a few
+  uint32_t most_;           // such segments of a length
+  uint64_t full_granules_;  // of the places below the uppermost segments
+  uint32_t spare_;          // segments that were used, linked; 0: none
+  uint32_t unused_;         // segments from here up to end_ never were
   uint32_t end_;
 };
 

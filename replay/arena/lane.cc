@@ -102,7 +102,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   annex_lacks_ = UINT64_MAX;
   long_gaps_.Attach(slot_memory_, &late_cover_);
   char* kept = static_cast<char*>(slot_memory_) + LongGaps::MemoryFor();
-  kept_ = KeptPlaces::Make(kept, granules);
+  kept_.Attach(kept, granules);
   last_.Clear();
   long_.Clear();
   slot_memory_ = kept + KeptPlaces::MemoryFor(granules);
@@ -553,7 +553,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granules = (bytes + kGranule - 1) / kGranule;
   if ((running_free_ || !Contains(pointer)) && late_cover_.Has(granule)) {
     if (!long_.Remove(static_cast<uint32_t>(granule))) {
-      kept_->Remove(static_cast<uint32_t>(granule), granules);
+      kept_.Remove(static_cast<uint32_t>(granule), granules);
     }
     late_.Reuse(granule);
   } else {
@@ -563,7 +563,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
 
 bool Lane::Empty() {
   Drain();
-  const uint64_t late = late_count_ - kept_->Count() - long_.Count() - (last_.IsFree() ? 1 : 0);
+  const uint64_t late = late_count_ - kept_.Count() - long_.Count() - (last_.IsFree() ? 1 : 0);
   if (running_free_) return late == 0;
   uint64_t live = 0;
   const uint64_t now = cursor_ - first_word_;

@@ -192,7 +192,7 @@ class Lane : private LaneLimits {
     if (void* quickly = AllocateKeptQuickly(shape)) return quickly;
     if (shape > KeptPlaces::kLongestShape) return AllocateKeptLong(shape);
     uint32_t granule;
-    const bool taken = !IsLookDue() && kept_->Take(kept_->LengthOf(shape), &granule);
+    const bool taken = !IsLookDue() && kept_.Take(kept_.LengthOf(shape), &granule);
     return taken ? Reuse(granule) : nullptr;
   }
   // Frees a block of a lane that runs free; false: it is in no open part of it, or not live, and
@@ -201,23 +201,24 @@ class Lane : private LaneLimits {
   // Both where that takes few instructions.
   void* AllocateKeptQuickly(uint64_t shape) {
     if (__builtin_expect(IsLookDue(), 0)) return nullptr;
-    const uint32_t granules = kept_->LengthOf(shape);
+    const uint32_t granules = kept_.LengthOf(shape);
     uint32_t granule;
-    if (void* last = last_.Take(granules)) {
-      return CountKept(last, static_cast<const char*>(last) >= annex_);
-    }
-    if (__builtin_expect(!kept_->TakeQuickly(granules, &granule), 0)) return nullptr;
+    if (char* last = last_.Take(granules)) return CountKept(last, last >= annex_);
+    if (__builtin_expect(!kept_.TakeQuickly(granules, &granule), 0)) return nullptr;
     return Reuse(granule);
   }
   bool FreeKeptQuickly(void* pointer) {
     if (last_.Is(pointer)) return last_.PutBack();
-    uint64_t granule;
-    if (!IsOpen(pointer, &granule)) return false;
-    const uint64_t granules = late_.ShortLengthAt(granule);
-    if (granules == 0) return false;
+    // First, so that few numbers are needed at a time: fewer than there are registers to be had.
     if (last_.IsFree()) {
-      if (!kept_->PutQuickly(last_.granule(), last_.granules())) return false;
+      if (!kept_.PutQuickly(last_.granule(), last_.granules())) return false;
       late_.Keep(last_.granule());
+    }
+    uint64_t granule;
+    const uint64_t granules = IsOpen(pointer, &granule) ? late_.ShortLengthAt(granule) : 0;
+    if (__builtin_expect(granules == 0, 0)) {
+      last_.Clear();
+      return false;
     }
     last_.Put(pointer, static_cast<uint32_t>(granule), granules);
     return true;
@@ -368,7 +369,7 @@ class Lane : private LaneLimits {
   }
   // All ones or none: whether something is in the annex cannot be foretold, and what a load from a
   // place that depends on it would take is what one call would wait for the one before.
-  static uint64_t Mask(bool in_annex) { return -static_cast<uint64_t>(in_annex); }
+  static uint64_t Mask(uint64_t in_annex) { return -in_annex; }
   // What follows is not computed together with what came before: then each address and each term
   // of a sum is a part of the instruction that needs it.
   template <typename Number>
@@ -449,7 +450,7 @@ class Lane : private LaneLimits {
     return true;
   }
   bool PutAway(uint64_t granule, uint64_t granules) {
-    if (!kept_->Put(static_cast<uint32_t>(granule), granules)) return false;
+    if (!kept_.Put(static_cast<uint32_t>(granule), granules)) return false;
     late_.Keep(granule);
     return true;
   }
@@ -459,11 +460,14 @@ class Lane : private LaneLimits {
   // A kept place becomes a block; no look must be due.
   void* Reuse(uint32_t granule) {
     late_.Reuse(granule);
-    return CountKept(AddressOf(granule), granule >= box_granules_);
+    uint64_t in_annex = granule >= box_granules_ ? 1 : 0;
+    KeepApart(in_annex);
+    return CountKept(box_here_ + granule * kGranule + (Mask(in_annex) & to_annex_), in_annex);
   }
-  void* CountKept(void* pointer, bool in_annex) {
+  void* CountKept(char* pointer, uint64_t in_annex) {
+    KeepApart(in_annex);  // else it is computed for each use
     ++counters_->kept[in_annex];
-    until_look_ -= in_annex ? 1 : 0;
+    until_look_ -= static_cast<uint32_t>(in_annex);
     counters_->apart_addresses += reinterpret_cast<uint64_t>(pointer);
     if (pointer == nullptr) __builtin_unreachable();
     return pointer;
@@ -625,18 +629,18 @@ class Lane : private LaneLimits {
   GranuleSet early_;       // where early blocks begin
   BlockNotes notes_of_blocks_;
 
-  // Hot in a lane that runs free: two cache lines.
+  // Hot in a lane that runs free: two cache lines, and of what is kept a few.
   alignas(64) LaneCounters* counters_;
   LastPlace last_;       // in a lane that runs free; marked as a block still when it is free
   uint32_t until_look_;  // kept places of the annex to be taken until the box is looked into
-  KeptPlaces* kept_;
-  BlockSet late_;  // late blocks
+  BlockSet late_;        // late blocks
   char* annex_;
   char* box_here_;  // box_
   uint64_t box_granules_;
-  uint64_t open_granules_;   // of the box, in which blocks may be improvised
-  uint64_t to_annex_;        // from where an address would be if the annex came behind the box
-  uint64_t to_all_;          // granules behind the open ones of the box
+  uint64_t open_granules_;  // of the box, in which blocks may be improvised
+  uint64_t to_annex_;       // from where an address would be if the annex came behind the box
+  uint64_t to_all_;         // granules behind the open ones of the box
+  KeptPlaces kept_;
   uint64_t annex_granules_;  // counted on from those of the box
   uint64_t rest_;            // requests for which nothing is looked for
   Owned<bool> running_free_;

@@ -13,7 +13,7 @@ void* Lane::Improvise(uint64_t shape) {
   if (effort_ < kMostEffort) effort_ += kEffort;
   if (!TakeFromAnnex(shape, &slot)) {
     // Perhaps kept places are in the way.
-    if (kept_->Granules() == 0) return nullptr;
+    if (kept_.Granules() == 0) return nullptr;
     ReleaseKept();
     if (!TakeFromAnnex(shape, &slot)) return nullptr;
   }
@@ -23,7 +23,7 @@ void* Lane::Improvise(uint64_t shape) {
 
 // The block of a request that got this place.
 void* Lane::Occupy(uint64_t shape, const Slot& slot) {
-  kept_->NoteLength(shape, slot.granules);
+  kept_.NoteLength(shape, slot.granules);
   AddLate(slot.granule, slot.granules);
   void* pointer = AddressOf(slot.granule);
   CountApart(pointer);
@@ -156,7 +156,7 @@ void* Lane::PlaceShort(const Request& request) {
     if (void* again = AllocateKept(shape)) return again;
     found = IsSmall() && TakeFromAnnex(shape, &slot);
   }
-  if (!found && kept_->Granules() > open_granules_ / kKeptShare) {
+  if (!found && kept_.Granules() > open_granules_ / kKeptShare) {
     ReleaseKept();
     if (ring != nullptr) slots_.LookAgain(ring);
     planned = ring != nullptr && TakeFromRing(ring, &slot);
@@ -196,7 +196,7 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
   if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
   const uint64_t box = box_granules_;
   const uint64_t limit = slot.granule < box ? open_granules_ : UsedEnd();
-  uint64_t wanted = kept_->NextBatch(granules) - 1;
+  uint64_t wanted = kept_.NextBatch(granules) - 1;
   uint64_t at = slot.granule + granules;
   int32_t few = kFewGaps;
   while (wanted > 0 && late_cover_.FindGap(&at, limit, granules, 1, &few)) {
@@ -218,7 +218,7 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
 uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
   const uint64_t end = granule + count * granules;
   uint64_t begin = end;
-  while (begin > granule && kept_->Put(static_cast<uint32_t>(begin - granules), granules)) {
+  while (begin > granule && kept_.Put(static_cast<uint32_t>(begin - granules), granules)) {
     begin -= granules;
     late_.AddKept(begin, granules);
   }
@@ -273,7 +273,7 @@ void Lane::ReleaseKept() {
     RemoveLate(last_.granule(), last_.granules());
     last_.Clear();
   }
-  kept_->Clear(
+  kept_.Clear(
       [this](uint32_t granule) {
         late_cover_.LookAhead(granule);
         late_.LookAhead(granule);
@@ -291,7 +291,7 @@ void Lane::ReleaseKept() {
 
 // Frees what is kept where that is worth it; false: it is not.
 bool Lane::KeptGivesWay() {
-  if (kept_->Granules() <= open_granules_ / kKeptShareForMore) return false;
+  if (kept_.Granules() <= open_granules_ / kKeptShareForMore) return false;
   ReleaseKept();
   return true;
 }

@@ -26,12 +26,12 @@ class LastPlace {
   }
 
   // For a block of so many granules; null: the place is taken, or has another length.
-  void* Take(uint32_t granules) {
+  char* Take(uint32_t granules) {
     if (granules_ != granules) return nullptr;
     taken_granules_ = granules;
     granules_ = kNone;
     if (pointer_ == nullptr) __builtin_unreachable();
-    return pointer_;
+    return static_cast<char*>(pointer_);
   }
 
   // Whether this is the address of the place, free or taken; then PutBack may be asked. False: its

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <memory>
 #include <random>
 #include <set>
 #include <vector>
@@ -167,7 +168,8 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
 void KeepAndTake(uint64_t granules_in_all, bool all) {
   constexpr size_t kSegment = 31;
   std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
-  KeptPlaces* kept = KeptPlaces::Make(memory.data(), granules_in_all);
+  auto kept = std::make_unique<KeptPlaces>();
+  kept->Attach(memory.data(), granules_in_all);
   for (uint64_t shape = 0; shape < 1000; ++shape) kept->NoteLength(shape, ShapeGranules(shape));
   std::map<uint64_t, std::vector<uint32_t>> model;  // by length
   std::mt19937_64 random(1);
@@ -246,7 +248,8 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
 // Of short ones only, because most of what is made for one length may never be asked for.
 TEST(KeptPlacesTest, BatchesGrowUntilAllIsForgotten) {
   std::vector<char> memory(KeptPlaces::MemoryFor(0));
-  KeptPlaces* kept = KeptPlaces::Make(memory.data(), 0);
+  auto kept = std::make_unique<KeptPlaces>();
+  kept->Attach(memory.data(), 0);
   const auto next = [&](uint64_t granules) {
     std::vector<uint64_t> batches;
     for (int i = 0; i < 6; ++i) batches.push_back(kept->NextBatch(granules));
@@ -259,15 +262,20 @@ TEST(KeptPlacesTest, BatchesGrowUntilAllIsForgotten) {
   EXPECT_EQ(kept->NextBatch(1), 8u);
 }
 
-TEST(KeptPlacesTest, AShapeHasTheLengthThatWasNoted) {
+TEST(KeptPlacesTest, AShapeHasTheLengthThatItNeedsOrThatWasNoted) {
   std::vector<char> memory(KeptPlaces::MemoryFor(0));
-  KeptPlaces* kept = KeptPlaces::Make(memory.data(), 0);
+  auto kept = std::make_unique<KeptPlaces>();
+  kept->Attach(memory.data(), 0);
   uint32_t taken = 0;
   ASSERT_TRUE(kept->Put(7, 3));
   EXPECT_FALSE(kept->Take(kept->LengthOf(Shape(32, 4)), &taken));
+  kept->NoteLength(Shape(16, 4), 1);
+  EXPECT_EQ(kept->LengthOf(Shape(33, 4)), 3u);
   kept->NoteLength(Shape(32, 4), 3);
   ASSERT_TRUE(kept->Take(kept->LengthOf(Shape(32, 4)), &taken));
   EXPECT_EQ(taken, 7u);
+  EXPECT_EQ(kept->LengthOf(Shape(16, 4)), 1u);
+  EXPECT_EQ(kept->LengthOf(Shape(33, 4)), 0u) << "some blocks have more: this may be one";
 }
 
 }  // namespace
