@@ -246,7 +246,9 @@ class LaneEncoder {
     if (own) {
       words_.push_back(kFreeBit | granule);
     } else {
-      words_.push_back(kDrain);
+      const uint64_t granules = BlockGranules(keys_.keys[placement.key]);
+      words_.push_back(kDrain +
+                       (granules <= kMostToldByDrain ? static_cast<uint32_t>(granules) : 0));
       words_.push_back(granule);
     }
   }

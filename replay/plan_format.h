@@ -10,7 +10,8 @@
 //               three more: its shape, site_offset, and module << kDepthBits | depth
 //   free        bit 31 = 1 | offset / 16, of the block that dies
 //   special     bit 31 = 1 | a value from kSpecial on:
-//               kDrain  another thread frees a block of this lane; one more word, offset / 16
+//               kDrain  another thread frees a block of this lane; one more word, offset / 16. How
+//                       long the block is, / 16, is added, if it is no more than kMostToldByDrain
 //               kTurn   the words before this one are not read again
 //               kIdle   no block is planned in some pages of the box for a long time from here on;
 //                       two more words, the first page and how many
@@ -25,15 +26,16 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 7;
+inline constexpr uint32_t kPlanVersion = 8;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
 inline constexpr uint64_t kLongBlock = 256 << 10;  // bytes: of which a program may touch little
 inline constexpr uint32_t kFreeBit = 1u << 31;
-inline constexpr uint32_t kSpecial = 0xfffffff0;
+inline constexpr uint32_t kSpecial = 0xfffff000;
+inline constexpr uint32_t kDrain = kSpecial;
+inline constexpr uint32_t kMostToldByDrain = 0xfef;
 inline constexpr uint32_t kIdle = 0xfffffffc;
-inline constexpr uint32_t kDrain = 0xfffffffd;
 inline constexpr uint32_t kTurn = 0xfffffffe;
 inline constexpr uint32_t kEnd = 0xffffffff;
 inline constexpr uint32_t kTurnWords = 1 << 14;  // from one turn to the next
@@ -48,10 +50,12 @@ inline constexpr uint64_t kPlanFirst = 4096;
 inline constexpr uint64_t kManyWords = 16 << 20;
 inline constexpr uint64_t kHugePage = 2 << 20;
 inline constexpr uint64_t kPlanHugePiece = kHugePage;
-inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 32 GiB
+inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 64 KiB below 32 GiB
 inline constexpr uint64_t kSampled = 4096;  // placements: one of so many is among the samples
 inline constexpr uint32_t kNeverDies = UINT32_MAX;
 inline constexpr uint32_t kNoModule = UINT32_MAX;
+
+constexpr bool IsDrain(uint32_t word) { return word - kDrain <= kMostToldByDrain; }
 
 // What identifies an allocation within its lane: its shape and its call site.
 // Shape: the size in units of 8 bytes, rounded up, in bits 0..55, at least 1; for alignments above

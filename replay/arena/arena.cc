@@ -16,7 +16,7 @@ const PlanLane* PlanLanes(const PlanHeader& plan) {
 constexpr uint64_t kSpareAlignment = 2 << 20;
 
 // No two blocks of an arena of that size are as far apart as a lane's last words say.
-constexpr uint64_t kRoomy = (uint64_t{32} << 30) - kPage;
+constexpr uint64_t kRoomy = kMostLaneGranules * kGranule - kPage;
 
 }  // namespace
 

@@ -231,7 +231,8 @@ void Lane::Pass(const Word& word) {
     case Word::kFree:
     case Word::kDrained:
       if (!RemoveEarly(word.granule)) {
-        AddLate(word.granule, PlannedGranules(word.granule));
+        const bool told = word.kind == Word::kDrained && word.key != 0;
+        AddLate(word.granule, told ? word.key : PlannedGranules(word.granule));
         notes_.BecameLate(word.granule, static_cast<uint64_t>(cursor_ - first_word_), word.granule);
         awaited_ += word.kind == Word::kDrained ? 1 : 0;
       }
@@ -517,7 +518,7 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
     PassFree(granule, cursor_ + 1);
     return true;
   }
-  if (*cursor_ == kDrain && cursor_[1] == granule) {
+  if (IsDrain(*cursor_) && cursor_[1] == granule) {
     PassFree(granule, cursor_ + 2);
     return true;
   }

@@ -377,8 +377,8 @@ class Lane : private LaneLimits {
     asm("" : "+r"(number));
   }
   uint64_t GranuleInBox(const void* pointer) const { return GranulesFrom(box_, pointer); }
-  // The address that a word frees. Of any other word it is one 32 to 64 GiB behind the box, or, as
-  // with all words of a crowded lane, one that no pointer has.
+  // The address that a word frees. Of any other word it is one some 32 to 64 GiB behind the box,
+  // or, as with all words of a crowded lane, one that no pointer has.
   uint64_t FreedBy(uint32_t word) const { return Freed(word, freed_base_); }
   static uint64_t Freed(uint32_t word, uint64_t base) {
     return base + static_cast<uint64_t>(int64_t{static_cast<int32_t>(word)}) * kGranule;
@@ -555,11 +555,13 @@ class Lane : private LaneLimits {
   [[gnu::hot]] std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   [[gnu::hot]] bool IsPlannedLive(uint64_t granule);
   bool IsEarly(uint64_t granule) const { return early_count_ != 0 && early_.Has(granule); }
+  [[gnu::hot]] std::optional<uint32_t> LatestKey(uint64_t granule) const;
   // Of the block that is planned live there.
   uint64_t PlannedGranules(uint64_t granule) const {
     const uint64_t noted = noting_ != 0 ? notes_of_blocks_.UsableAt(granule) : 0;
     if (noted != 0) return (noted + kGranule - 1) / kGranule;
-    return live_keys_.Granules(PlannedAt(granule)->key);
+    const std::optional<uint32_t> latest = LatestKey(granule);
+    return live_keys_.Granules(latest ? *latest : PlannedAt(granule)->key);
   }
   uint64_t LookedAt() const { return __atomic_load_n(&looked_at_, __ATOMIC_RELAXED); }
   [[gnu::hot]] void LookElsewhere(uint64_t sample) const;

@@ -12,6 +12,7 @@ struct LaneLimits {
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
   static constexpr uint64_t kMostLookAhead = 1 << 20;
   static constexpr int64_t kFreeAhead = 4096;  // words looked at for the free of a block
+  static constexpr int64_t kBehind = 256;      // and for its allocation
   // A miss is made up for by so many words that are followed, more than kAWhile of them in a row;
   // one that differed only in length by one word. A lane to which more than kMostMissed are wanting
   // runs free: a burst of misses is better borne than the order lost.

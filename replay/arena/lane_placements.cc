@@ -58,12 +58,27 @@ bool Lane::IsPlannedLive(uint64_t granule) {
   const uint32_t* limit = end_word_ - begin < kFreeAhead ? end_word_ : begin + kFreeAhead;
   const uint32_t* at = begin;
   while (at < limit && ((*at ^ free) & offset_mask_) != 0) ++at;
-  if (at < limit && (*at == free || (at > begin && at[-1] == kDrain && *at == granule)))
-    return true;
+  if (at < limit && (*at == free || (at > begin && IsDrain(at[-1]) && *at == granule))) return true;
   ++far_frees_;
   ConsiderNoting();
   const std::optional<PlanBlock> placement = PlannedAt(granule);
   return placement && placement->death >= cursor_.Seen() - first_word_;
+}
+
+// The key of the block at `granule` that is planned live, if its allocation is among the latest
+// words, as it mostly is where a lane jumps ahead.
+std::optional<uint32_t> Lane::LatestKey(uint64_t granule) const {
+  const uint32_t* here = cursor_.Seen();
+  const uint32_t* at = here - first_word_ > kBehind ? here - kBehind : first_word_;
+  // A step begins at the lane's first word, and where a word has the highest bit.
+  while (at != first_word_ && at < here && (*at & kFreeBit) == 0) ++at;
+  std::optional<uint32_t> key;
+  while (at < here) {
+    const Word word = Decode(at);
+    if (word.kind == Word::kAllocation && word.granule == granule) key = word.key;
+    at += word.length;
+  }
+  return key;
 }
 
 // From now on at another stretch of the placements, or at none.

@@ -54,7 +54,7 @@ void Lane::Drain() {
     } else if (late_count_ != 0 && late_.BeginsAt(granule)) {
       RemoveLate(granule, LateLength(granule));
       awaited_ -= awaited_ > 0 ? 1 : 0;
-    } else if (!early_.Has(granule) && *cursor_ == kDrain && cursor_[1] == granule) {
+    } else if (!early_.Has(granule) && IsDrain(*cursor_) && cursor_[1] == granule) {
       PassFree(granule, cursor_ + 2);
     } else if (!early_.Has(granule) && IsPlannedLive(granule)) {
       AddEarly(granule);

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <memory>
 #include <random>
 #include <set>
 #include <vector>
