@@ -54,9 +54,9 @@ struct LaneLimits {
   static constexpr int32_t kEffortOfKept = 2;  // the same, by one that found what was kept
   static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
   // A lane that runs free looks for idle pages, and gives back those that were idle at two looks in
-  // a row, once in so many requests that find nothing kept, and one more for so many of its pages.
-  // To look at so many pages costs as much as to look at one place; one that is
-  // given back, and cleared when it is used again, as much as so many places.
+  // a row, once in so many requests that find nothing kept or are long, and one more for so many of
+  // its pages. To look at so many pages costs as much as to look at one place; one that is given
+  // back, and cleared when it is used again, as much as so many places.
   static constexpr uint64_t kLookForIdle = 2048;
   static constexpr uint64_t kPagesARequest = 32;
   static constexpr uint64_t kFewestGiven = 4;  // pages side by side
