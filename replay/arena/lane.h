@@ -462,7 +462,7 @@ class Lane : private LaneLimits {
     late_.Reuse(granule);
     uint64_t in_annex = granule >= box_granules_ ? 1 : 0;
     KeepApart(in_annex);
-    return CountKept(box_here_ + granule * kGranule + (Mask(in_annex) & to_annex_), in_annex);
+    return CountKept(AddressOf(granule, in_annex), in_annex);
   }
   void* CountKept(char* pointer, uint64_t in_annex) {
     KeepApart(in_annex);  // else it is computed for each use
@@ -519,7 +519,10 @@ class Lane : private LaneLimits {
     return reinterpret_cast<uint64_t>(address) % (ShapeStep(shape) * kGranule) == 0;
   }
   char* AddressOf(uint64_t granule) const {
-    return box_here_ + granule * kGranule + (Mask(granule >= box_granules_) & to_annex_);
+    return AddressOf(granule, granule >= box_granules_ ? 1 : 0);
+  }
+  char* AddressOf(uint64_t granule, uint64_t in_annex) const {
+    return box_here_ + granule * kGranule + (Mask(in_annex) & to_annex_);
   }
   [[gnu::hot]] bool FreeSlowly(uint64_t granule);
   bool FreeLate(uint64_t granule);
