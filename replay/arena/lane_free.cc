@@ -246,10 +246,15 @@ void* Lane::AllocateKeptLong(uint64_t shape) {
   return pointer;
 }
 
-// Keeps the place of a long block that is freed; false: it does not.
+// Keeps the place of a long block that is freed; false: it does not. Nor does it keep others while
+// all lanes together need nearly as much memory as they ever did: LevelDB needed 2 % more.
 bool Lane::KeepLong(uint64_t granule, uint64_t granules) {
   if (granules <= KeptPlaces::kLongest || granules > LongPlaces::kLongest) return false;
   if (!running_free_ || !IsOpen(granule)) return false;
+  if (held_->Wanted() != 0) {
+    ReleaseLong();
+    return false;
+  }
   late_.Keep(granule);
   const LongPlaces::Place other =
       long_.Put({static_cast<uint32_t>(granule), static_cast<uint32_t>(granules)});
