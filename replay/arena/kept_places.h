@@ -22,41 +22,43 @@ class KeptPlaces {
 
   // Bytes of zeroed memory for places among so many granules, beside the object itself.
   static constexpr uint64_t MemoryFor(uint64_t granules) {
-    return (kRows * kSegment + DeepFor(granules)) * sizeof(uint32_t);
+    return (kFew + DeepFor(granules)) * sizeof(uint32_t);
   }
 
   void Attach(void* zeroed_memory, uint64_t granules) {
     places_ = static_cast<uint32_t*>(zeroed_memory);
-    for (uint32_t row = 0; row < kRows; ++row) rows_[row].latest = row * kSegment;
-    ForgetDeep();
+    ForgetAll();
     as_needed_ = kLongestShape;
-    end_ = unused_ + static_cast<uint32_t>(DeepFor(granules));
+    end_ = kFew + static_cast<uint32_t>(DeepFor(granules));
     most_ = MostFor(granules);
   }
 
-  // Keeps a place of so many granules; false: it is too long, or there are enough of that length.
+  // Keeps a place of so many granules; false: it is too long, or there are enough.
   bool Put(uint32_t granule, uint64_t granules) {
     if (granules >= kRows) return false;
     if (PutQuickly(granule, granules)) return true;
-    if (full_[granules] == most_) return false;
-    const uint32_t segment = SegmentAbove(rows_[granules].latest + 1 - kSegment);
-    if (segment == 0) return false;
-    ++full_[granules];
-    full_granules_ += (kSegment - 1) * granules;
-    rows_[granules].latest = segment;
+    const uint32_t full = rows_[granules].latest + 1 - kSegment;
+    if (full != kNobodys && full_[granules] == most_) return false;
+    const uint32_t segment = SegmentAbove(full);
+    if (segment == kNobodys) return false;
+    if (full != kNobodys) {
+      ++full_[granules];
+      full_granules_ += kPlaces * granules;
+    }
+    rows_[granules].latest = segment + kMark;
     return PutQuickly(granule, granules);
   }
 
   // The latest place of that length, at most kLongest; false: there is none.
   bool Take(uint32_t granules, uint32_t* granule) {
     if (TakeQuickly(granules, granule)) return true;
-    const uint32_t at = rows_[granules].latest;
-    const uint32_t below = places_[at];
-    if (below == 0) return false;
-    places_[at] = spare_;
-    spare_ = at;
+    if (full_[granules] == 0) return false;
+    const uint32_t segment = rows_[granules].latest - kMark;
+    const uint32_t below = places_[segment];
+    places_[segment] = spare_;
+    spare_ = segment;
     --full_[granules];
-    full_granules_ -= (kSegment - 1) * uint64_t{granules};
+    full_granules_ -= kPlaces * uint64_t{granules};
     rows_[granules].MoveTo(below + kSegment - 1, places_);
     return TakeQuickly(granules, granule);
   }
@@ -72,7 +74,7 @@ class KeptPlaces {
   }
   bool TakeQuickly(uint32_t granules, uint32_t* granule) {
     const Row row = rows_[granules];
-    if (row.latest % kSegment == 0) return false;
+    if (row.place == kNone) return false;
     *granule = row.place;
     rows_[granules].MoveTo(row.latest - 1, places_);
     return true;
@@ -106,8 +108,8 @@ class KeptPlaces {
     Take(static_cast<uint32_t>(granules), &latest);
     if (latest == granule) return;
     uint32_t at = rows_[granules].latest;
-    while (at % kSegment == 0 || places_[at] != granule) {
-      at = at % kSegment == 0 ? places_[at] + kSegment - 1 : at - 1;
+    while (places_[at] != granule) {
+      at = at % kSegment == kMark ? places_[at - kMark] + kSegment - 1 : at - 1;
     }
     places_[at] = latest;
     rows_[granules].MoveTo(rows_[granules].latest, places_);
@@ -120,22 +122,22 @@ class KeptPlaces {
     for (uint32_t row = 0; row < kRows; ++row) {
       batches_[row] = 0;
       for (uint32_t granule; Take(row, &granule);) {
-        const uint32_t count = rows_[row].latest % kSegment;
+        const uint32_t count = Uppermost(row);
         const uint32_t* others = &places_[rows_[row].latest - count + 1];
         for (uint32_t i = 0; i < count; ++i) look_ahead(others[i]);
         visit(granule, row);
         for (uint32_t i = 0; i < count; ++i) visit(others[i], row);
-        rows_[row].latest -= count;
+        rows_[row].MoveTo(rows_[row].latest - count, places_);
       }
     }
-    DropPages(places_ + kRows * kSegment, (unused_ - kRows * kSegment) * sizeof(uint32_t));
-    ForgetDeep();
+    if (unused_ > kFew) DropPages(places_ + kFew, (unused_ - kFew) * sizeof(uint32_t));
+    ForgetAll();
   }
 
   // Of all places. Hardly kept up to date: they are asked for when nothing else helps.
   uint64_t Granules() const {
     uint64_t sum = full_granules_;
-    for (uint32_t row = 0; row < kRows; ++row) sum += rows_[row].latest % kSegment * row;
+    for (uint32_t row = 0; row < kRows; ++row) sum += uint64_t{Uppermost(row)} * row;
     return sum;
   }
   uint64_t Count() const {
@@ -147,7 +149,12 @@ class KeptPlaces {
  private:
   static constexpr uint32_t kRows = kLongest + 1;  // one per length, in granules
   static constexpr uint32_t kSegment = 32;
-  static constexpr uint64_t kDeepShare = 4;  // granules per place
+  static constexpr uint32_t kMark = 1;  // where in a segment no place is: before the first one
+  static constexpr uint32_t kPlaces = kSegment - 1 - kMark;  // in a segment
+  static constexpr uint32_t kNone = UINT32_MAX;              // the mark: no place
+  static constexpr uint32_t kNobodys = 0;                    // the segment that is none
+  static constexpr uint32_t kFew = (1 + kRows) * kSegment;   // enough for one segment a row
+  static constexpr uint64_t kDeepShare = 4;                  // granules per place
   static constexpr uint64_t kMostDeep = 1 << 24;
   static constexpr uint64_t kGranulesPerPlace = 64;  // of one length
   static constexpr uint64_t kMostSegments = 1024;
@@ -161,39 +168,43 @@ class KeptPlaces {
   // Full segments of one length: where blocks of some length are freed only, or asked for aligned,
   // their places are to become parts of others.
   static constexpr uint32_t MostFor(uint64_t granules) {
-    const uint64_t segments = granules / kGranulesPerPlace / (kSegment - 1);
+    const uint64_t segments = granules / kGranulesPerPlace / kPlaces;
     return static_cast<uint32_t>(segments < kMostSegments ? segments : kMostSegments);
   }
 
-  // No segment is above a row's lowest.
-  void ForgetDeep() {
-    spare_ = 0;
-    unused_ = kRows * kSegment;
+  // No row has a segment: each is as if a full one of nobody's were its uppermost.
+  void ForgetAll() {
+    for (Row& row : rows_) row = {kNobodys + kSegment - 1, kNone};
+    spare_ = kNobodys;
+    unused_ = kSegment;
   }
 
-  // A segment for what comes on top of a full one; 0: there is none left.
+  // A segment for what comes on top of a full one; kNobodys: there is none left.
   uint32_t SegmentAbove(uint32_t full) {
     uint32_t segment = spare_;
-    if (segment != 0) {
+    if (segment != kNobodys) {
       spare_ = places_[segment];
     } else if (unused_ < end_) {
       segment = unused_;
       unused_ += kSegment;
     } else {
-      return 0;
+      return kNobodys;
     }
     places_[segment] = full;
+    places_[segment + kMark] = kNone;
     return segment;
   }
 
-  uint64_t CountIn(uint32_t row) const {
-    return rows_[row].latest % kSegment + uint64_t{full_[row]} * (kSegment - 1);
+  uint64_t CountIn(uint32_t row) const { return Uppermost(row) + uint64_t{full_[row]} * kPlaces; }
+  // Places in the row's uppermost segment.
+  uint32_t Uppermost(uint32_t row) const {
+    return rows_[row].place == kNone ? 0 : rows_[row].latest % kSegment - kMark;
   }
 
-  // A stack is a list of segments: a link to the one below, 0 for none, and then places. Each row
-  // has its lowest one, which is all that most of them ever need.
+  // A stack is a list of segments: a link to the one below, kNobodys for none, the mark, and then
+  // places. One is all that most rows ever need.
   struct alignas(8) Row {
-    uint32_t latest;  // where the latest place stands; at a link: there is none above it
+    uint32_t latest;  // where the latest place stands; at a mark: there is none above it
     uint32_t place;   // what stands there: who takes it need not wait for that line, too
 
     void MoveTo(uint32_t at, const uint32_t* places) { *this = {at, places[at]}; }
@@ -202,11 +213,11 @@ class KeptPlaces {
   uint64_t as_needed_;  // up to this shape blocks have the granules that they need
   Row rows_[kRows];
   uint16_t length_of_[kLongestShape + 1];  // in granules; 0: not known, and no place has that
-  uint16_t full_[kRows];                   // segments below the uppermost
+  uint16_t full_[kRows];                   // segments below the uppermost one
   uint8_t batches_[kRows];  // made of each length since all were forgotten; at most a few
   uint32_t most_;           // such segments of a length
   uint64_t full_granules_;  // of the places below the uppermost segments
-  uint32_t spare_;          // segments that were used, linked; 0: none
+  uint32_t spare_;          // segments that were used, linked; kNobodys: none
   uint32_t unused_;         // segments from here up to end_ never were
   uint32_t end_;
 };

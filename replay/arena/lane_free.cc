@@ -251,7 +251,7 @@ void* Lane::AllocateKeptLong(uint64_t shape) {
 bool Lane::KeepLong(uint64_t granule, uint64_t granules) {
   if (granules <= KeptPlaces::kLongest || granules > LongPlaces::kLongest) return false;
   if (!running_free_ || !IsOpen(granule)) return false;
-  if (held_->Wanted() != 0) {
+  if (held_->IsNearMost()) {
     ReleaseLong();
     return false;
   }

@@ -163,9 +163,9 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
   }
 }
 
-// The places of one length stand in segments of kSegment, of which each length has one.
+// The places of one length stand in segments of kSegment, of which each length can have one.
 void KeepAndTake(uint64_t granules_in_all, bool all) {
-  constexpr size_t kSegment = 31;
+  constexpr size_t kSegment = 30;
   std::vector<char> memory(KeptPlaces::MemoryFor(granules_in_all));
   auto kept = std::make_unique<KeptPlaces>();
   kept->Attach(memory.data(), granules_in_all);
