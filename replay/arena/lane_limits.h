@@ -57,7 +57,7 @@ struct LaneLimits {
   // a row, once in so many requests that find nothing kept or are long, and one more for so many of
   // its pages. To look at so many pages costs as much as to look at one place; one that is given
   // back, and cleared when it is used again, as much as so many places.
-  static constexpr uint64_t kLookForIdle = 8192;
+  static constexpr uint64_t kLookForIdle = 2048;
   static constexpr uint64_t kPagesARequest = 32;
   static constexpr uint64_t kFewestGiven = 4;  // pages side by side
   static constexpr uint64_t kTakenAtOnce = 4;  // of these, when one of them is used again
