@@ -42,14 +42,20 @@ TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
   }
 }
 
+// The first lane, which has left its stream and holds nothing.
+Lane* FreeLane(ServedPlan* plan) {
+  Lane* lane = plan->arena().Take(1, 0, 0);
+  while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  return lane;
+}
+
 // Although a shorter gap is free by then; a block of another length takes that, and one for which
 // there is no other room takes what is kept.
 TEST(LaneTest, ALongBlockGetsThePlaceThatWasFreedLast) {
   constexpr uint64_t kLong = 24 << 10;
   constexpr uint64_t kOtherSite = 0x7000;
   ServedPlan plan(RecordingOf({{0, 1, 3 << 20}}));
-  Lane* lane = plan.arena().Take(1, 0, 0);
-  while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  Lane* lane = FreeLane(&plan);
   char* first = Allocate(lane, kLong, 4, kOtherSite);
   char* between = Allocate(lane, kLong, 4, kOtherSite);
   char* second = Allocate(lane, kLong, 4, kOtherSite);
@@ -76,8 +82,7 @@ TEST(LaneTest, NoLongPlaceIsKeptWhileMoreMemoryIsNeededThanEver) {
   constexpr uint64_t kLong = 24 << 10;
   constexpr uint64_t kOtherSite = 0x7000;
   ServedPlan plan(RecordingOf({{0, 1, 3 << 20}}));
-  Lane* lane = plan.arena().Take(1, 0, 0);
-  while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
+  Lane* lane = FreeLane(&plan);
   std::vector<char*> blocks;
   while (plan.counters(0).annex_bytes < 4 * kLong) {
     blocks.push_back(Allocate(lane, kLong, 4, kOtherSite));
