@@ -29,7 +29,8 @@ class KeptPlaces {
     places_ = static_cast<uint32_t*>(zeroed_memory);
     ForgetAll();
     as_needed_ = kLongestShape;
-    end_ = kFew + static_cast<uint32_t>(DeepFor(granules));
+    deep_left_ = static_cast<uint32_t>(DeepFor(granules)) / kSegment;
+    end_ = kFew + deep_left_ * kSegment;
     most_ = MostFor(granules);
   }
 
@@ -38,10 +39,11 @@ class KeptPlaces {
     if (granules >= kRows) return false;
     if (PutQuickly(granule, granules)) return true;
     const uint32_t full = rows_[granules].latest + 1 - kSegment;
-    if (full != kNobodys && full_[granules] == most_) return false;
+    if (full != kNobodys && (full_[granules] == most_ || deep_left_ == 0)) return false;
     const uint32_t segment = SegmentAbove(full);
     if (segment == kNobodys) return false;
     if (full != kNobodys) {
+      --deep_left_;
       ++full_[granules];
       full_granules_ += kPlaces * granules;
     }
@@ -57,6 +59,7 @@ class KeptPlaces {
     const uint32_t below = places_[segment];
     places_[segment] = spare_;
     spare_ = segment;
+    ++deep_left_;
     --full_[granules];
     full_granules_ -= kPlaces * uint64_t{granules};
     rows_[granules].MoveTo(below + kSegment - 1, places_);
@@ -220,6 +223,7 @@ class KeptPlaces {
   uint32_t spare_;          // segments that were used, linked; kNobodys: none
   uint32_t unused_;         // segments from here up to end_ never were
   uint32_t end_;
+  uint32_t deep_left_;  // segments that may still be a row's second or later one: each gets a first
 };
 
 }  // namespace reprise::replay

@@ -244,6 +244,19 @@ TEST(KeptPlacesTest, TheLatestOfALengthComesFirstAndNoneTwice) {
   KeepAndTake(1 << 20, /*all=*/true);
 }
 
+TEST(KeptPlacesTest, ALengthThatComesLastHasRoomAsWell) {
+  constexpr uint64_t kGranules = 12800;
+  std::vector<char> memory(KeptPlaces::MemoryFor(kGranules));
+  auto kept = std::make_unique<KeptPlaces>();
+  kept->Attach(memory.data(), kGranules);
+  uint32_t granule = 0;
+  for (uint64_t granules = 1; granules <= KeptPlaces::kLongest; ++granules) {
+    const uint64_t before = kept->Count();
+    while (kept->Put(granule, granules)) ++granule;
+    EXPECT_GE(kept->Count() - before, 30u) << granules;
+  }
+}
+
 // Of short ones only, because most of what is made for one length may never be asked for.
 TEST(KeptPlacesTest, BatchesGrowUntilAllIsForgotten) {
   std::vector<char> memory(KeptPlaces::MemoryFor(0));
