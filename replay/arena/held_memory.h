@@ -47,8 +47,6 @@ class HeldMemory {
                          __atomic_load_n(&ask_at_, __ATOMIC_RELAXED);
     return more > 0 ? static_cast<uint64_t>(more) : 0;
   }
-  // Whether the lanes need more than their boxes, and about as much as they ever did.
-  bool IsNearMost() const { return Asks() != 0 && Wanted() != 0; }
 
  private:
   static constexpr uint64_t kLeastStep = 16 << 10;

@@ -19,7 +19,7 @@ uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return LongGaps::MemoryFor() +
          2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          GranuleSet::MemoryFor(lane.box_bytes / kGranule / kNear) +
-         2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
+         GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
          BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          BlockSet::MemoryFor(lane.box_bytes / kGranule) +
          KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
@@ -82,11 +82,10 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   late_near_.Attach(memory);
   memory += GranuleSet::MemoryFor(box_granules_ / kNear);
   given_.Attach(memory);
-  memory += GranuleSet::MemoryFor(granules / kPageGranules);
-  stale_.Attach(memory);
   slot_memory_ = memory + GranuleSet::MemoryFor(granules / kPageGranules);
   held_ = room.held;
   answered_ = held_->Asks();
+  taken_ = most_taken_ = 0;
   given_pages_ = 0;
   until_idle_ = kLookForIdle;
   running_free_ = false;
@@ -104,7 +103,6 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   char* kept = static_cast<char*>(slot_memory_) + LongGaps::MemoryFor();
   kept_.Attach(kept, granules);
   last_.Clear();
-  long_.Clear();
   slot_memory_ = kept + KeptPlaces::MemoryFor(granules);
   notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
                           plan->keys.count);
@@ -139,6 +137,7 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
   late_.Add(granule, granules);
   late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
+  Taken(granules);
   if (granule < box_granules_) {
     SetCare(care_ + 1);
     NoteNear(granule, granules);
@@ -168,6 +167,7 @@ void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
   late_cover_.RemoveRange(granule, granule + granules);
   late_.Remove(granule, granules);
   --late_count_;
+  taken_ -= granules;
   if (granule < box_granules_) {
     SetCare(care_ - 1);
     NoteNear(granule, granules);
@@ -553,9 +553,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granule = GranuleOf(pointer);
   const uint64_t granules = (bytes + kGranule - 1) / kGranule;
   if ((running_free_ || !Contains(pointer)) && late_cover_.Has(granule)) {
-    if (!long_.Remove(static_cast<uint32_t>(granule))) {
-      kept_.Remove(static_cast<uint32_t>(granule), granules);
-    }
+    kept_.Remove(static_cast<uint32_t>(granule), granules);
     late_.Reuse(granule);
   } else {
     AddLate(granule, granules);
@@ -564,7 +562,7 @@ void Lane::Revive(void* pointer, uint64_t bytes) {
 
 bool Lane::Empty() {
   Drain();
-  const uint64_t late = late_count_ - kept_.Count() - long_.Count() - (last_.IsFree() ? 1 : 0);
+  const uint64_t late = late_count_ - kept_.Count() - (last_.IsFree() ? 1 : 0);
   if (running_free_) return late == 0;
   uint64_t live = 0;
   const uint64_t now = cursor_ - first_word_;

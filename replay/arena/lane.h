@@ -34,8 +34,8 @@
 // the first gap), and else any gap that is long enough, of the box or of the annex, a range behind
 // all boxes that makes up for another order packing less tightly. A long block takes the shortest
 // gap that is long enough at once (long_gaps.h). Blocks that are freed keep their places for the
-// next request of the same length (kept_places.h), long ones only the last few (long_places.h):
-// they stay late, as far as the guard is concerned. Looking for places has a budget per request,
+// next request of the same length (kept_places.h), unless they are long: they stay late, as far as
+// the guard is concerned. Looking for places has a budget per request,
 // part of which can be saved up. Where that does not do, the request goes to the fallback. A lane
 // whose budget keeps being spent, or that finds no place for most requests, rests: for a while
 // everything new goes there, unlooked at, four times as long each time. A plan that fits the run
@@ -63,7 +63,6 @@
 #include "replay/arena/last_place.h"
 #include "replay/arena/live_keys.h"
 #include "replay/arena/long_gaps.h"
-#include "replay/arena/long_places.h"
 #include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
 #include "replay/arena/stream.h"
@@ -190,7 +189,6 @@ class Lane : private LaneLimits {
   // Allocates beside the stream, in a place that is kept; null: there is none.
   void* AllocateKept(uint64_t shape) {
     if (void* quickly = AllocateKeptQuickly(shape)) return quickly;
-    if (shape > KeptPlaces::kLongestShape) return AllocateKeptLong(shape);
     uint32_t granule;
     const bool taken = !IsLookDue() && kept_.Take(kept_.LengthOf(shape), &granule);
     return taken ? Reuse(granule) : nullptr;
@@ -473,10 +471,6 @@ class Lane : private LaneLimits {
     return pointer;
   }
   void SettleLast();
-  void* AllocateKeptLong(uint64_t shape);
-  bool KeepLong(uint64_t granule, uint64_t granules);
-  void Vacate(uint64_t granule, uint64_t granules);
-  bool ReleaseLong();
   void ReleaseKept();
   void KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules);
   void Carve(uint64_t shape, const Slot& slot);
@@ -495,10 +489,16 @@ class Lane : private LaneLimits {
   bool TakeLongGap(uint64_t shape, Slot* slot);
   static bool IsLong(uint64_t shape) { return ShapeGranules(shape) >= LongGaps::kLeast; }
   void NoteAnnexUse(uint64_t end);
+  void Taken(uint64_t granules) {
+    taken_ += granules;
+    if (taken_ > most_taken_) most_taken_ = taken_;
+  }
+  bool HasFallen() const { return taken_ + kFall + most_taken_ / kFallShare <= most_taken_; }
   bool IsToGiveBack() const { return until_idle_ == 0 || held_->Asks() != answered_; }
   void LookForIdle();
   uint64_t GiveWanted(uint64_t pages);
-  void GiveStale(uint64_t pages);
+  void GiveIdle(uint64_t pages, uint64_t most);
+  void GiveFallen();
   bool IsIdle(uint64_t page) const;
   uint64_t Affordable() const;
   uint64_t RunLimit(uint64_t end) const;
@@ -693,14 +693,14 @@ class Lane : private LaneLimits {
   uint64_t next_look_;     // value of unmatched_ at which the next look ahead is due
   uint64_t annex_search_;  // where the last search for a gap of the annex ended
   uint64_t annex_lacks_;   // no gap of the annex has so many granules
-  LongPlaces long_;        // that are kept; a lane that follows its stream has none
   LongGaps long_gaps_;     // of the annex, and once running free of the box
   HeldMemory* held_;       // of all lanes
   uint32_t answered_;      // how often it had been asked when the lane last gave pages back
   uint32_t until_idle_;    // requests until pages to give back are looked for
+  uint64_t taken_;         // granules of late blocks and kept places
+  uint64_t most_taken_;    // since pages were given back because it had become less
   uint64_t given_pages_;   // that are not used again so far
   GranuleSet given_;       // these, counted as granules are
-  GranuleSet stale_;       // pages in which nothing lived at the last look for such
   LaneNotes notes_;
 
   // Touched by other threads.

@@ -227,52 +227,14 @@ uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
   if (given_pages_ != 0) TakeAgain(begin, end - begin);
   const uint64_t kept = (end - begin) / granules;
   late_count_ += static_cast<uint32_t>(kept);
+  Taken(end - begin);
   if (granule < box_granules_) SetCare(care_ + static_cast<uint32_t>(kept));
   return kept;
-}
-
-// The place for a long block, among those that are kept. It is taken whether or not the box is to
-// be looked into: there is no other for it. Not when it is time to give pages back.
-void* Lane::AllocateKeptLong(uint64_t shape) {
-  LongPlaces::Place place;
-  if (ShapeLog2Alignment(shape) > 4 || IsToGiveBack()) return nullptr;
-  if (!long_.Take(ShapeGranules(shape), &place)) return nullptr;
-  --until_idle_;
-  effort_ += kEffort;
-  late_.Reuse(place.granule);
-  void* pointer = AddressOf(place.granule);
-  ++counters_->kept[place.granule >= box_granules_];
-  counters_->apart_addresses += reinterpret_cast<uint64_t>(pointer);
-  return pointer;
-}
-
-// Keeps the place of a long block that is freed; false: it does not. Nor does it keep others while
-// all lanes together need nearly as much memory as they ever did: LevelDB needed 2 % more.
-bool Lane::KeepLong(uint64_t granule, uint64_t granules) {
-  if (granules <= KeptPlaces::kLongest || granules > LongPlaces::kLongest) return false;
-  if (!running_free_ || !IsOpen(granule)) return false;
-  if (held_->IsNearMost()) {
-    ReleaseLong();
-    return false;
-  }
-  late_.Keep(granule);
-  const LongPlaces::Place other =
-      long_.Put({static_cast<uint32_t>(granule), static_cast<uint32_t>(granules)});
-  if (other.granules != 0) Vacate(other.granule, other.granules);
-  return true;
-}
-
-// No longer keeps long ones; false: there was none.
-bool Lane::ReleaseLong() {
-  if (long_.Count() == 0) return false;
-  for (LongPlaces::Place place; long_.TakeAny(&place);) Vacate(place.granule, place.granules);
-  return true;
 }
 
 // Frees the places that are kept, so that they can become parts of others.
 void Lane::ReleaseKept() {
   const uint64_t box = box_granules_;
-  ReleaseLong();
   uint32_t in_box = 0;
   if (last_.IsFree()) {
     RemoveLate(last_.granule(), last_.granules());
@@ -287,6 +249,7 @@ void Lane::ReleaseKept() {
         late_cover_.RemoveRange(granule, granule + granules);
         late_.RemoveKept(granule, granules);
         --late_count_;
+        taken_ -= granules;
         in_box += granule < box ? 1 : 0;
       });
   SetCare(care_ - in_box);
@@ -349,7 +312,6 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
 // any.
 bool Lane::TakeLong(uint64_t shape, Slot* slot) {
   if (TakeLongGap(shape, slot)) return true;
-  if (ReleaseLong() && TakeLongGap(shape, slot)) return true;
   return running_free_ && KeptGivesWay() && TakeLongGap(shape, slot);
 }
 
@@ -432,7 +394,6 @@ bool Lane::TakeFromUsedAnnex(uint64_t shape, Slot* slot) {
   }
   if (!running_free_) return false;
   if (TakeAnyGap(shape, slot)) return true;
-  if (ReleaseLong() && TakeAnyGap(shape, slot)) return true;
   return !IsSmall() && KeptGivesWay() && TakeAnyGap(shape, slot);
 }
 
@@ -501,13 +462,10 @@ void Lane::SettleLast() {
 // Frees a block of a lane that runs free, or of the annex.
 void Lane::FreePlace(uint64_t granule, uint64_t granules) {
   last_.Forget(granule);
-  if (!Keep(granule, granules) && !KeepLong(granule, granules)) Vacate(granule, granules);
-}
-
-// What becomes of a place that is not kept, or no longer.
-void Lane::Vacate(uint64_t granule, uint64_t granules) {
+  if (Keep(granule, granules)) return;
   RemoveLate(granule, granules);
   long_gaps_.Freed({granule, granule + granules}, OpenPart(granule));
+  if (running_free_ && HasFallen()) GiveFallen();
 }
 
 }  // namespace reprise::replay

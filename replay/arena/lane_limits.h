@@ -53,14 +53,17 @@ struct LaneLimits {
   static constexpr int32_t kMostEffort = 1 << 24;
   static constexpr int32_t kEffortOfKept = 2;  // the same, by one that found what was kept
   static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
-  // A lane that runs free looks for idle pages, and gives back those that were idle at two looks in
-  // a row, once in so many requests that find nothing kept or are long, and one more for so many of
-  // its pages. To look at so many pages costs as much as to look at one place; one that is given
-  // back, and cleared when it is used again, as much as so many places.
-  static constexpr uint64_t kLookForIdle = 2048;
+  // A lane that runs free looks for idle pages once in so many requests that find nothing kept or
+  // are long, and one more for so many of its pages, and when the granules that are taken have
+  // become less by so many and such a share. To look at so many pages costs as much as to look at
+  // one place; one that is given back, and cleared when it is used again, as much as so many
+  // places.
+  static constexpr uint64_t kLookForIdle = 512;
   static constexpr uint64_t kPagesARequest = 32;
+  static constexpr uint64_t kFall = 4096;
+  static constexpr uint64_t kFallShare = 16;
   static constexpr uint64_t kFewestGiven = 4;  // pages side by side
-  static constexpr uint64_t kTakenAtOnce = 4;  // of these, when one of them is used again
+  static constexpr uint64_t kTakenAtOnce = 4;       // of these, when one of them is used again
   static constexpr uint64_t kPagesALook = 4;
   static constexpr int32_t kEffortOfPage = 256;
   // A lane rests when so many requests of a window found their budget spent, or no place.

@@ -1,5 +1,5 @@
 // The pages of a lane that runs free: given back where nothing lives, when the lanes need more than
-// ever (held_memory.h), or when nothing has lived there for a while.
+// ever (held_memory.h), when much less is taken than before, and now and then.
 #include "replay/arena/give_back.h"
 #include "replay/arena/lane.h"
 
@@ -10,7 +10,7 @@ void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
   if (until_idle_ == 0) {
     until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
-    if (!keeps_pages_) GiveStale(pages);
+    if (!keeps_pages_) GiveIdle(pages, Affordable());
   }
   const uint32_t asks = held_->Asks();
   if (asks == answered_ || keeps_pages_) return;
@@ -22,15 +22,16 @@ bool Lane::IsIdle(uint64_t page) const {
   return !given_.Has(page) && !late_cover_.HasAny(page * kPageGranules, (page + 1) * kPageGranules);
 }
 
-// How many pages the lane can afford to give back now.
+// How many pages the lane can afford to give back now, and have as much left as it began with:
+// where blocks lie is not to depend on what pages cost.
 uint64_t Lane::Affordable() const {
-  return effort_ < kFirstEffort ? 0 : static_cast<uint64_t>(effort_ / kEffortOfPage);
+  return effort_ < kFirstEffort ? 0
+                                : static_cast<uint64_t>((effort_ - kFirstEffort) / kEffortOfPage);
 }
 
 // What is wanted. The last ones first: what is searched for a place begins at the front. So many
 // were looked at.
 uint64_t Lane::GiveWanted(uint64_t pages) {
-  ReleaseLong();
   uint64_t end = pages;
   while (end > 0) {
     const uint64_t affordable = Affordable();
@@ -45,26 +46,27 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
   return pages - end;
 }
 
-// What was idle at the last such look, too, where that is worth a system call.
-void Lane::GiveStale(uint64_t pages) {
-  ReleaseLong();
-  for (uint64_t end = pages, most = Affordable(); end > 0 && most >= kFewestGiven;
-       most = Affordable()) {
+// So many pages at most, where that is worth a system call.
+void Lane::GiveIdle(uint64_t pages, uint64_t most) {
+  uint64_t left = most;
+  for (uint64_t end = pages; end > 0 && left >= kFewestGiven;) {
     uint64_t begin = end;
-    while (begin > RunLimit(end) && end - begin < most && stale_.Has(begin - 1) &&
-           IsIdle(begin - 1)) {
-      --begin;
+    while (begin > RunLimit(end) && end - begin < left && IsIdle(begin - 1)) --begin;
+    if (end - begin >= kFewestGiven) {
+      Give(begin, end);
+      left -= end - begin;
     }
-    if (end - begin >= kFewestGiven) Give(begin, end);
     end = begin < end ? begin : end - 1;
   }
-  for (uint64_t page = 0; page < pages; ++page) {
-    if (IsIdle(page)) {
-      stale_.Add(page);
-    } else {
-      stale_.Remove(page);
-    }
-  }
+}
+
+// Much less is taken than before: a task has ended, or what it worked on is gone. Its thread may
+// not ask for anything more for long. What is kept was for that task.
+void Lane::GiveFallen() {
+  if (keeps_pages_) return;
+  ReleaseKept();
+  most_taken_ = taken_;
+  GiveIdle(UsedEnd() / kPageGranules, Affordable());
 }
 
 // The annex is not next to the box: how far down a run of pages that ends there may reach.

@@ -42,60 +42,6 @@ TEST(LaneTest, ABlockThatIsImprovisedIsAlignedToMoreThanAPage) {
   }
 }
 
-// The first lane, which has left its stream and holds nothing.
-Lane* FreeLane(ServedPlan* plan) {
-  Lane* lane = plan->arena().Take(1, 0, 0);
-  while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, 0x8000)));
-  return lane;
-}
-
-// Although a shorter gap is free by then; a block of another length takes that, and one for which
-// there is no other room takes what is kept.
-TEST(LaneTest, ALongBlockGetsThePlaceThatWasFreedLast) {
-  constexpr uint64_t kLong = 24 << 10;
-  constexpr uint64_t kOtherSite = 0x7000;
-  ServedPlan plan(RecordingOf({{0, 1, 3 << 20}}));
-  Lane* lane = FreeLane(&plan);
-  char* first = Allocate(lane, kLong, 4, kOtherSite);
-  char* between = Allocate(lane, kLong, 4, kOtherSite);
-  char* second = Allocate(lane, kLong, 4, kOtherSite);
-  ASSERT_NE(Allocate(lane, kLong, 4, kOtherSite), nullptr);
-  ASSERT_TRUE(first < between && between < second);
-  EXPECT_TRUE(lane->Free(first));
-  EXPECT_TRUE(lane->Free(second));
-  EXPECT_FALSE(lane->Free(second));
-  EXPECT_EQ(Allocate(lane, kLong, 4, kOtherSite), second);
-  EXPECT_TRUE(lane->Free(second));
-  const char* other = Allocate(lane, kLong - kGranule, 4, kOtherSite);
-  EXPECT_TRUE(other != first && other != second);
-  EXPECT_TRUE(lane->Free(between));
-  const uint64_t annex = plan.counters(0).annex_bytes;
-  std::vector<char*> blocks;
-  while (plan.counters(0).annex_bytes == annex) {
-    blocks.push_back(Allocate(lane, 3 * kLong, 4, kOtherSite));
-  }
-  EXPECT_EQ(std::count(blocks.begin(), blocks.end(), first), 1) << "one block where three were";
-}
-
-// What is kept for one length is in the way of others.
-TEST(LaneTest, NoLongPlaceIsKeptWhileMoreMemoryIsNeededThanEver) {
-  constexpr uint64_t kLong = 24 << 10;
-  constexpr uint64_t kOtherSite = 0x7000;
-  ServedPlan plan(RecordingOf({{0, 1, 3 << 20}}));
-  Lane* lane = FreeLane(&plan);
-  std::vector<char*> blocks;
-  while (plan.counters(0).annex_bytes < 4 * kLong) {
-    blocks.push_back(Allocate(lane, kLong, 4, kOtherSite));
-    ASSERT_NE(blocks.back(), nullptr);
-  }
-  std::sort(blocks.begin(), blocks.end());
-  EXPECT_TRUE(lane->Free(blocks[4]));
-  EXPECT_EQ(Allocate(lane, kLong - kGranule, 4, kOtherSite), blocks[4]);  // pages are asked for
-  EXPECT_TRUE(lane->Free(blocks[0]));
-  EXPECT_TRUE(lane->Free(blocks[2]));
-  EXPECT_EQ(Allocate(lane, kLong, 4, kOtherSite), blocks[0]) << "the best fit, not the last one";
-}
-
 // The only gap for a long block is full of short ones that were freed. It is used all the same, and
 // noted as no miss of the plan's, which was not asked.
 TEST(LaneTest, KeptPlacesGiveWayToALongBlock) {

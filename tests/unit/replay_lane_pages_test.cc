@@ -1,4 +1,4 @@
-// Pages that lanes give back when all of them together need more than ever.
+// Pages that lanes that run free give back.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <string.h>
@@ -61,7 +61,7 @@ uint64_t ResidentPages(const char* begin, uint64_t bytes) {
 }
 
 // Two lanes that run free, each with a box of kBox. The first had all of it in use, and all of it
-// is free but for a block of a page in each sixteenth.
+// is free but for a block of a page in each sixteenth; nothing has been given back.
 class TwoLanes : public ::testing::Test {
  protected:
   TwoLanes() : plan_(BothWithABox()) {
@@ -71,6 +71,7 @@ class TwoLanes : public ::testing::Test {
       while (!lane->running_free()) EXPECT_TRUE(lane->Free(Allocate(lane, 16, 4, kOtherSite)));
     }
     std::vector<char*> blocks = Fill(lanes_[0]);
+    lanes_[0]->set_keeps_pages(true);
     for (size_t i = 0; i < blocks.size(); ++i) {
       if (i % 16 == 0 && lanes_[0]->Contains(blocks[i])) {
         kept_.push_back(blocks[i]);
@@ -78,6 +79,7 @@ class TwoLanes : public ::testing::Test {
         EXPECT_TRUE(Free(lanes_[0], blocks[i]));
       }
     }
+    lanes_[0]->set_keeps_pages(false);
   }
 
   static trace::Recording BothWithABox() {
@@ -158,9 +160,25 @@ TEST_F(TwoLanes, PagesThatAreUsedAgainCount) {
 }
 
 // Although nobody needs more.
-TEST_F(TwoLanes, WhatIsIdleForLongGoesBack) {
+TEST_F(TwoLanes, WhatIsIdleGoesBack) {
   Work(60000);
   EXPECT_GT(lanes_[0]->GivenBytes(), kBox / 8 * 7);
+  EXPECT_LT(ResidentInBox(), kBox / kPage / 8);
+  for (const char* block : kept_) {
+    EXPECT_EQ(std::count(block, block + kPage, 0x5a), static_cast<int64_t>(kPage));
+  }
+}
+
+// The thread need not ask for anything more.
+TEST_F(TwoLanes, WhatATaskLeavesGoesBackWhenItEnds) {
+  Work(60000);  // earns what it spends
+  std::vector<char*> task;
+  for (uint64_t i = kept_.size(); i < kBox / kPage; ++i) {
+    task.push_back(Allocate(lanes_[0], kPage, 4, kOtherSite));
+    memset(task.back(), 0x5a, kPage);
+  }
+  EXPECT_GT(ResidentInBox(), kBox / kPage / 8 * 7);
+  for (char* block : task) EXPECT_TRUE(Free(lanes_[0], block));
   EXPECT_LT(ResidentInBox(), kBox / kPage / 8);
   for (const char* block : kept_) {
     EXPECT_EQ(std::count(block, block + kPage, 0x5a), static_cast<int64_t>(kPage));

@@ -9,7 +9,6 @@
 
 #include "replay/arena/granule_set.h"
 #include "replay/arena/long_gaps.h"
-#include "replay/arena/long_places.h"
 
 namespace reprise::replay {
 namespace {
@@ -193,30 +192,6 @@ TEST(LongGapsTest, WhatIsFreedInARowIsOneGap) {
     EXPECT_LE(part.gaps().Count(), kGranules / (1 << 14) + 1);
     EXPECT_NE(part.Take(1 << 14), UINT64_MAX);
   }
-}
-
-TEST(LongPlacesTest, TheLatestOfALengthComesFirst) {
-  LongPlaces places;
-  places.Clear();
-  LongPlaces::Place place;
-  EXPECT_FALSE(places.Take(300, &place));
-  for (uint32_t granule : {0, 1000, 2000, 3000}) {
-    EXPECT_EQ(places.Put({granule, granule == 2000 ? 301u : 300u}).granules, 0u);
-  }
-  const LongPlaces::Place pushed_out = places.Put({4000, 299});
-  EXPECT_EQ(pushed_out.granule, 0u);
-  EXPECT_EQ(pushed_out.granules, 300u);
-  EXPECT_EQ(places.Count(), LongPlaces::kMost);
-  EXPECT_FALSE(places.Take(302, &place));
-  ASSERT_TRUE(places.Take(300, &place));
-  EXPECT_EQ(place.granule, 3000u);
-  EXPECT_FALSE(places.Remove(3000));
-  EXPECT_TRUE(places.Remove(2000));
-  ASSERT_TRUE(places.TakeAny(&place));
-  EXPECT_EQ(place.granule, 4000u);
-  ASSERT_TRUE(places.TakeAny(&place));
-  EXPECT_EQ(place.granule, 1000u);
-  EXPECT_FALSE(places.TakeAny(&place));
 }
 
 }  // namespace
