@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/page_cost.h"
 #include "cli/program.h"
 #include "cli/recordings.h"
 #include "cli/replay_findings.h"
@@ -293,6 +294,7 @@ int RunReplay(const ReplayOptions& options) {
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
   if (options.release) request.flags |= interpose::kSessionRelease;
+  if (PagesAreDear()) request.flags |= interpose::kSessionDearPages;
   if (options.huge_pages == "always") request.flags |= interpose::kSessionHugePages;
   if (options.huge_pages == "never") request.flags |= interpose::kSessionNoHugePages;
   request.plans = offer->entries;

@@ -249,6 +249,7 @@ bool SetUpArena() {
   char* counters = reinterpret_cast<char*>(replay_state.counters);
   memory.counters = replay_state.counters;
   memory.releases = (process.session->flags & kSessionRelease) != 0;
+  memory.dear_pages = (process.session->flags & kSessionDearPages) != 0;
   memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
   replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
   const uint64_t key_bytes = (2 * plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};

@@ -147,6 +147,7 @@ Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
     Lane::Room room{};
     room.box = BoxFor(plan_lane, &moved);
     room.releases = memory_.releases;
+    room.dear_pages = memory_.dear_pages;
     room.crowded = memory_.block_bytes > kRoomy;
     room.held = &held_;
     if (room.box != nullptr) {

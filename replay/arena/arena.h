@@ -29,6 +29,7 @@ struct ArenaMemory {
   LaneCounters* counters;  // one per lane of the plan, and one more
   NotePage* notes;         // as many per lane as CountersLayout says
   bool releases;           // pages of the boxes that the plan leaves idle are given back
+  bool dear_pages;         // lanes that run free give back long runs of pages only
 };
 
 class Arena {

@@ -47,6 +47,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   annex_ = room.annex != nullptr ? room.annex : room.box + lane->box_bytes;
   annex_granules_ = room.annex_bytes / kGranule;
   releases_ = room.releases;
+  dear_pages_ = room.dear_pages;
   keeps_pages_ = false;
   box_bytes_ = lane->box_bytes;
   box_granules_ = box_bytes_ / kGranule;

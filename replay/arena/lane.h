@@ -83,6 +83,7 @@ class Lane : private LaneLimits {
     char* annex;           // page-aligned
     uint64_t annex_bytes;  // at most AnnexBytes(plan, lane); 0: none
     bool releases;         // pages of the box that the plan leaves idle are given back
+    bool dear_pages;       // a lane that runs free gives back long runs of pages only
     bool crowded;          // other blocks may lie some 32 to 64 GiB behind the box
     HeldMemory* held;      // of all lanes
   };
@@ -332,7 +333,9 @@ class Lane : private LaneLimits {
   }
 
   Room room() const {
-    return {box_, annex_, annex_granules_ * kGranule, releases_, freed_base_ == kNowhere, held_};
+    return {box_,      annex_,      annex_granules_ * kGranule,
+            releases_, dear_pages_, freed_base_ == kNowhere,
+            held_};
   }
   LaneCounters* counters() const { return counters_; }
   const PlanLane* plan() const { return lane_; }
@@ -501,6 +504,7 @@ class Lane : private LaneLimits {
   void GiveFallen();
   bool IsIdle(uint64_t page) const;
   uint64_t Affordable() const;
+  uint64_t FewestGiven() const { return dear_pages_ ? kFewestWhereDear : kFewestGiven; }
   uint64_t RunLimit(uint64_t end) const;
   void Give(uint64_t begin, uint64_t end);
   void DropTables(uint64_t begin, uint64_t end, uint64_t told, const void* bitmap) const;
@@ -677,6 +681,7 @@ class Lane : private LaneLimits {
   int64_t asked_;               // by the owner how long a block is
   int64_t far_frees_;           // that were looked for among the placements
   bool releases_;
+  bool dear_pages_;
   bool keeps_pages_;
   int32_t effort_;        // that may be spent on looking for places
   uint64_t earned_;       // for so many allocations apart

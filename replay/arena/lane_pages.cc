@@ -37,10 +37,10 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
     const uint64_t affordable = Affordable();
     uint64_t most = held_->Wanted() / kBoxAlignment;
     if (most > affordable) most = affordable;
-    if (most < kFewestGiven) break;
+    if (most < FewestGiven()) break;
     uint64_t begin = end;
     while (begin > RunLimit(end) && end - begin < most && IsIdle(begin - 1)) --begin;
-    if (end - begin >= kFewestGiven) Give(begin, end);
+    if (end - begin >= FewestGiven()) Give(begin, end);
     end = begin < end ? begin : end - 1;
   }
   return pages - end;
@@ -49,10 +49,10 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
 // So many pages at most, where that is worth a system call.
 void Lane::GiveIdle(uint64_t pages, uint64_t most) {
   uint64_t left = most;
-  for (uint64_t end = pages; end > 0 && left >= kFewestGiven;) {
+  for (uint64_t end = pages; end > 0 && left >= FewestGiven();) {
     uint64_t begin = end;
     while (begin > RunLimit(end) && end - begin < left && IsIdle(begin - 1)) --begin;
-    if (end - begin >= kFewestGiven) {
+    if (end - begin >= FewestGiven()) {
       Give(begin, end);
       left -= end - begin;
     }

@@ -64,7 +64,8 @@ uint64_t ResidentPages(const char* begin, uint64_t bytes) {
 // is free but for a block of a page in each sixteenth; nothing has been given back.
 class TwoLanes : public ::testing::Test {
  protected:
-  TwoLanes() : plan_(BothWithABox()) {
+  explicit TwoLanes(bool dear_pages = false) : plan_(BothWithABox()) {
+    plan_.Restart(/*spare=*/true, dear_pages);
     for (const uint64_t path : {1, 2}) {
       Lane* lane = plan_.arena().Take(path, 0, 0);
       lanes_.push_back(lane);
@@ -115,6 +116,8 @@ class TwoLanes : public ::testing::Test {
       EXPECT_TRUE(Free(lanes_[0], Allocate(lanes_[0], kNotKept, 4, kOtherSite)));
     }
   }
+
+  void RunsStay(uint64_t pages);
 
   uint64_t Most() const { return plan_.counters(plan_.lanes()).annex_bytes; }
   uint64_t ResidentInBox() const { return ResidentPages(lanes_[0]->room().box, kBox); }
@@ -185,20 +188,36 @@ TEST_F(TwoLanes, WhatATaskLeavesGoesBackWhenItEnds) {
   }
 }
 
-// Three pages side by side are not worth a call.
-TEST_F(TwoLanes, FewIdlePagesStay) {
+// All of the box is in use but for runs of so many pages less one, in each of so many pages. They
+// stay.
+void TwoLanes::RunsStay(uint64_t pages) {
   const char* box = lanes_[0]->room().box;
   std::vector<char*> blocks;
   for (uint64_t i = kept_.size(); i < kBox / kPage; ++i) {
     blocks.push_back(Allocate(lanes_[0], kPage, 4, kOtherSite));
   }
   for (char* block : blocks) {
-    if ((block - box) / kPage % 4 == 0) continue;
+    if ((block - box) / kPage % pages == 0) continue;
     EXPECT_TRUE(Free(lanes_[0], block));
   }
   const uint64_t before = ResidentInBox();
   Work(60000);
   EXPECT_EQ(ResidentInBox(), before);
+}
+
+TEST_F(TwoLanes, ThreePagesSideBySideAreNotWorthACall) { RunsStay(4); }
+
+class TwoLanesWherePagesAreDear : public TwoLanes {
+ protected:
+  TwoLanesWherePagesAreDear() : TwoLanes(/*dear_pages=*/true) {}
+};
+
+TEST_F(TwoLanesWherePagesAreDear, SevenAreNotEither) { RunsStay(8); }
+
+TEST_F(TwoLanesWherePagesAreDear, ManyAre) {
+  for (char* block : kept_) EXPECT_TRUE(Free(lanes_[0], block));
+  Work(60000);
+  EXPECT_GT(lanes_[0]->GivenBytes(), kBox / 8 * 7);
 }
 
 // Those that follow will be used next.

@@ -61,7 +61,7 @@ ServedPlan::~ServedPlan() {
   for (const auto& [address, bytes] : maps_) munmap(address, bytes);
 }
 
-void ServedPlan::Restart(bool spare) {
+void ServedPlan::Restart(bool spare, bool dear_pages) {
   Require(madvise(memory_.state, Arena::StateBytes(*plan_, spacious_bytes_), MADV_DONTNEED) == 0,
           "madvise");
   memory_.block_bytes = spare ? spacious_bytes_ : Pages(plan_->arena_bytes);
@@ -70,6 +70,7 @@ void ServedPlan::Restart(bool spare) {
   notes_.assign(plan_->lanes.count * CountersLayout::Of(*plan_).pages, {});
   memory_.notes = notes_.data();
   memory_.releases = true;
+  memory_.dear_pages = dear_pages;
   arena_ = Arena();
   arena_.Start(plan_,
                {keys_.data() + plan_->keys.count, LearnNothing, key_granules_.data(),

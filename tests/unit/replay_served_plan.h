@@ -29,7 +29,7 @@ class ServedPlan {
 
   // As if the program had been started anew: no lane is taken, nothing is live. The blocks keep
   // their bytes. `spare`: whether there is room behind the boxes.
-  void Restart(bool spare = true);
+  void Restart(bool spare = true, bool dear_pages = false);
 
   Arena& arena() { return arena_; }
   const BuiltPlan& built() const { return built_; }
