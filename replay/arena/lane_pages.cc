@@ -10,7 +10,7 @@ void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
   if (until_idle_ == 0) {
     until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
-    if (!keeps_pages_) GiveIdle(pages, Affordable());
+    if (!keeps_pages_) GiveIdle(pages);
   }
   const uint32_t asks = held_->Asks();
   if (asks == answered_ || keeps_pages_) return;
@@ -46,9 +46,9 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
   return pages - end;
 }
 
-// So many pages at most, where that is worth a system call.
-void Lane::GiveIdle(uint64_t pages, uint64_t most) {
-  uint64_t left = most;
+// As much as the lane can afford, where that is worth a system call.
+void Lane::GiveIdle(uint64_t pages) {
+  uint64_t left = Affordable();
   for (uint64_t end = pages; end > 0 && left >= FewestGiven();) {
     uint64_t begin = end;
     while (begin > RunLimit(end) && end - begin < left && IsIdle(begin - 1)) --begin;
@@ -66,7 +66,7 @@ void Lane::GiveFallen() {
   if (keeps_pages_) return;
   ReleaseKept();
   most_taken_ = taken_;
-  GiveIdle(UsedEnd() / kPageGranules, Affordable());
+  GiveIdle(UsedEnd() / kPageGranules);
 }
 
 // The annex is not next to the box: how far down a run of pages that ends there may reach.

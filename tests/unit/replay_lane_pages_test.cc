@@ -212,7 +212,7 @@ class TwoLanesWherePagesAreDear : public TwoLanes {
   TwoLanesWherePagesAreDear() : TwoLanes(/*dear_pages=*/true) {}
 };
 
-TEST_F(TwoLanesWherePagesAreDear, SevenAreNotEither) { RunsStay(8); }
+TEST_F(TwoLanesWherePagesAreDear, FifteenAreNotEither) { RunsStay(16); }
 
 TEST_F(TwoLanesWherePagesAreDear, ManyAre) {
   for (char* block : kept_) EXPECT_TRUE(Free(lanes_[0], block));
