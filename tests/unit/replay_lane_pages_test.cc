@@ -139,6 +139,24 @@ TEST_F(TwoLanes, WhatOneNeedsMoreTheOtherGivesBack) {
   }
 }
 
+// At the next request, although too little is free for a task to have ended.
+TEST_F(TwoLanes, WhatIsAskedForGoesBackAtOnce) {
+  constexpr size_t kFreed = 60;
+  Work(60000);  // earns what it spends
+  std::vector<char*> task;
+  for (uint64_t i = kept_.size(); i < kBox / kPage; ++i) {
+    task.push_back(Allocate(lanes_[0], kPage, 4, kOtherSite));
+  }
+  std::sort(task.begin(), task.end());
+  for (size_t i = 0; i < kFreed; ++i) EXPECT_TRUE(Free(lanes_[0], task[i]));
+  const uint64_t before = lanes_[0]->GivenBytes();
+  Fill(lanes_[1]);
+  while (plan_.counters(1).annex_bytes < 1 << 20) Allocate(lanes_[1], kPage, 4, kOtherSite);
+  EXPECT_EQ(lanes_[0]->GivenBytes(), before);
+  Work(1);
+  EXPECT_GT(lanes_[0]->GivenBytes(), before + kFreed / 2 * kPage);
+}
+
 // A free that fails to give pages back leaves errno alone, and nothing is counted that is not gone.
 TEST_F(TwoLanes, LockedPagesStay) {
   // Not by mlock, which does nothing in a build with sanitizers.
