@@ -500,7 +500,7 @@ class Lane : private LaneLimits {
   bool IsToGiveBack() const { return until_idle_ == 0 || held_->Asks() != answered_; }
   void LookForIdle();
   uint64_t GiveWanted(uint64_t pages);
-  void GiveIdle(uint64_t pages);
+  void GiveIdle(uint64_t pages, uint64_t fewest);
   void GiveFallen();
   bool IsIdle(uint64_t page) const;
   uint64_t Affordable() const;

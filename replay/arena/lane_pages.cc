@@ -10,7 +10,7 @@ void Lane::LookForIdle() {
   const uint64_t pages = UsedEnd() / kPageGranules;
   if (until_idle_ == 0) {
     until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
-    if (!keeps_pages_) GiveIdle(pages);
+    if (!keeps_pages_) GiveIdle(pages, FewestGiven());
   }
   const uint32_t asks = held_->Asks();
   if (asks == answered_ || keeps_pages_) return;
@@ -46,13 +46,13 @@ uint64_t Lane::GiveWanted(uint64_t pages) {
   return pages - end;
 }
 
-// As much as the lane can afford, where that is worth a system call.
-void Lane::GiveIdle(uint64_t pages) {
+// As much as the lane can afford, where `fewest` or more are side by side.
+void Lane::GiveIdle(uint64_t pages, uint64_t fewest) {
   uint64_t left = Affordable();
-  for (uint64_t end = pages; end > 0 && left >= FewestGiven();) {
+  for (uint64_t end = pages; end > 0 && left >= fewest;) {
     uint64_t begin = end;
     while (begin > RunLimit(end) && end - begin < left && IsIdle(begin - 1)) --begin;
-    if (end - begin >= FewestGiven()) {
+    if (end - begin >= fewest) {
       Give(begin, end);
       left -= end - begin;
     }
@@ -66,7 +66,7 @@ void Lane::GiveFallen() {
   if (keeps_pages_) return;
   ReleaseKept();
   most_taken_ = taken_;
-  GiveIdle(UsedEnd() / kPageGranules);
+  GiveIdle(UsedEnd() / kPageGranules, kFewestFallen);
 }
 
 // The annex is not next to the box: how far down a run of pages that ends there may reach.
