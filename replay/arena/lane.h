@@ -504,7 +504,7 @@ class Lane : private LaneLimits {
   void GiveFallen();
   bool IsIdle(uint64_t page) const;
   uint64_t Affordable() const;
-  uint64_t FewestGiven() const { return dear_pages_ ? kFewestWhereDear : kFewestGiven; }
+  uint64_t FewestGiven() const { return dear_pages_ ? kLongRun : kFewestGiven; }
   uint64_t RunLimit(uint64_t end) const;
   void Give(uint64_t begin, uint64_t end);
   void DropTables(uint64_t begin, uint64_t end, uint64_t told, const void* bitmap) const;

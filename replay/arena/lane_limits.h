@@ -62,9 +62,8 @@ struct LaneLimits {
   static constexpr uint64_t kPagesARequest = 32;
   static constexpr uint64_t kFall = 4096;
   static constexpr uint64_t kFallShare = 16;
-  static constexpr uint64_t kFewestGiven = 4;  // pages side by side
-  static constexpr uint64_t kFewestWhereDear = 16;
-  static constexpr uint64_t kFewestFallen = 16;
+  static constexpr uint64_t kFewestGiven = 4;   // pages side by side
+  static constexpr uint64_t kLongRun = 16;      // the same at a fall, and where pages are dear
   static constexpr uint64_t kTakenAtOnce = 16;  // of these, when one of them is used again
   static constexpr uint64_t kPagesALook = 4;
   static constexpr int32_t kEffortOfPage = 256;

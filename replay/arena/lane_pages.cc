@@ -66,7 +66,7 @@ void Lane::GiveFallen() {
   if (keeps_pages_) return;
   ReleaseKept();
   most_taken_ = taken_;
-  GiveIdle(UsedEnd() / kPageGranules, kFewestFallen);
+  GiveIdle(UsedEnd() / kPageGranules, kLongRun);
 }
 
 // The annex is not next to the box: how far down a run of pages that ends there may reach.
