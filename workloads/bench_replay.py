@@ -6,7 +6,8 @@
 BIN is the folder with reprise, leveldb_bench, micro_malloc and cpu_time. Every program is recorded and
 planned, and planned again from a recording made in replay; the small loops once. Then every round runs
 it under each allocator and under replay once. The tables tell medians over the rounds: CPU time of the
-program alone, what replay takes of each allocator's in the same round, the spread of the CPU times, and
+program alone, what replay takes of each allocator's in the same round (± the median's standard error: on
+a shared machine most of it is other work), the spread of the CPU times, and
 in rounds of their own the peak RSS, counted exactly (the kernel's own figure is off by more than the
 allocators differ), and the arena beside the max load of the same run.
 The same pages for all: transparent huge pages as the machine has them set.
@@ -14,6 +15,7 @@ The same pages for all: transparent huge pages as the machine has them set.
 
 import argparse
 import json
+import math
 import mmap
 import os
 import pathlib
@@ -203,7 +205,7 @@ def main():
                   lambda name, column: served(rows[name, "stats"]) if column.startswith("served")
                   else f"{statistics.median(rows[name, column]):.2f}")
             table("replay's of each one's", cases, peers(),
-                  lambda name, column: f"{ratio(rows[name, 'replay'], rows[name, column]):.3f}")
+                  lambda name, column: ratio(rows[name, "replay"], rows[name, column]))
         if options.only == ["micro"]:
             return
         rows = programs(bench, options)
@@ -220,7 +222,7 @@ def main():
               lambda name, column: served(rows["stats", name]) if column.startswith("served")
               else f"{statistics.median(all_of(name, column, 'cpu')):.3f}")
         table("replay's of each one's", names, peers(),
-              lambda name, column: f"{ratio(all_of(name, 'replay', 'cpu'), all_of(name, column, 'cpu')):.3f}")
+              lambda name, column: ratio(all_of(name, "replay", "cpu"), all_of(name, column, "cpu")))
         table("peak RSS, MiB (of that behind no file: heap, tables, stacks)", names, columns,
               lambda name, column: f"{mib(name, column, 'rss')} ({mib(name, column, 'anonymous')})")
         def arena(name, choose):
@@ -234,8 +236,10 @@ def main():
 
 
 def ratio(ours, theirs):
-    """The median of what two have in the same rounds."""
-    return statistics.median(our / their for our, their in zip(ours, theirs))
+    """The median of what two have in the same rounds, and from three rounds on its standard error, as of a normal distribution."""
+    ratios = [our / their for our, their in zip(ours, theirs)]
+    error = math.sqrt(math.pi / 2 / len(ratios)) * statistics.stdev(ratios) if len(ratios) > 2 else None
+    return f"{statistics.median(ratios):.3f}" + (f" ± {error:.3f}" if error is not None else "")
 
 
 def spread(values):
