@@ -17,7 +17,7 @@ uint64_t SampleBytes(const PlanLane& lane) {
 
 uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
   return LongGaps::MemoryFor() +
-         2 * GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
+         GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
          GranuleSet::MemoryFor(lane.box_bytes / kGranule / kNear) +
          GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
          BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
@@ -76,8 +76,6 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   memory += BlockSet::MemoryFor(granules);
   planned_memory_ = memory;
   memory += BlockSet::MemoryFor(box_granules_);
-  late_cover_.Attach(memory);
-  memory += GranuleSet::MemoryFor(granules);
   early_.Attach(memory);
   memory += GranuleSet::MemoryFor(granules);
   late_near_.Attach(memory);
@@ -100,7 +98,7 @@ void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& k
   LookIn(look_);
   gap_search_ = annex_search_ = 0;
   annex_lacks_ = UINT64_MAX;
-  long_gaps_.Attach(slot_memory_, &late_cover_);
+  long_gaps_.Attach(slot_memory_, &late_);
   char* kept = static_cast<char*>(slot_memory_) + LongGaps::MemoryFor();
   kept_.Attach(kept, granules);
   last_.Clear();
@@ -136,7 +134,6 @@ bool Lane::RemoveEarly(uint64_t granule) {
 void Lane::AddLate(uint64_t granule, uint64_t granules) {
   BeginLateChange();
   late_.Add(granule, granules);
-  late_cover_.AddRange(granule, granule + granules);
   ++late_count_;
   Taken(granules);
   if (granule < box_granules_) {
@@ -150,10 +147,10 @@ void Lane::AddLate(uint64_t granule, uint64_t granules) {
 // Of a block that has become late or is so no longer. Where the lane runs free nobody asks.
 void Lane::NoteNear(uint64_t granule, uint64_t granules) {
   if (running_free_) return;
-  constexpr uint64_t kBefore = GranuleSet::kFew - 1;  // a short block reaches so far
+  constexpr uint64_t kBefore = BlockSet::kFew - 1;  // a short block reaches so far
   const uint64_t first = (granule > kBefore ? granule - kBefore : 0) / kNear;
   for (uint64_t at = first; at * kNear < granule + granules; ++at) {
-    const bool any = late_cover_.HasAny(at * kNear, (at + 1) * kNear + kBefore);
+    const bool any = late_.HasAny(at * kNear, (at + 1) * kNear + kBefore);
     if (any) {
       late_near_.Add(at);
     } else {
@@ -165,7 +162,6 @@ void Lane::NoteNear(uint64_t granule, uint64_t granules) {
 void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
   if (!running_free_) NoteFreed(granule);
   BeginLateChange();
-  late_cover_.RemoveRange(granule, granule + granules);
   late_.Remove(granule, granules);
   --late_count_;
   taken_ -= granules;
@@ -216,7 +212,7 @@ void Lane::PassTurn() {
 void Lane::Release(const Word& idle) {
   const uint64_t begin = idle.granule * kPageGranules;
   const uint64_t end = begin + idle.key * kPageGranules;
-  if (!releases_ || keeps_pages_ || (care_ != calm_ && late_cover_.HasAny(begin, end))) return;
+  if (!releases_ || keeps_pages_ || (care_ != calm_ && late_.HasAny(begin, end))) return;
   GiveBack(box_ + begin * kGranule, (end - begin) * kGranule);
 }
 
@@ -553,9 +549,9 @@ void* Lane::ReallocateExpected(const void* pointer, uint64_t size, uint64_t site
 void Lane::Revive(void* pointer, uint64_t bytes) {
   const uint64_t granule = GranuleOf(pointer);
   const uint64_t granules = (bytes + kGranule - 1) / kGranule;
-  if ((running_free_ || !Contains(pointer)) && late_cover_.Has(granule)) {
+  if ((running_free_ || !Contains(pointer)) && late_.Has(granule)) {
     kept_.Remove(static_cast<uint32_t>(granule), granules);
-    late_.Reuse(granule);
+    late_.Reuse(granule, granules);
   } else {
     AddLate(granule, granules);
   }

@@ -155,7 +155,7 @@ class Lane : private LaneLimits {
       const uint64_t granules = key_granules_[key];
       if (granules >= LiveKeys::kLong) return nullptr;
       if (__builtin_expect(late_near_.Has(granule / kNear), 0) &&
-          late_cover_.HasAnyOfFew(granule, granules)) {
+          late_.HasAnyOfFew(granule, granules)) {
         return nullptr;
       }
     }
@@ -192,7 +192,7 @@ class Lane : private LaneLimits {
     if (void* quickly = AllocateKeptQuickly(shape)) return quickly;
     uint32_t granule;
     const bool taken = !IsLookDue() && kept_.Take(kept_.LengthOf(shape), &granule);
-    return taken ? Reuse(granule) : nullptr;
+    return taken ? Reuse(granule, kept_.LengthOf(shape)) : nullptr;
   }
   // Frees a block of a lane that runs free; false: it is in no open part of it, or not live, and
   // nothing has happened.
@@ -204,14 +204,14 @@ class Lane : private LaneLimits {
     uint32_t granule;
     if (char* last = last_.Take(granules)) return CountKept(last, last >= annex_);
     if (__builtin_expect(!kept_.TakeQuickly(granules, &granule), 0)) return nullptr;
-    return Reuse(granule);
+    return Reuse(granule, granules);
   }
   bool FreeKeptQuickly(void* pointer) {
     if (last_.Is(pointer)) return last_.PutBack();
     // First, so that few numbers are needed at a time: fewer than there are registers to be had.
     if (last_.IsFree()) {
       if (!kept_.PutQuickly(last_.granule(), last_.granules())) return false;
-      late_.Keep(last_.granule());
+      late_.Keep(last_.granule(), last_.granules());
     }
     uint64_t granule;
     const uint64_t granules = IsOpen(pointer, &granule) ? late_.ShortLengthAt(granule) : 0;
@@ -452,15 +452,15 @@ class Lane : private LaneLimits {
   }
   bool PutAway(uint64_t granule, uint64_t granules) {
     if (!kept_.Put(static_cast<uint32_t>(granule), granules)) return false;
-    late_.Keep(granule);
+    late_.Keep(granule, granules);
     return true;
   }
   // Whether the box is to be looked into, and in how many kept places of the annex it will be.
   bool IsLookDue() const { return until_look_ == 0; }
   void LookIn(uint32_t requests) { until_look_ = requests; }
   // A kept place becomes a block; no look must be due.
-  void* Reuse(uint32_t granule) {
-    late_.Reuse(granule);
+  void* Reuse(uint32_t granule, uint64_t granules) {
+    late_.Reuse(granule, granules);
     uint64_t in_annex = granule >= box_granules_ ? 1 : 0;
     KeepApart(in_annex);
     return CountKept(AddressOf(granule, in_annex), in_annex);
@@ -542,7 +542,7 @@ class Lane : private LaneLimits {
   // Whether a late block lies where the plan has this allocation.
   bool IsTaken(const Word& word) const {
     const uint64_t granules = live_keys_.Granules(word.key);
-    return late_cover_.HasAny(word.granule, word.granule + granules);
+    return late_.HasAny(word.granule, word.granule + granules);
   }
   const uint32_t* BehindTheSameSites(uint64_t count) const;
   void Replaced(const uint32_t* behind);
@@ -629,13 +629,12 @@ class Lane : private LaneLimits {
 
   // Hot where care is taken.
   const uint8_t* key_granules_;
-  uint32_t noting_;        // 1: planned blocks are noted
-  uint32_t calm_;          // noting_, + 1 in a lane that looks ahead
-  uint32_t fetched_;       // what it looks ahead for: kFetchBlocks, kFetchKeys
-  uint64_t unmatched_;     // requests, in a row
-  GranuleSet late_cover_;  // every granule of late blocks
-  GranuleSet late_near_;   // stretches of kNear granules of the box: a short block may meet one
-  GranuleSet early_;       // where early blocks begin
+  uint32_t noting_;       // 1: planned blocks are noted
+  uint32_t calm_;         // noting_, + 1 in a lane that looks ahead
+  uint32_t fetched_;      // what it looks ahead for: kFetchBlocks, kFetchKeys
+  uint64_t unmatched_;    // requests, in a row
+  GranuleSet late_near_;  // stretches of kNear granules of the box: a short block may meet one
+  GranuleSet early_;      // where early blocks begin
   BlockNotes notes_of_blocks_;
 
   // Hot in a lane that runs free: two cache lines, and of what is kept a few.

@@ -44,14 +44,18 @@ void Lane::RunFree() {
     drop.At(at);
     const Word word = Decode(at);
     if (word.kind == Word::kAllocation) {
-      planned.AddOver(word.granule, live_keys_.Granules(word.key));
+      planned.Add(word.granule, live_keys_.Granules(word.key));
     } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
-      planned.Keep(word.granule);
+      const uint64_t granules = planned.LengthAt(word.granule, box_granules_);
+      if (granules != 0) planned.Remove(word.granule, granules);
     }
     at += word.length;
   }
-  for (uint64_t granule = 0; planned.NextBegin(&granule, box_granules_); ++granule) {
-    if (!RemoveEarly(granule)) AddLate(granule, planned.LengthAt(granule, box_granules_));
+  uint64_t granule = 0;
+  while ((granule = planned.NextIn(granule, box_granules_)) < box_granules_) {
+    const uint64_t granules = planned.LengthAt(granule, box_granules_);
+    if (granules != 0 && !RemoveEarly(granule)) AddLate(granule, granules);
+    granule += granules != 0 ? granules : 1;
   }
   DropPages(planned_memory_, BlockSet::MemoryFor(box_granules_));
   DropPages(early_.memory(), GranuleSet::MemoryFor(box_granules_));  // none is left
@@ -182,7 +186,7 @@ void Lane::KeepMore(const PlanRing* ring, uint64_t shape, uint64_t granules) {
   if (granules > kMostCarved || ShapeLog2Alignment(shape) > 4) return;
   for (uint64_t tries = 1; tries < KeptPlaces::kFirstBatch && slots_.HasNext(ring); ++tries) {
     const uint64_t granule = slots_.Next(ring);
-    if (granule + granules > open_granules_ || late_cover_.HasAny(granule, granule + granules)) {
+    if (granule + granules > open_granules_ || late_.HasAny(granule, granule + granules)) {
       continue;
     }
     if (KeepFree(granule, granules, 1) == 0) return;
@@ -199,10 +203,10 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
   uint64_t wanted = kept_.NextBatch(granules) - 1;
   uint64_t at = slot.granule + granules;
   int32_t few = kFewGaps;
-  while (wanted > 0 && late_cover_.FindGap(&at, limit, granules, 1, &few)) {
+  while (wanted > 0 && late_.FindGap(&at, limit, granules, 1, &few)) {
     const uint64_t most = at + wanted * granules;
     const uint64_t end = most < limit ? most : limit;
-    const uint64_t next = late_cover_.NextIn(at, end);  // perhaps behind `end`
+    const uint64_t next = late_.NextIn(at, end);  // perhaps behind `end`
     const uint64_t fit = ((next < end ? next : end) - at) / granules;
     const uint64_t kept = KeepFree(at, granules, fit);
     counters_->improvised += kept;
@@ -213,17 +217,17 @@ void Lane::Carve(uint64_t shape, const Slot& slot) {
 }
 
 // Keeps places of one length that are free, one behind the other: so many of the last ones as there
-// is room for, the first of them to be taken first. How many that are. Other threads need not know:
-// no block is there.
+// is room for, the first of them to be taken first. How many that are.
 uint64_t Lane::KeepFree(uint64_t granule, uint64_t granules, uint64_t count) {
   const uint64_t end = granule + count * granules;
   uint64_t begin = end;
+  BeginLateChange();
   while (begin > granule && kept_.Put(static_cast<uint32_t>(begin - granules), granules)) {
     begin -= granules;
     late_.AddKept(begin, granules);
   }
+  EndLateChange();
   if (begin == end) return 0;
-  late_cover_.AddRange(begin, end);
   if (given_pages_ != 0) TakeAgain(begin, end - begin);
   const uint64_t kept = (end - begin) / granules;
   late_count_ += static_cast<uint32_t>(kept);
@@ -240,18 +244,15 @@ void Lane::ReleaseKept() {
     RemoveLate(last_.granule(), last_.granules());
     last_.Clear();
   }
-  kept_.Clear(
-      [this](uint32_t granule) {
-        late_cover_.LookAhead(granule);
-        late_.LookAhead(granule);
-      },
-      [this, box, &in_box](uint32_t granule, uint64_t granules) {
-        late_cover_.RemoveRange(granule, granule + granules);
-        late_.RemoveKept(granule, granules);
-        --late_count_;
-        taken_ -= granules;
-        in_box += granule < box ? 1 : 0;
-      });
+  BeginLateChange();
+  kept_.Clear([this](uint32_t granule) { late_.LookAhead(granule); },
+              [this, box, &in_box](uint32_t granule, uint64_t granules) {
+                late_.Remove(granule, granules);
+                --late_count_;
+                taken_ -= granules;
+                in_box += granule < box ? 1 : 0;
+              });
+  EndLateChange();
   SetCare(care_ - in_box);
   annex_lacks_ = UINT64_MAX;
   NoteLongGaps();
@@ -302,7 +303,7 @@ bool Lane::TakeFromRing(const PlanRing* ring, Slot* slot) {
     slot->granule = slots_.Next(ring);
     --effort_;
     const uint64_t end = uint64_t{slot->granule} + slot->granules;
-    if (end <= box && !late_cover_.HasAny(slot->granule, end)) return true;
+    if (end <= box && !late_.HasAny(slot->granule, end)) return true;
   }
   slots_.Failed(ring);
   return false;
@@ -341,8 +342,7 @@ bool Lane::TakeGap(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   int32_t few = kFewGaps;
   if (IsSmall()) gap_search_ = 0;
-  const bool any =
-      late_cover_.FindGap(&gap_search_, open_granules_, granules, ShapeStep(shape), &few);
+  const bool any = late_.FindGap(&gap_search_, open_granules_, granules, ShapeStep(shape), &few);
   effort_ -= kFewGaps - few;
   if (any) *slot = {static_cast<uint32_t>(gap_search_), static_cast<uint32_t>(granules)};
   gap_search_ = any ? gap_search_ + granules : few > 0 ? 0 : gap_search_;
@@ -360,16 +360,16 @@ bool Lane::TakeAnyGap(uint64_t shape, Slot* slot) {
   uint64_t found = gap_search_;
   bool any = false;
   if (HasAlignment(box_, shape)) {
-    any = late_cover_.FindGap(&found, open_granules_, granules, ShapeStep(shape), &looks);
+    any = late_.FindGap(&found, open_granules_, granules, ShapeStep(shape), &looks);
     if (!any && looks > 0) {
       found = 0;
-      any = late_cover_.FindGap(&found, gap_search_, granules, ShapeStep(shape), &looks);
+      any = late_.FindGap(&found, gap_search_, granules, ShapeStep(shape), &looks);
     }
     gap_search_ = any ? found + granules : found < open_granules_ ? found : 0;
   }
   if (!any) {
     found = box;
-    any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &looks);
+    any = late_.FindGap(&found, used_end, granules, ShapeStep(shape), &looks);
   }
   if (!IsSmall() || used_end + granules > Granules()) effort_ -= most - looks;
   if (any) *slot = {static_cast<uint32_t>(found), static_cast<uint32_t>(granules)};
@@ -385,7 +385,7 @@ bool Lane::TakeFromUsedAnnex(uint64_t shape, Slot* slot) {
   const uint64_t used_end = UsedEnd();
   uint64_t found = annex_search_ >= box && !IsSmall() ? annex_search_ : box;
   int32_t few = kFewGaps;
-  const bool any = late_cover_.FindGap(&found, used_end, granules, ShapeStep(shape), &few);
+  const bool any = late_.FindGap(&found, used_end, granules, ShapeStep(shape), &few);
   effort_ -= kFewGaps - few;
   annex_search_ = any ? found + granules : few > 0 ? box : found;
   if (any) {
@@ -408,7 +408,7 @@ bool Lane::TakeFromAnnex(uint64_t shape, Slot* slot) {
   if (!IsLong(shape) && TakeFromUsedAnnex(shape, slot)) return true;
   if (TakeFresh(shape, slot)) return true;
   uint64_t found = box_granules_;
-  const bool any = late_cover_.FindGap(&found, Granules(), granules, step, &effort_);
+  const bool any = late_.FindGap(&found, Granules(), granules, step, &effort_);
   if (any) {
     TakeOfAnnex(found, granules, slot);
   } else if (effort_ > 0 && step == 1) {
@@ -423,7 +423,7 @@ bool Lane::TakeFresh(uint64_t shape, Slot* slot) {
   const uint64_t granules = ShapeGranules(shape);
   const uint64_t step = ShapeStep(shape);
   if (step > kBoxAlignment / kGranule) return false;  // the annex is aligned to pages only
-  const uint64_t free = late_cover_.GapBegin(UsedEnd() - 1, box_granules_);
+  const uint64_t free = late_.GapBegin(UsedEnd() - 1, box_granules_);
   const uint64_t begin = (free + step - 1) / step * step;
   if (begin + granules > Granules()) return false;
   TakeOfAnnex(begin, granules, slot);

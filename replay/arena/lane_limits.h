@@ -34,7 +34,7 @@ struct LaneLimits {
   static constexpr int64_t kAsksBeforeNoting = 64;
   static constexpr int64_t kFarFreesBeforeNoting = 1024;
   static constexpr int64_t kWordsPerAsk = 1024;
-  // Gaps, or words of the bitmap with gaps, looked at one after the other.
+  // Gaps, or units of the bitmaps with gaps, looked at one after the other.
   static constexpr int32_t kFewGaps = 16;
   // The same before more of the annex is used, for each granule of the block.
   static constexpr int32_t kLooks = 8;

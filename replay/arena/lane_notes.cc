@@ -116,7 +116,7 @@ uint64_t Lane::LateBegin(uint64_t granule) const {
   for (uint64_t reach = 64;; reach *= 4) {
     const uint64_t lowest = granule > reach ? granule - reach : 0;
     const uint64_t end = late_.LastEnd(granule, lowest);
-    const uint64_t begin = late_cover_.RunBegin(granule, end);
+    const uint64_t begin = late_.TakenBegin(granule, end);
     if (begin > lowest || lowest == 0) return begin;
   }
 }
@@ -124,7 +124,7 @@ uint64_t Lane::LateBegin(uint64_t granule) const {
 // The late block, or the kept place, that lies in [granule, end), where there is one.
 void Lane::NoteBlocked(uint64_t shape, uint64_t site, uint64_t granule, uint64_t end,
                        uint32_t times) {
-  const uint64_t taken = late_cover_.NextIn(granule, end);
+  const uint64_t taken = late_.NextIn(granule, end);
   notes_.Blocked(shape, site, LateBegin(taken), !running_free_, times);
 }
 
@@ -161,7 +161,7 @@ void Lane::NoteMiss(uint64_t shape, uint64_t site, const PlanRing* ring, const S
   const uint64_t box = box_granules_;
   const uint64_t end = behind < box ? behind : box;
   // Where nothing is in the way, the place is too short for the length that its ring has.
-  if (!late_cover_.HasAny(latest.granule, end)) return;
+  if (!late_.HasAny(latest.granule, end)) return;
   if (misses_++ % kNamed == 0) {
     NoteBlocked(shape, site, latest.granule, end, 1);
   } else {

@@ -19,7 +19,7 @@ void Lane::LookForIdle() {
 }
 
 bool Lane::IsIdle(uint64_t page) const {
-  return !given_.Has(page) && !late_cover_.HasAny(page * kPageGranules, (page + 1) * kPageGranules);
+  return !given_.Has(page) && !late_.HasAny(page * kPageGranules, (page + 1) * kPageGranules);
 }
 
 // How many pages the lane can afford to give back now, and have as much left as it began with:
@@ -82,7 +82,6 @@ void Lane::Give(uint64_t begin, uint64_t end) {
   for (uint64_t page = begin; page < end; ++page) given_.Add(page);
   given_pages_ += end - begin;
   held_->Give(bytes);
-  DropTables(begin, end, GranuleSet::kPageTells / kPageGranules, late_cover_.memory());
   DropTables(begin, end, BlockSet::kPageTells / kPageGranules, late_.memory());
 }
 

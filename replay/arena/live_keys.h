@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "replay/arena/granule_set.h"
+#include "replay/arena/block_set.h"
 #include "replay/arena/stream.h"
 #include "replay/plan_format.h"
 
@@ -43,9 +43,9 @@ struct LiveKeys {
   // How many granules a block of each key has, below kLong: what is looked at for every
   // allocation that takes care lies close together.
   const uint8_t* granules;
-  static constexpr uint8_t kLong = GranuleSet::kFew + 1;  // as many as its shape needs; above: so
-                                                          // many more
-  static constexpr uint8_t kFarLonger = 255;              // the plan says how many
+  static constexpr uint8_t kLong = BlockSet::kFew + 1;  // as many as its shape needs; above: so
+                                                        // many more
+  static constexpr uint8_t kFarLonger = 255;            // the plan says how many
   static uint8_t FewGranules(const PlanKey& key) {
     const uint64_t granules = BlockGranules(key);
     if (granules < kLong) return static_cast<uint8_t>(granules);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "replay/arena/granule_set.h"
+#include "replay/arena/block_set.h"
 
 namespace reprise::replay {
 
@@ -24,14 +24,14 @@ class LongGaps {
     uint64_t end;
   };
 
-  static constexpr uint64_t kLeast = GranuleSet::kHasAWord;  // granules: shorter ones are not noted
-  static constexpr uint64_t kMost = 1024;                    // gaps; then the shortest is forgotten
+  static constexpr uint64_t kLeast = BlockSet::kHasAUnit;  // granules: shorter ones are not noted
+  static constexpr uint64_t kMost = 1024;                  // gaps; then the shortest is forgotten
 
   // Bytes of zeroed memory beside the object itself.
   static constexpr uint64_t MemoryFor() { return kMost * sizeof(uint64_t); }
 
   // `cover` is everything that is taken, and outlives the object.
-  void Attach(void* zeroed_memory, const GranuleSet* cover) {
+  void Attach(void* zeroed_memory, const BlockSet* cover) {
     gaps_ = static_cast<uint64_t*>(zeroed_memory);
     cover_ = cover;
     count_ = 0;
@@ -157,7 +157,7 @@ class LongGaps {
   }
 
   uint64_t* gaps_;  // ascending: length above, where it begins below
-  const GranuleSet* cover_;
+  const BlockSet* cover_;
   uint32_t count_;
 };
 

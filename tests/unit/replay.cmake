@@ -22,7 +22,7 @@ reprise_test(replay_arena_test LABEL unit SOURCES replay_arena_test.cc
   LIBRARIES replay_test_support replay_arena_seen)
 reprise_test(replay_block_notes_test LABEL unit SOURCES replay_block_notes_test.cc
   LIBRARIES reprise_replay)
-reprise_test(replay_granule_set_test LABEL unit SOURCES replay_granule_set_test.cc
+reprise_test(replay_block_set_test LABEL unit SOURCES replay_block_set_test.cc
   LIBRARIES reprise_replay)
 reprise_test(replay_long_gaps_test LABEL unit SOURCES replay_long_gaps_test.cc
   LIBRARIES reprise_replay)

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "replay/arena/granule_set.h"
+#include "replay/arena/block_set.h"
 #include "replay/arena/long_gaps.h"
 
 namespace reprise::replay {
@@ -19,19 +19,21 @@ constexpr uint64_t kLeast = LongGaps::kLeast;
 class Part {
  public:
   explicit Part(uint64_t granules)
-      : words_(GranuleSet::MemoryFor(granules) / sizeof(uint64_t)),
+      : units_(BlockSet::MemoryFor(granules) / sizeof(uint64_t)),
         entries_(LongGaps::MemoryFor() / sizeof(uint64_t)),
         part_{0, granules} {
-    cover_.Attach(words_.data());
+    cover_.Attach(units_.data());
     gaps_.Attach(entries_.data(), &cover_);
     gaps_.AddAll(part_);
   }
 
   LongGaps& gaps() { return gaps_; }
-  GranuleSet& cover() { return cover_; }
+  BlockSet& cover() { return cover_; }
 
-  // A block for which nobody asked the gaps.
-  void Place(uint64_t begin, uint64_t granules) { cover_.AddRange(begin, begin + granules); }
+  // Something for which nobody asked the gaps; any part of it may be freed.
+  void Place(uint64_t begin, uint64_t granules) {
+    for (uint64_t at = begin; at < begin + granules; ++at) cover_.Add(at, 1);
+  }
   void NoteAnew() {
     gaps_.Clear();
     gaps_.AddAll(part_);
@@ -46,7 +48,7 @@ class Part {
     return place;
   }
   void Free(uint64_t begin, uint64_t granules) {
-    cover_.RemoveRange(begin, begin + granules);
+    for (uint64_t at = begin; at < begin + granules; ++at) cover_.Remove(at, 1);
     gaps_.Freed({begin, begin + granules}, part_);
   }
 
@@ -64,9 +66,9 @@ class Part {
   uint64_t EndOfGap(uint64_t at) const { return std::min(cover_.NextIn(at, part_.end), part_.end); }
 
  private:
-  std::vector<uint64_t> words_;
+  std::vector<uint64_t> units_;
   std::vector<uint64_t> entries_;
-  GranuleSet cover_;
+  BlockSet cover_;
   LongGaps gaps_;
   LongGaps::Range part_;
 };

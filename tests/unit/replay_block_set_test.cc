@@ -1,5 +1,5 @@
-// Sets of granules against a vector of bools, sets of blocks against a map, and the places that are
-// kept against lists of them.
+// Sets of blocks against a vector of bools and a map, and the places that are kept against lists of
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,26 +12,53 @@
 #include <vector>
 
 #include "replay/arena/block_set.h"
-#include "replay/arena/granule_set.h"
 #include "replay/arena/kept_places.h"
 #include "replay/plan_format.h"
 
 namespace reprise::replay {
 namespace {
 
-TEST(GranuleSetTest, RangesAreWhatTheyAre) {
-  std::vector<uint64_t> words(64);
-  GranuleSet set;
-  set.Attach(words.data());
+// A set in which each granule that is taken is a block, or a kept place, of its own.
+class Granules {
+ public:
+  explicit Granules(uint64_t granules) : memory_(BlockSet::MemoryFor(granules)), model(granules) {
+    set.Attach(memory_.data());
+  }
+
+  void Fill(uint64_t begin, uint64_t end, bool take) {
+    for (uint64_t at = begin; at < end; ++at) {
+      if (model[at] == take) continue;
+      model[at] = take;
+      if (!take) {
+        set.Remove(at, 1);
+      } else if (at % 3 == 0) {
+        set.AddKept(at, 1);
+      } else {
+        set.Add(at, 1);
+      }
+    }
+  }
+
+ private:
+  std::vector<char> memory_;
+
+ public:
+  BlockSet set;
+  std::vector<bool> model;
+};
+
+TEST(BlockSetTest, WhatIsFreeIsFound) {
+  Granules granules(2000);
+  const BlockSet& set = granules.set;
+  const std::vector<bool>& model = granules.model;
   std::mt19937_64 random(1);
-  std::vector<bool> model(2000);
   for (int round = 0; round < 20000; ++round) {
     const uint64_t begin = random() % 1900;
     const uint64_t end = begin + 1 + random() % 99;
     const bool any =
         std::find(model.begin() + begin, model.begin() + end, true) != model.begin() + end;
     ASSERT_EQ(set.HasAny(begin, end), any);
-    if (end - begin <= GranuleSet::kFew) {
+    if (end - begin <= BlockSet::kFew) {
       ASSERT_EQ(set.HasAnyOfFew(begin, end - begin), any);
     }
     uint64_t gap_begin = end;
@@ -39,12 +66,12 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
     ASSERT_EQ(set.GapBegin(end - 1, begin), gap_begin);
     uint64_t gap_end = end;
     while (gap_end < model.size() && !model[gap_end]) ++gap_end;
-    if (!any && gap_end - set.GapBegin(begin, 0) >= GranuleSet::kHasAWord) {
+    if (!any && gap_end - set.GapBegin(begin, 0) >= BlockSet::kHasAUnit) {
       ASSERT_TRUE(set.CanBeInALongGap(begin, end));
     }
     uint64_t run_begin = end;
     while (run_begin > begin && model[run_begin - 1]) --run_begin;
-    ASSERT_EQ(set.RunBegin(end - 1, begin), run_begin);
+    ASSERT_EQ(set.TakenBegin(end - 1, begin), run_begin);
     const uint64_t length = 1 + random() % (round % 2 == 0 ? 20 : 126);
     int32_t effort = 1 << 20;
     uint64_t gap = begin;
@@ -57,34 +84,27 @@ TEST(GranuleSetTest, RangesAreWhatTheyAre) {
       }
     }
     ASSERT_EQ(gap, expected);
-    const bool add = random() % 2 == 0;
-    std::fill(model.begin() + begin, model.begin() + end, add);
-    if (add) {
-      set.AddRange(begin, end);
-    } else {
-      set.RemoveRange(begin, end);
-    }
+    granules.Fill(begin, end, random() % 2 == 0);
+    const uint64_t asked = random() % model.size();
+    ASSERT_EQ(set.Has(asked), model[asked]);
   }
 }
 
-// Gaps that are looked for by words of the bitmap.
-TEST(GranuleSetTest, LongGapsAreTheFirstOnesThatAreLongEnough) {
+// Gaps that are looked for by units of the bitmaps.
+TEST(BlockSetTest, LongGapsAreTheFirstOnesThatAreLongEnough) {
   constexpr uint64_t kGranules = 3000;
-  std::vector<uint64_t> words(64);
-  GranuleSet set;
-  set.Attach(words.data());
-  std::vector<bool> model(kGranules);
+  Granules granules(kGranules);
+  const BlockSet& set = granules.set;
+  const std::vector<bool>& model = granules.model;
   std::mt19937_64 random(1);
   int found = 0;
   for (int round = 0; round < 20000; ++round) {
     const uint64_t granule = random() % kGranules;
     const uint64_t behind = granule + 1 + random() % std::min<uint64_t>(300, kGranules - granule);
     if (random() % 4 != 0) {
-      set.Add(granule);
-      model[granule] = true;
+      granules.Fill(granule, granule + 1, true);
     } else {
-      set.RemoveRange(granule, behind);
-      std::fill(model.begin() + granule, model.begin() + behind, false);
+      granules.Fill(granule, behind, false);
     }
     const uint64_t begin = random() % kGranules;
     const uint64_t end = begin + random() % (kGranules - begin) + 1;
@@ -130,7 +150,7 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
         set.Remove(granule, block.granules);
         model.erase(next);
       } else {
-        block.kept ? set.Reuse(granule) : set.Keep(granule);
+        block.kept ? set.Reuse(granule, block.granules) : set.Keep(granule, block.granules);
         block.kept = !block.kept;
       }
     } else if (room > 0 && !in_one) {
@@ -145,11 +165,10 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
     ASSERT_EQ(set.LengthAt(asked, kGranules), length);
     const uint64_t short_length = set.ShortLengthAt(asked);
     ASSERT_TRUE(short_length == length || (short_length == 0 && length > 64));
-    uint64_t next_begin = asked;
-    auto begins = model.lower_bound(asked);
-    while (begins != model.end() && begins->second.kept) ++begins;
-    ASSERT_EQ(set.NextBegin(&next_begin, kGranules), begins != model.end());
-    ASSERT_TRUE(begins == model.end() || next_begin == begins->first);
+    const auto behind = model.upper_bound(asked);
+    ASSERT_EQ(set.Has(asked),
+              behind != model.begin() &&
+                  std::prev(behind)->first + std::prev(behind)->second.granules > asked);
     // Of blocks and places that begin below, all but the last end there for sure.
     auto before = model.lower_bound(asked);
     if (before != model.begin() &&
