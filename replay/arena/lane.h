@@ -507,7 +507,7 @@ class Lane : private LaneLimits {
   uint64_t FewestGiven() const { return dear_pages_ ? kLongRun : kFewestGiven; }
   uint64_t RunLimit(uint64_t end) const;
   void Give(uint64_t begin, uint64_t end);
-  void DropTables(uint64_t begin, uint64_t end, uint64_t told, const void* bitmap) const;
+  void DropTable(uint64_t begin, uint64_t end) const;
   void TakeAgain(uint64_t granule, uint64_t granules);
   bool TakeFromAnnex(uint64_t shape, Slot* slot);
   void* PlaceUnlooked(uint64_t shape);

@@ -82,22 +82,23 @@ void Lane::Give(uint64_t begin, uint64_t end) {
   for (uint64_t page = begin; page < end; ++page) given_.Add(page);
   given_pages_ += end - begin;
   held_->Give(bytes);
-  DropTables(begin, end, BlockSet::kPageTells / kPageGranules, late_.memory());
+  DropTable(begin, end);
 }
 
-// Of a bitmap, a page of which tells of so many pages of the lane: those that tell of nothing but
-// what was given back, now that [begin, end) is. They are zeros.
-void Lane::DropTables(uint64_t begin, uint64_t end, uint64_t told, const void* bitmap) const {
-  const uint64_t lowest = begin > told ? begin - told : 0;
+// Of the bitmaps of late blocks, those pages that tell of nothing but what was given back, now that
+// [begin, end) is. They are zeros.
+void Lane::DropTable(uint64_t begin, uint64_t end) const {
+  constexpr uint64_t kPagesTold = BlockSet::kPageTells / kPageGranules;  // pages that one tells of
+  const uint64_t lowest = begin > kPagesTold ? begin - kPagesTold : 0;
   const uint64_t pages = Granules() / kPageGranules;
-  const uint64_t highest = end + told < pages ? end + told : pages;
+  const uint64_t highest = end + kPagesTold < pages ? end + kPagesTold : pages;
   uint64_t first = begin;
   while (first > lowest && given_.Has(first - 1)) --first;
   uint64_t last = end;
   while (last < highest && given_.Has(last)) ++last;
   constexpr uint64_t kPage = kBoxAlignment;
-  const auto byte_of = [told, at = reinterpret_cast<uint64_t>(bitmap)](uint64_t page) {
-    return at + page * kPage / told;
+  const auto byte_of = [at = reinterpret_cast<uint64_t>(late_.memory())](uint64_t page) {
+    return at + page * kPage / kPagesTold;
   };
   const uint64_t least = byte_of(begin) & ~(kPage - 1);
   uint64_t from = (byte_of(first) + kPage - 1) & ~(kPage - 1);
