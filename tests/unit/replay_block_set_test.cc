@@ -2,13 +2,17 @@
 // them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "replay/arena/block_set.h"
@@ -180,6 +184,56 @@ TEST(BlockSetTest, OnlyLiveBlocksHaveALength) {
     const uint64_t lowest = random() % (asked + 1);
     ASSERT_EQ(set.LastEnd(asked, lowest), std::max(last_end, lowest));
   }
+}
+
+// A block between others that come and go, about which a signal handler asks that may interrupt
+// any of that.
+struct Asked {
+  static constexpr uint64_t kGranule = 128;  // the first of a unit: the one before lies in another
+  static constexpr uint64_t kGranules = 70;
+
+  BlockSet set;
+  std::atomic<int> times{0};
+  std::atomic<int> wrong{0};
+
+  static Asked* only;
+  static void Ask(int) {
+    only->times.fetch_add(1);
+    if (only->set.LengthAt(kGranule, 4096) != kGranules) only->wrong.fetch_add(1);
+  }
+};
+Asked* Asked::only;
+
+TEST(BlockSetTest, WhoInterruptsAChangeIsToldOfTheBlocksBesideIt) {
+  constexpr int kTimes = 1000;
+  std::vector<char> memory(BlockSet::MemoryFor(4096));
+  Asked asked;
+  asked.set.Attach(memory.data());
+  asked.set.Add(Asked::kGranule, Asked::kGranules);
+  Asked::only = &asked;
+  struct sigaction before;
+  struct sigaction action = {};
+  action.sa_handler = Asked::Ask;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  std::atomic<bool> done{false};
+  std::thread interrupter([&, owner = pthread_self()] {
+    while (!done.load()) pthread_kill(owner, SIGUSR1);
+  });
+  const uint64_t behind = Asked::kGranule + Asked::kGranules;
+  for (uint64_t granules = 1; asked.times.load() < kTimes; granules = granules % 100 + 1) {
+    const uint64_t below = Asked::kGranule - granules;
+    asked.set.Add(below, granules);
+    asked.set.Add(behind, granules);
+    asked.set.Keep(below, granules);
+    asked.set.Keep(behind, granules);
+    asked.set.Reuse(below, granules);
+    asked.set.Remove(below, granules);
+    asked.set.Remove(behind, granules);
+  }
+  done = true;
+  interrupter.join();
+  ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+  EXPECT_EQ(asked.wrong.load(), 0);
 }
 
 // The places of one length stand in segments of kSegment, of which each length can have one.
