@@ -2,8 +2,8 @@
 // them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <signal.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,6 @@
 #include <memory>
 #include <random>
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "replay/arena/block_set.h"
@@ -205,7 +204,7 @@ struct Asked {
 Asked* Asked::only;
 
 TEST(BlockSetTest, WhoInterruptsAChangeIsToldOfTheBlocksBesideIt) {
-  constexpr int kTimes = 1000;
+  constexpr int kTimes = 5000;
   std::vector<char> memory(BlockSet::MemoryFor(4096));
   Asked asked;
   asked.set.Attach(memory.data());
@@ -214,11 +213,10 @@ TEST(BlockSetTest, WhoInterruptsAChangeIsToldOfTheBlocksBesideIt) {
   struct sigaction before;
   struct sigaction action = {};
   action.sa_handler = Asked::Ask;
-  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
-  std::atomic<bool> done{false};
-  std::thread interrupter([&, owner = pthread_self()] {
-    while (!done.load()) pthread_kill(owner, SIGUSR1);
-  });
+  ASSERT_EQ(sigaction(SIGALRM, &action, &before), 0);
+  constexpr timeval kPause{0, 50};
+  constexpr itimerval kOften{kPause, kPause};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &kOften, nullptr), 0);
   const uint64_t behind = Asked::kGranule + Asked::kGranules;
   for (uint64_t granules = 1; asked.times.load() < kTimes; granules = granules % 100 + 1) {
     const uint64_t below = Asked::kGranule - granules;
@@ -230,9 +228,9 @@ TEST(BlockSetTest, WhoInterruptsAChangeIsToldOfTheBlocksBesideIt) {
     asked.set.Remove(below, granules);
     asked.set.Remove(behind, granules);
   }
-  done = true;
-  interrupter.join();
-  ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+  constexpr itimerval kNever{};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &kNever, nullptr), 0);
+  ASSERT_EQ(sigaction(SIGALRM, &before, nullptr), 0);
   EXPECT_EQ(asked.wrong.load(), 0);
 }
 
