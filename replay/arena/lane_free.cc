@@ -244,15 +244,15 @@ void Lane::ReleaseKept() {
     RemoveLate(last_.granule(), last_.granules());
     last_.Clear();
   }
-  BeginLateChange();
   kept_.Clear([this](uint32_t granule) { late_.LookAhead(granule); },
               [this, box, &in_box](uint32_t granule, uint64_t granules) {
+                BeginLateChange();  // each by itself: others wait meanwhile
                 late_.Remove(granule, granules);
+                EndLateChange();
                 --late_count_;
                 taken_ -= granules;
                 in_box += granule < box ? 1 : 0;
               });
-  EndLateChange();
   SetCare(care_ - in_box);
   annex_lacks_ = UINT64_MAX;
   NoteLongGaps();
