@@ -311,8 +311,10 @@ void* ReplayMallocResting(size_t size, LaneCounters* counters) {
 namespace {
 
 __attribute__((noinline)) void* ReplayMallocKept(size_t size, Caller caller, Lane* lane) {
+  const uint64_t shape = replay::PlainShape(size);
+  if (!Lane::CanBeKept(shape)) return ReplayMallocUnexpected(size, caller);
   BeginBusy();
-  void* pointer = lane->AllocateKept(replay::PlainShape(size));
+  void* pointer = lane->AllocateKept(shape);
   EndBusy();
   return __builtin_expect(pointer != nullptr, 1) ? pointer : ReplayMallocUnexpected(size, caller);
 }

@@ -187,6 +187,8 @@ class Lane : private LaneLimits {
     return true;
   }
 
+  // Whether a block of that shape may get a place that is kept: else none need be asked for.
+  static bool CanBeKept(uint64_t shape) { return shape <= KeptPlaces::kLongestShape; }
   // Allocates beside the stream, in a place that is kept; null: there is none.
   void* AllocateKept(uint64_t shape) {
     if (void* quickly = AllocateKeptQuickly(shape)) return quickly;

@@ -106,7 +106,7 @@ bool Lane::Earn() {
 
 void* Lane::AllocateFreely(uint64_t shape, uint64_t site) {
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
-  if (rest_ == 0) {
+  if (rest_ == 0 && CanBeKept(shape)) {
     if (void* again = AllocateKept(shape)) return again;
   }
   if (Rests()) return nullptr;
