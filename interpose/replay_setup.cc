@@ -211,13 +211,10 @@ LaneCounters* MapCounters(uint64_t bytes) {
 }
 
 // Huge pages save faults and misses of the translation buffer. Where all of one becomes resident in
-// any case it costs no memory at the peak.
-void ChoosePages(char* blocks, uint64_t bytes) {
+// any case it costs no memory at the peak; elsewhere the small pages of MapMemory stay.
+void ChoosePages(char* blocks) {
   const uint32_t flags = process.session->flags;
-  if ((flags & kSessionNoHugePages) != 0) {
-    Advise(blocks, bytes, MADV_NOHUGEPAGE);
-    return;
-  }
+  if ((flags & kSessionNoHugePages) != 0) return;
   const PlanHeader& plan = *replay_state.plan;
   // The arena begins at a multiple of one.
   const auto use = [blocks](uint64_t first, uint64_t count) {
@@ -244,7 +241,7 @@ bool SetUpArena() {
   replay::ArenaMemory memory{};
   memory.block_bytes = block_bytes;
   memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));
-  if (memory.blocks != nullptr) ChoosePages(memory.blocks, block_bytes);
+  if (memory.blocks != nullptr) ChoosePages(memory.blocks);
   const auto layout = replay::CountersLayout::Of(plan);
   char* counters = reinterpret_cast<char*>(replay_state.counters);
   memory.counters = replay_state.counters;

@@ -58,14 +58,18 @@ inline void* MapAt(uint64_t address, size_t bytes, int protection, int flags, in
   return Failed(result) ? nullptr : reinterpret_cast<void*>(result);
 }
 
-// Anonymous private memory at a fixed address of our own reservation; nullptr when refused.
-inline void* MapMemory(uint64_t address, size_t bytes) {
-  return MapAt(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-}
-
 inline int Advise(void* address, size_t bytes, int advice) {
   return static_cast<int>(
       SystemCall(SYS_madvise, reinterpret_cast<long>(address), static_cast<long>(bytes), advice));
+}
+
+// Anonymous private memory at a fixed address of our own reservation; nullptr when refused. Its
+// pages are small, whatever the system is set to: little of most such memory is ever touched.
+inline void* MapMemory(uint64_t address, size_t bytes) {
+  void* mapped =
+      MapAt(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  if (mapped != nullptr) Advise(mapped, bytes, MADV_NOHUGEPAGE);
+  return mapped;
 }
 
 inline int OpenFile(const char* path, int flags, int mode = 0600) {
