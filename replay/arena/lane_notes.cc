@@ -142,7 +142,8 @@ void* Lane::PlaceElsewhere(const Word& word, uint32_t birth) {
                 times);
   }
   const uint64_t used = counters_->annex_bytes;
-  void* elsewhere = Improvise(key.shape);
+  // As long as planned: a program that asks how long it is goes another way when it is shorter.
+  void* elsewhere = Improvise(LongerShape(key.shape, live_keys_.Granules(word.key)));
   if (elsewhere != nullptr && times != 0) {
     notes_.BecameLate(GranuleOf(elsewhere), birth, word.granule);
   }

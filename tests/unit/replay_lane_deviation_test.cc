@@ -384,6 +384,31 @@ TEST(LaneTest, ABlockThatOutlivedItsFreeIsTheOneThatIsFreed) {
   EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
 }
 
+// A block whose place is taken is as long as planned all the same: a program that asks how long its
+// block is, and lets it grow that far, would else ask for a longer one where the recorded one did
+// not, again and again (redis' lists).
+TEST(LaneTest, ABlockThatLiesElsewhereIsAsLongAsPlanned) {
+  trace::Recording recording = RecordingOf({{0, 2, 16}, {1, 3, 320, 12}, {4, 5, 320, 12}});
+  recording.usable_answers = {{2, 1000}};
+  ServedPlan plan(recording);
+  ASSERT_EQ(plan.built().offsets[1], plan.built().offsets[2]);
+  const auto site = [&](uint32_t number) {
+    return SiteWordOf(recording, recording.allocations[number]);
+  };
+  Lane* lane = plan.arena().Take(1, 0, 0);
+  char* first = Allocate(lane, 16, 4, site(0));
+  char* kept = Allocate(lane, 320, 12, site(1));
+  EXPECT_TRUE(lane->Free(first));
+  char* elsewhere = Allocate(lane, 320, 12, site(2));
+  EXPECT_NE(elsewhere, kept);
+  EXPECT_EQ(plan.counters(0).blocked, 1u);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(elsewhere) % 4096, 0u);
+  EXPECT_GE(lane->Usable(elsewhere), 1000u);
+  EXPECT_TRUE(lane->Free(elsewhere));
+  EXPECT_TRUE(lane->Free(kept));
+  EXPECT_TRUE(lane->Empty());
+}
+
 // Requests that differ from the expected ones in nothing but their lengths: a shorter one lies
 // where that one was to lie, a longer one elsewhere, and the lane follows its stream before and
 // behind.
