@@ -123,6 +123,12 @@ void Lane::AddEarly(uint64_t granule) {
   SetEarlyCount(early_count_ + 1);
 }
 
+// A block that is planned to live is freed.
+void Lane::FreeEarly(uint64_t granule) {
+  if (noting_ != 0) notes_of_blocks_.Forget(granule);
+  AddEarly(granule);
+}
+
 bool Lane::RemoveEarly(uint64_t granule) {
   if (!IsEarly(granule)) return false;
   early_.Remove(granule);
@@ -220,7 +226,6 @@ void Lane::Release(const Word& idle) {
 void Lane::Pass(const Word& word) {
   switch (word.kind) {
     case Word::kAllocation:
-      if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
       AddEarly(word.granule);
       CountSkipped(cursor_, word.granule);
       RememberSkipped(cursor_);
@@ -374,14 +379,12 @@ void* Lane::Place(const Word& word) {
   Publish();
   FoundAgain();
   if (word.length > 1) FetchRareKeys();
-  void* planned = box_ + word.granule * kGranule;
-  if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
-  if (care_ == calm_ || !IsTaken(word)) return planned;
+  if (care_ == calm_ || !IsTaken(word)) return PlaceThere(word);
   // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
   AddEarly(word.granule);
   if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) {
     Drain();
-    if (!IsTaken(word) && RemoveEarly(word.granule)) return planned;
+    if (!IsTaken(word) && RemoveEarly(word.granule)) return PlaceThere(word);
   }
   CountSkipped(at, word.granule);
   return PlaceElsewhere(word, birth);
@@ -496,21 +499,20 @@ bool Lane::FreeLate(uint64_t granule) {
 }
 
 bool Lane::FreeBesideTheStream(uint64_t granule) {
-  if (*cursor_ != (granule | kFreeBit) || early_.Has(granule)) {
+  if (*cursor_ != (granule | kFreeBit) || IsEarly(granule)) {
     Settle();
     // A free tells better than a length where in the stream the program is.
-    if (unmatched_ > 0 && unmatched_ < kConfirm && !early_.Has(granule) &&
-        !late_.BeginsAt(granule)) {
+    if (unmatched_ > 0 && unmatched_ < kConfirm && !IsEarly(granule) && !IsLate(granule)) {
       const uint32_t* behind = BehindTheSameSites(unmatched_);
       if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
     }
     // A late block is looked for first: then what is planned live at its place is early.
-    if (care_ != calm_ && late_.BeginsAt(granule)) {
+    if (IsLate(granule)) {
       RemoveLate(granule, LateLength(granule));
       return true;
     }
   }
-  if (early_.Has(granule)) return false;
+  if (IsEarly(granule)) return false;
   if (*cursor_ == (granule | kFreeBit)) {
     PassFree(granule, cursor_ + 1);
     return true;
@@ -520,7 +522,7 @@ bool Lane::FreeBesideTheStream(uint64_t granule) {
     return true;
   }
   if (!IsPlannedLive(granule)) return false;
-  AddEarly(granule);
+  FreeEarly(granule);
   return true;
 }
 

@@ -227,8 +227,7 @@ class Lane : private LaneLimits {
   // Bytes usable in a planned block that is noted; 0: it is not known here.
   uint64_t UsableNoted(const void* pointer) const {
     const uint64_t granule = GranuleInBox(pointer);
-    if (noting_ == 0 || granule >= box_granules_ || IsEarly(granule)) return 0;
-    return notes_of_blocks_.UsableAt(granule);
+    return noting_ != 0 && granule < box_granules_ ? notes_of_blocks_.UsableAt(granule) : 0;
   }
   // The same in a short block of a lane that runs free.
   uint64_t UsableFreely(const void* pointer) const {
@@ -563,7 +562,19 @@ class Lane : private LaneLimits {
   bool Matches(const uint32_t* allocation, const Request& request) const;
   [[gnu::hot]] std::optional<PlanBlock> PlannedAt(uint64_t granule) const;
   [[gnu::hot]] bool IsPlannedLive(uint64_t granule);
-  bool IsEarly(uint64_t granule) const { return early_count_ != 0 && early_.Has(granule); }
+  // Whether the block that begins there is planned to live and does, because it is noted.
+  bool IsNoted(uint64_t granule) const { return noting_ != 0 && notes_of_blocks_.Has(granule); }
+  bool IsEarly(uint64_t granule) const {
+    return early_count_ != 0 && !IsNoted(granule) && early_.Has(granule);
+  }
+  // Whether a late block of the box begins there: none does where a planned block lives.
+  bool IsLate(uint64_t granule) const {
+    return care_ != calm_ && !IsNoted(granule) && late_.BeginsAt(granule);
+  }
+  void* PlaceThere(const Word& word) {
+    if (noting_ != 0) notes_of_blocks_.Note(word.granule, word.key);
+    return box_ + word.granule * kGranule;
+  }
   [[gnu::hot]] std::optional<uint32_t> LatestKey(uint64_t granule) const;
   // Of the block that is planned live there.
   uint64_t PlannedGranules(uint64_t granule) const {
@@ -599,6 +610,7 @@ class Lane : private LaneLimits {
     cursor_ = next;
   }
   void AddEarly(uint64_t granule);
+  void FreeEarly(uint64_t granule);
   [[gnu::hot]] bool RemoveEarly(uint64_t granule);
   void AddLate(uint64_t granule, uint64_t granules);
   void RemoveLate(uint64_t granule, uint64_t granules);

@@ -52,7 +52,7 @@ std::optional<PlanBlock> Lane::PlannedAt(uint64_t granule) const {
 // some thousand words. Of those that may name the place, only frees have their highest bit set, and
 // only the free by another thread stands behind a kDrain.
 bool Lane::IsPlannedLive(uint64_t granule) {
-  if (noting_ != 0 && notes_of_blocks_.Has(granule)) return true;
+  if (IsNoted(granule)) return true;
   const auto free = static_cast<uint32_t>(granule | kFreeBit);
   const uint32_t* begin = cursor_.Seen();
   const uint32_t* limit = end_word_ - begin < kFreeAhead ? end_word_ : begin + kFreeAhead;

@@ -57,7 +57,7 @@ void Lane::Drain() {
     } else if (!early_.Has(granule) && IsDrain(*cursor_) && cursor_[1] == granule) {
       PassFree(granule, cursor_ + 2);
     } else if (!early_.Has(granule) && IsPlannedLive(granule)) {
-      AddEarly(granule);
+      FreeEarly(granule);
     } else {
       CountInvalidFree();
     }
