@@ -1,8 +1,8 @@
 // Which planned blocks are planned to live now and do, and how many bytes are usable in them: noted
 // where each begins, as a code of one byte or of two, from its allocation to its free, or to its
-// planned free where that comes first. For a lane that follows its stream and is asked for it often:
-// for how long blocks are, directly or by realloc, or, by frees that come in another order, for what
-// lives. To look it up among the placements takes a search through a file.
+// planned free where that comes first. For a lane that follows its stream and is asked for it
+// often: for how long blocks are, directly or by realloc, or, by frees that come in another order,
+// for what lives. To look it up among the placements takes a search through a file.
 //
 // Not everything is noted: not what was allocated before it was begun with, nor lengths that have
 // no code.
