@@ -77,12 +77,13 @@ constexpr unsigned ShapeLog2Alignment(uint64_t shape) {
 
 // The granules that a request of this shape needs, and that its place is a multiple of.
 constexpr uint64_t ShapeGranules(uint64_t shape) { return (ShapeUnits(shape) + 1) / 2; }
+constexpr uint64_t ShapeStep(uint64_t shape) {
+  return (uint64_t{1} << ShapeLog2Alignment(shape)) / kGranule;
+}
+
 // The shape of a request that needs at least so many granules, and is aligned as this one.
 constexpr uint64_t LongerShape(uint64_t shape, uint64_t granules) {
   return ShapeGranules(shape) >= granules ? shape : shape - ShapeUnits(shape) + 2 * granules;
-}
-constexpr uint64_t ShapeStep(uint64_t shape) {
-  return (uint64_t{1} << ShapeLog2Alignment(shape)) / kGranule;
 }
 
 // Call sites are told apart by how deep the stack is, too, in units of 16 bytes, modulo kDepths:
