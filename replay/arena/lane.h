@@ -500,13 +500,12 @@ class Lane : private LaneLimits {
   bool HasFallen() const { return taken_ + kFall + most_taken_ / kFallShare <= most_taken_; }
   bool IsToGiveBack() const { return until_idle_ == 0 || held_->Asks() != answered_; }
   void LookForIdle();
-  uint64_t GiveWanted(uint64_t pages);
-  void GiveIdle(uint64_t pages, uint64_t fewest);
+  void GiveIdle(uint64_t fewest, uint64_t most);
+  uint64_t GiveIdleOf(LongGaps::Range range, uint64_t fewest, uint64_t* most);
   void GiveFallen();
   bool IsIdle(uint64_t page) const;
   uint64_t Affordable() const;
   uint64_t FewestGiven() const { return dear_pages_ ? kLongRun : kFewestGiven; }
-  uint64_t RunLimit(uint64_t end) const;
   void Give(uint64_t begin, uint64_t end);
   void DropTable(uint64_t begin, uint64_t end) const;
   void TakeAgain(uint64_t granule, uint64_t granules);

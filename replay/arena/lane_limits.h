@@ -55,9 +55,9 @@ struct LaneLimits {
   static constexpr uint64_t kMostAtOnce = kMostEffort / kEffortOfKept;  // requests
   // A lane that runs free looks for idle pages once in so many requests that find nothing kept or
   // are long, and one more for so many of its pages, and when the granules that are taken have
-  // become less by so many and such a share. To look at so many pages costs as much as to look at
-  // one place; one that is given back, and cleared when it is used again, as much as so many
-  // places.
+  // become less by so many and such a share. One that is given back, and cleared when it is used
+  // again, costs as much as to look at so many places. Where what is known of gaps is wrong for
+  // such a share of the pages, it is found anew.
   static constexpr uint64_t kLookForIdle = 512;
   static constexpr uint64_t kPagesARequest = 32;
   static constexpr uint64_t kFall = 4096;
@@ -65,8 +65,8 @@ struct LaneLimits {
   static constexpr uint64_t kFewestGiven = 4;   // pages side by side
   static constexpr uint64_t kLongRun = 16;      // the same at a fall, and where pages are dear
   static constexpr uint64_t kTakenAtOnce = 16;  // of these, when one of them is used again
-  static constexpr uint64_t kPagesALook = 4;
   static constexpr int32_t kEffortOfPage = 256;
+  static constexpr uint64_t kMistakenShare = 8;
   // A lane rests when so many requests of a window found their budget spent, or no place.
   static constexpr uint32_t kWindow = 1 << 12;
   static constexpr uint32_t kLessAgain = 16;  // of a window after the first rest

@@ -7,15 +7,14 @@ namespace reprise::replay {
 
 // Looks for such pages.
 void Lane::LookForIdle() {
-  const uint64_t pages = UsedEnd() / kPageGranules;
   if (until_idle_ == 0) {
-    until_idle_ = static_cast<uint32_t>(kLookForIdle + pages / kPagesARequest);
-    if (!keeps_pages_) GiveIdle(pages, FewestGiven());
+    until_idle_ = static_cast<uint32_t>(kLookForIdle + UsedEnd() / kPageGranules / kPagesARequest);
+    if (!keeps_pages_) GiveIdle(FewestGiven(), UINT64_MAX);
   }
   const uint32_t asks = held_->Asks();
   if (asks == answered_ || keeps_pages_) return;
   answered_ = asks;
-  effort_ -= static_cast<int32_t>(GiveWanted(pages) / kPagesALook);
+  GiveIdle(FewestGiven(), held_->Wanted() / kBoxAlignment);
 }
 
 bool Lane::IsIdle(uint64_t page) const {
@@ -29,35 +28,41 @@ uint64_t Lane::Affordable() const {
                                 : static_cast<uint64_t>((effort_ - kFirstEffort) / kEffortOfPage);
 }
 
-// What is wanted. The last ones first: what is searched for a place begins at the front. So many
-// were looked at.
-uint64_t Lane::GiveWanted(uint64_t pages) {
-  uint64_t end = pages;
-  while (end > 0) {
-    const uint64_t affordable = Affordable();
-    uint64_t most = held_->Wanted() / kBoxAlignment;
-    if (most > affordable) most = affordable;
-    if (most < FewestGiven()) break;
-    uint64_t begin = end;
-    while (begin > RunLimit(end) && end - begin < most && IsIdle(begin - 1)) --begin;
-    if (end - begin >= FewestGiven()) Give(begin, end);
-    end = begin < end ? begin : end - 1;
+// At most so many, and as the lane can afford, where `fewest` or more are side by side: in the gaps
+// that are known, the longest first, because a block takes these last. Where what is known is wrong
+// it is found anew, for the next time.
+void Lane::GiveIdle(uint64_t fewest, uint64_t most) {
+  const uint64_t affordable = Affordable();
+  if (most > affordable) most = affordable;
+  if (!long_gaps_.HasAll()) {
+    GiveIdleOf(OpenPart(box_granules_), fewest, &most);
+    GiveIdleOf(OpenPart(0), fewest, &most);
+    return;
   }
-  return pages - end;
+  uint64_t patience = 1 + UsedEnd() / kPageGranules / kMistakenShare;
+  long_gaps_.EachLongest(fewest * kPageGranules, [&](LongGaps::Range gap) {
+    const uint64_t mistaken = GiveIdleOf(gap, fewest, &most);
+    patience -= mistaken < patience ? mistaken : patience;
+    return most >= fewest && patience > 0;
+  });
+  if (patience == 0) NoteLongGaps();
 }
 
-// As much as the lane can afford, where `fewest` or more are side by side.
-void Lane::GiveIdle(uint64_t pages, uint64_t fewest) {
-  uint64_t left = Affordable();
-  for (uint64_t end = pages; end > 0 && left >= fewest;) {
-    uint64_t begin = end;
-    while (begin > RunLimit(end) && end - begin < left && IsIdle(begin - 1)) --begin;
-    if (end - begin >= fewest) {
-      Give(begin, end);
-      left -= end - begin;
+// Of the whole pages of a range, and takes them from `most`. How many have something live is told.
+uint64_t Lane::GiveIdleOf(LongGaps::Range range, uint64_t fewest, uint64_t* most) {
+  uint64_t live = 0;
+  const uint64_t end = range.end / kPageGranules;
+  uint64_t page = (range.begin + kPageGranules - 1) / kPageGranules;
+  for (; page < end && *most >= fewest; ++page) {
+    const uint64_t begin = page;
+    while (page < end && page - begin < *most && IsIdle(page)) ++page;
+    if (page - begin >= fewest) {
+      Give(begin, page);
+      *most -= page - begin;
     }
-    end = begin < end ? begin : end - 1;
+    live += page < end && !given_.Has(page) ? 1 : 0;
   }
+  return live;
 }
 
 // Much less is taken than before: a task has ended, or what it worked on is gone. Its thread may
@@ -66,13 +71,7 @@ void Lane::GiveFallen() {
   if (keeps_pages_) return;
   ReleaseKept();
   most_taken_ = taken_;
-  GiveIdle(UsedEnd() / kPageGranules, kLongRun);
-}
-
-// The annex is not next to the box: how far down a run of pages that ends there may reach.
-uint64_t Lane::RunLimit(uint64_t end) const {
-  const uint64_t box_pages = box_granules_ / kPageGranules;
-  return end > box_pages ? box_pages : 0;
+  GiveIdle(kLongRun, UINT64_MAX);
 }
 
 void Lane::Give(uint64_t begin, uint64_t end) {

@@ -34,11 +34,16 @@ class LongGaps {
   void Attach(void* zeroed_memory, const BlockSet* cover) {
     gaps_ = static_cast<uint64_t*>(zeroed_memory);
     cover_ = cover;
-    count_ = 0;
+    Clear();
   }
 
   uint64_t Count() const { return count_; }
-  void Clear() { count_ = 0; }
+  // Whether none was forgotten because there were too many.
+  bool HasAll() const { return has_all_; }
+  void Clear() {
+    count_ = 0;
+    has_all_ = true;
+  }
 
   // Notes all gaps of a part of the lane.
   void AddAll(Range part) {
@@ -60,6 +65,16 @@ class LongGaps {
     Add(gap);
   }
 
+  // Calls visit(gap) for those of so many granules and more, the longest first, as long as that
+  // says so; what is noted must not change meanwhile.
+  template <typename Visit>
+  void EachLongest(uint64_t least, Visit visit) const {
+    const uint32_t first = From(least << kBeginBits);
+    for (uint32_t at = count_; at > first; --at) {
+      if (!visit(RangeOf(gaps_[at - 1]))) return;
+    }
+  }
+
   // No longer notes that gap, if it is one.
   void Forget(Range gap) {
     if (gap.begin + kLeast > gap.end) return;
@@ -73,8 +88,7 @@ class LongGaps {
   template <typename Align>
   bool Take(uint64_t granules, Align align, uint64_t* place) {
     for (uint32_t at = From(granules << kBeginBits); at < count_;) {
-      const uint64_t begin = gaps_[at] & kBeginMask;
-      const uint64_t end = begin + (gaps_[at] >> kBeginBits);
+      const auto [begin, end] = RangeOf(gaps_[at]);
       *place = align(begin);
       if (*place + granules > end) {
         ++at;
@@ -99,6 +113,10 @@ class LongGaps {
   static constexpr uint64_t kReach = 1 << 14;
 
   static uint64_t Entry(Range gap) { return (gap.end - gap.begin) << kBeginBits | gap.begin; }
+  static Range RangeOf(uint64_t entry) {
+    const uint64_t begin = entry & kBeginMask;
+    return {begin, begin + (entry >> kBeginBits)};
+  }
 
   static bool Clip(Range* range, const Range& part) {
     if (range->end > part.end) range->end = part.end;
@@ -129,6 +147,7 @@ class LongGaps {
     uint32_t at = From(entry);
     if (at < count_ && gaps_[at] == entry) return;
     if (count_ == kMost) {
+      has_all_ = false;
       if (at == 0) return;
       --at;
       memmove(&gaps_[0], &gaps_[1], at * sizeof(uint64_t));
@@ -159,6 +178,7 @@ class LongGaps {
   uint64_t* gaps_;  // ascending: length above, where it begins below
   const BlockSet* cover_;
   uint32_t count_;
+  bool has_all_;
 };
 
 }  // namespace reprise::replay

@@ -214,6 +214,24 @@ TEST_F(TwoLanes, WhatIsIdleGoesBack) {
   }
 }
 
+// Of more gaps than a lane knows of, too.
+TEST_F(TwoLanes, WhatIsIdleAmongManyGapsGoesBack) {
+  Work(60000);
+  std::vector<char*> blocks;
+  for (uint64_t i = 0; i < 3 * LongGaps::kMost; ++i) {
+    blocks.push_back(Allocate(lanes_[0], LongGaps::kLeast * kGranule, 4, kOtherSite));
+    memset(blocks.back(), 0x5a, LongGaps::kLeast * kGranule);
+  }
+  std::sort(blocks.begin(), blocks.end());
+  const uint64_t before = ResidentInBox();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 2 != 0 && i % 256 >= 32) continue;
+    EXPECT_TRUE(Free(lanes_[0], blocks[i]));
+  }
+  Work(60000);
+  EXPECT_LT(ResidentInBox() + blocks.size() / 256 * 32 * LongGaps::kLeast / 256 / 2, before);
+}
+
 // The thread need not ask for anything more.
 TEST_F(TwoLanes, WhatATaskLeavesGoesBackWhenItEnds) {
   KeepFewer();

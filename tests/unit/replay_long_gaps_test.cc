@@ -1,4 +1,4 @@
-// Long gaps against a look at all that is free, and the places of long blocks that were freed last.
+// Long gaps against a look at all that is free.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -172,10 +172,34 @@ TEST(LongGapsTest, TheShortestAreForgottenWhenThereAreTooMany) {
   }
   part.NoteAnew();
   EXPECT_EQ(part.gaps().Count(), LongGaps::kMost);
+  EXPECT_FALSE(part.gaps().HasAll());
   EXPECT_NE(part.Take(kLeast + kGaps - 1), UINT64_MAX);
   EXPECT_NE(part.Take(kLeast), UINT64_MAX) << "of one that is longer";
   part.Free(kLeast, 1);
   EXPECT_EQ(part.Take(2 * kLeast + 2), 0u) << "the first two, now one";
+  EXPECT_FALSE(part.gaps().HasAll()) << "although there is room again";
+  part.Place(0, kGaps * kLeast);
+  part.NoteAnew();
+  EXPECT_TRUE(part.gaps().HasAll());
+}
+
+TEST(LongGapsTest, TheLongestAreToldFirst) {
+  Part part(10000);
+  for (const uint64_t at : {1000, 1500, 4500, 6500}) part.Place(at, 1);
+  part.NoteAnew();
+  std::vector<uint64_t> begins;
+  part.gaps().EachLongest(1000, [&](LongGaps::Range gap) {
+    EXPECT_EQ(gap.end, part.EndOfGap(gap.begin));
+    begins.push_back(gap.begin);
+    return true;
+  });
+  EXPECT_EQ(begins, (std::vector<uint64_t>{6501, 1501, 4501, 0}));
+  begins.clear();
+  part.gaps().EachLongest(1, [&](LongGaps::Range gap) {
+    begins.push_back(gap.begin);
+    return begins.size() < 2;
+  });
+  EXPECT_EQ(begins, (std::vector<uint64_t>{6501, 1501}));
 }
 
 // Far and wide everything is freed, one block behind the other: that is one gap, not one for each
