@@ -5,7 +5,8 @@
 
 BIN is the folder with reprise and leveldb_bench. Where other work shares the machine, times of whole
 programs tell a tenth at best. Of the samples of one run the allocator's and the program's own meet the
-same noise, so their ratio tells a hundredth. It holds the system calls that began in the allocator's code and,
+same noise, so their ratio tells a hundredth. It holds the system calls that began in the allocator's code, those
+that only allocators make wherever they began (the C library, whose callers perf does not see), and,
 but for recording, all page faults: whose code is the first to touch a page is chance, how many pages there
 are is not. It does not hold what its blocks' places cost or save the program's caches. In replay the
 allocator is libreprise with its fallback; glibc's is not a library of its own and is left out.
@@ -26,6 +27,7 @@ import bench_replay
 
 FREQUENCY = 4000  # samples per second
 OURS = ("libreprise.so", "libmimalloc")
+ALLOCATORS_CALLS = ("sys_madvise", "sys_brk")  # gcc gives pages back by itself, the same with all of them
 
 
 def share(folder, workload, prefix, libraries, faults=True):
@@ -44,7 +46,7 @@ def share(folder, workload, prefix, libraries, faults=True):
                 name = None
             elif name is None:
                 name, known = line.strip(), False
-            elif not known and (faults and "exc_page_fault" in line
+            elif not known and (faults and "exc_page_fault" in line or any(call in line for call in ALLOCATORS_CALLS)
                                 or "[kernel" not in line and "[vdso" not in line):
                 known = True
                 if not name.startswith(("reprise", "perf")):
