@@ -5,9 +5,9 @@
 
 BIN is the folder with reprise and leveldb_bench. Where other work shares the machine, times of whole
 programs tell a tenth at best. Of the samples of one run the allocator's and the program's own meet the
-same noise, so their ratio tells a hundredth. It holds the system calls that began in the allocator's code, those
-that only allocators make wherever they began (the C library, whose callers perf does not see), and,
-but for recording, all page faults: whose code is the first to touch a page is chance, how many pages there
+same noise, so their ratio tells a hundredth. It holds the system calls that began in the allocator's code and,
+but for recording, those that only allocators make wherever they began (the C library, whose callers perf does
+not see), and all page faults: whose code is the first to touch a page is chance, how many pages there
 are is not. It does not hold what its blocks' places cost or save the program's caches. In replay the
 allocator is libreprise with its fallback; glibc's is not a library of its own and is left out.
 """
@@ -27,11 +27,12 @@ import bench_replay
 
 FREQUENCY = 4000  # samples per second
 OURS = ("libreprise.so", "libmimalloc")
-ALLOCATORS_CALLS = ("sys_madvise", "sys_brk")  # gcc gives pages back by itself, the same with all of them
+# Wherever they began; gcc gives pages back by itself, too, the same with all of them.
+ALLOCATORS = ("exc_page_fault", "sys_madvise", "sys_brk")
 
 
-def share(folder, workload, prefix, libraries, faults=True):
-    """Samples in these libraries, and of page faults, over the others; None when it died."""
+def share(folder, workload, prefix, libraries, anywhere=ALLOCATORS):
+    """Samples in these libraries, and of these functions of the kernel, over the others; None when it died."""
     data = folder / "samples"
     if not workload.run(["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(FREQUENCY), "-o", data,
                          *prefix, *workload.program], folder):
@@ -46,7 +47,7 @@ def share(folder, workload, prefix, libraries, faults=True):
                 name = None
             elif name is None:
                 name, known = line.strip(), False
-            elif not known and (faults and "exc_page_fault" in line or any(call in line for call in ALLOCATORS_CALLS)
+            elif not known and (any(call in line for call in anywhere)
                                 or "[kernel" not in line and "[vdso" not in line):
                 known = True
                 if not name.startswith(("reprise", "perf")):
@@ -90,7 +91,7 @@ def main():
                 trace = replay.folder / f"trace{turn}"
                 taken["record"].append(share(replay.folder, workload,
                                              [bench.bin / "reprise", "record", "-o", trace, "--"],
-                                             ("libreprise.so",), faults=False))
+                                             ("libreprise.so",), anywhere=()))
                 shutil.rmtree(trace, ignore_errors=True)
                 for peer, file in peers.items():
                     taken[peer].append(share(replay.folder, workload,
