@@ -22,7 +22,7 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
 }
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "reprise: %s\n", OneLine(std::string(status.message())).c_str());
+  std::fprintf(stderr, "reprise: %s\n", Printable(status.message()).c_str());
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
       return kUsage;
@@ -75,7 +75,7 @@ void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
   std::fprintf(stderr,
                "reprise: %s: damaged, %llu bytes skipped: this is about what can be read "
                "(`reprise info` says more)\n",
-               OneLine(path).c_str(), static_cast<unsigned long long>(bytes));
+               Printable(path).c_str(), static_cast<unsigned long long>(bytes));
 }
 
 absl::Status SystemError(int error, const std::string& what) {

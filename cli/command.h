@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "trace/one_line.h"
+#include "base/text.h"
 #include "trace/recording.h"
 
 namespace reprise::cli {
@@ -46,7 +46,7 @@ void AddDiff(CLI::App& app, Run& run);
 // CLI::ParseError when there are such words, or no program.
 void TakeProgram(const Program& program, std::vector<std::string>& words);
 
-using trace::OneLine;
+using base::Printable;
 
 // Prints `status` as one line on stderr and returns its exit code: kUsage for FailedPrecondition,
 // kBadInput for InvalidArgument, DataLoss, OutOfRange and Unimplemented (a newer version), kNo for

@@ -322,7 +322,7 @@ void PrintRows(const char* title, std::vector<Row> rows, int64_t most) {
     const auto human = [](int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
     const std::string change =
         absl::StrCat(it.change() < 0 ? "-" : "+", human(std::abs(it.change())));
-    absl::PrintF("%-52s %12s %12s %13s\n", OneLine(it.name), human(it.first), human(it.second),
+    absl::PrintF("%-52s %12s %12s %13s\n", Printable(it.name), human(it.first), human(it.second),
                  change);
   }
   if (all > rows.size()) absl::PrintF("  … and %d more that changed less\n", all - rows.size());

@@ -170,7 +170,7 @@ void PrintHistogram(const char* title, const trace::Histogram& histogram, bool b
 }
 
 void PrintLine(const char* name, const std::string& value) {
-  std::printf("%-20s %s\n", name, OneLine(value).c_str());
+  std::printf("%-20s %s\n", name, Printable(value).c_str());
 }
 
 void Print(const Image& image) {

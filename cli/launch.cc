@@ -307,7 +307,7 @@ void PrintMessages(const LaunchResult& result) {
   std::set<std::string> said;
   for (const ImageEntry& image : result.images) {
     if (image.message[0] == 0) continue;
-    const std::string line = OneLine(absl::StrCat(image.executable, ": ", image.message));
+    const std::string line = Printable(absl::StrCat(image.executable, ": ", image.message));
     if (said.insert(line).second) std::fprintf(stderr, "reprise: %s\n", line.c_str());
   }
   if (result.session_removed) {

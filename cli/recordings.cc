@@ -113,7 +113,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
         stderr,
         "reprise: %s: what %d process images recorded was removed or moved away while the "
         "program ran\n",
-        OneLine(directory), missing);
+        Printable(directory), missing);
   }
   size_t left = 0;
   uint64_t events = 0;
@@ -121,7 +121,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   for (const fs::path& spool : spools) {
     if (HasWriter(spool, result)) {
       absl::FPrintF(stderr, "reprise: %s: its process still runs; left as a spool\n",
-                    OneLine(spool.string()));
+                    Printable(spool.string()));
       ++left;
       continue;
     }
@@ -134,8 +134,8 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     const absl::StatusOr<trace::Recording> written =
         trace::Compact(spool.string(), compact.string());
     if (!written.ok()) {
-      absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", OneLine(spool.string()),
-                    OneLine(std::string(written.status().message())));
+      absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", Printable(spool.string()),
+                    Printable(written.status().message()));
       ++left;
       continue;
     }
@@ -144,7 +144,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     fs::remove(spool, error);
   }
   absl::FPrintF(stderr, "reprise: recorded %d events of %d process images into %s%s\n", events,
-                result.images.size(), OneLine(directory),
+                result.images.size(), Printable(directory),
                 left > 0 ? absl::StrFormat(", besides those in %d spools", left) : "");
   if (lost > 0) absl::FPrintF(stderr, "reprise: %d events were lost\n", lost);
 }

@@ -239,7 +239,7 @@ std::optional<replay::PlanFile> PlanOf(const Offer& offer, size_t number) {
   absl::FPrintF(stderr,
                 "reprise: %s: changed while the program ran: what was served as planned is not "
                 "counted\n",
-                OneLine(path));
+                Printable(path));
   return std::nullopt;
 }
 

@@ -4,9 +4,9 @@ include(CMakePackageConfigHelpers)
 
 set(reprise_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
 
-install(TARGETS reprise_trace reprise_planner EXPORT reprise_targets
+install(TARGETS reprise_base reprise_trace reprise_planner EXPORT reprise_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/trace ${PROJECT_SOURCE_DIR}/planner
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/base ${PROJECT_SOURCE_DIR}/trace ${PROJECT_SOURCE_DIR}/planner
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise FILES_MATCHING PATTERN "*.h")
 install(EXPORT reprise_targets NAMESPACE reprise:: DESTINATION ${reprise_package_dir})
 

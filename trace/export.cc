@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "trace/one_line.h"
+#include "base/text.h"
 
 namespace reprise::trace {
 namespace {
@@ -32,7 +32,8 @@ uint32_t ModuleOf(const Recording& recording, uint32_t site) {
 }
 
 std::string ModuleName(const Recording& recording, uint32_t module) {
-  return module == kNone ? "(no module)" : OneLine(FileName(recording.modules[module].path));
+  return module == kNone ? "(no module)"
+                         : base::Printable(FileName(recording.modules[module].path));
 }
 
 // A table of frames, each once.

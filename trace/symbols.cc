@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "trace/one_line.h"
+#include "base/text.h"
 
 namespace reprise::trace {
 namespace {
@@ -270,11 +270,12 @@ std::string DescribeFrame(const Recording& recording, const Frame& frame, const 
       frame.module == kNone ? std::string() : FileName(recording.modules[frame.module].path);
   if (symbol.function.empty()) {
     return module.empty() ? absl::StrFormat("%#x", frame.offset)
-                          : OneLine(absl::StrFormat("%s+%#x", module, frame.offset));
+                          : base::Printable(absl::StrFormat("%s+%#x", module, frame.offset));
   }
-  return OneLine(symbol.line == 0 ? absl::StrCat(symbol.function, " (", module, ")")
-                                  : absl::StrCat(symbol.function, " (", FileName(symbol.file), ":",
-                                                 symbol.line, ")"));
+  return base::Printable(
+      symbol.line == 0
+          ? absl::StrCat(symbol.function, " (", module, ")")
+          : absl::StrCat(symbol.function, " (", FileName(symbol.file), ":", symbol.line, ")"));
 }
 
 Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer) {

@@ -1,0 +1,3 @@
+foreach(name text)
+  reprise_test(base_${name}_test LABEL unit SOURCES base_${name}_test.cc LIBRARIES reprise_base)
+endforeach()
