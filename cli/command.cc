@@ -22,7 +22,7 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
 }
 
 int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "reprise: %s\n", Printable(status.message()).c_str());
+  std::fprintf(stderr, "reprise: %s\n", Printable(std::string(status.message())).c_str());
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
       return kUsage;

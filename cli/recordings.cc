@@ -135,7 +135,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
         trace::Compact(spool.string(), compact.string());
     if (!written.ok()) {
       absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", Printable(spool.string()),
-                    Printable(written.status().message()));
+                    Printable(std::string(written.status().message())));
       ++left;
       continue;
     }
