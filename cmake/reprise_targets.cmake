@@ -25,14 +25,9 @@ if(REPRISE_SANITIZE)
                          -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(reprise_sanitize INTERFACE -fsanitize=${REPRISE_SANITIZE})
 endif()
-<<<<<<< HEAD
-if(REPRISE_FUZZ)
-  target_compile_options(reprise_sanitize INTERFACE -fsanitize=fuzzer-no-link)
-=======
 if(REPRISE_FUZZ)  # a fuzzer needs to see what its inputs reach
   target_compile_options(reprise_sanitize INTERFACE -fsanitize=fuzzer-no-link)
   target_link_options(reprise_sanitize INTERFACE -fsanitize=fuzzer-no-link)
->>>>>>> input
 endif()
 
 # Code that runs inside someone else's process: no exceptions, no RTTI, no C++ runtime, and
