@@ -2,7 +2,7 @@
 # Fuzzes the readers: scripts/fuzz.sh SECONDS [TARGET…]. Each target (all of tests/fuzz, when none is
 # named) runs for SECONDS, as many at a time as JOBS says (1), with 1 GiB of memory and 10 s per
 # input at most. New inputs stay in build/fuzz/inputs/TARGET, an input that fails in
-# build/fuzz/failures/TARGET. Exit status 1 when one failed. Needs clang; builds the preset `fuzz`.
+# build/fuzz/failures/TARGET. Exit status 1 when one failed. Needs clang; builds the preset `dev`.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ if [ "${1-}" = --one ]; then
   failures=build/fuzz/failures/$name
   log=build/fuzz/$name.log
   mkdir -p "$inputs" "$failures"
-  if build/fuzz/bin/"${name}"_fuzz -max_total_time="$seconds" -rss_limit_mb=1024 -timeout=10 \
+  if build/dev/bin/"${name}"_fuzz -max_total_time="$seconds" -rss_limit_mb=1024 -timeout=10 \
       -max_len=65536 -artifact_prefix="$failures/" -print_final_stats=1 \
       "$inputs" tests/fuzz/corpus/"$name" >"$log" 2>&1; then
     echo "$name: nothing found in $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
@@ -36,7 +36,7 @@ if [ $# -eq 0 ]; then
     set -- "$@" "${name%_fuzz.cc}"
   done
 fi
-[ -f build/fuzz/CMakeCache.txt ] || cmake --preset fuzz
-cmake --build build/fuzz -j "$(nproc)" --target $(printf '%s_fuzz ' "$@")
+[ -f build/dev/CMakeCache.txt ] || cmake --preset dev
+cmake --build build/dev -j "$(nproc)" --target $(printf '%s_fuzz ' "$@")
 # xargs ends with 123 when one of them failed.
 printf '%s\n' "$@" | xargs -n 1 -P "${JOBS:-1}" scripts/fuzz.sh --one "$seconds" || exit 1
