@@ -20,6 +20,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "cli/program.h"
 #include "cli/spool_drainer.h"
 
 namespace reprise::cli {
@@ -30,17 +31,6 @@ using interpose::ImageEntry;
 using interpose::PlanEntry;
 using interpose::Registry;
 using interpose::SessionFile;
-
-// bin/reprise finds lib/libreprise.so beside it, in the build tree and where it is installed.
-absl::StatusOr<std::string> FindLibrary() {
-  std::error_code error;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* candidate : {"../lib/libreprise.so", "../" REPRISE_LIBDIR "/libreprise.so"}) {
-    const fs::path library = binary / candidate;
-    if (fs::exists(library, error)) return fs::canonical(library, error).string();
-  }
-  return absl::InternalError(absl::StrCat("libreprise.so not found beside ", binary.string()));
-}
 
 // A file of the session: written at once and mapped or read by the images.
 absl::Status WriteFile(const std::string& path, const void* bytes, size_t count, uint64_t size) {
@@ -107,23 +97,24 @@ void PassOn(int signal, siginfo_t* info, void*) {
 }
 
 // As long as the program runs, signals for us are passed on to it. What comes before and afterwards
-// waits until nothing of the session is left, and then does to us what it always does.
+// waits until nothing of the session is left, and then does to us what it always does. What was
+// ignored from the start (nohup, the background jobs of a script) is ignored in the program too until
+// it decides otherwise, and is passed on all the same.
 class SignalsForProgram {
  public:
   SignalsForProgram() {
     sigemptyset(&passed_);
+    sigemptyset(&heeded_);
     for (size_t i = 0; i < std::size(kPassed); ++i) {
       sigaction(kPassed[i], nullptr, &before_[i]);
-      // What was ignored from the start (nohup) stays ignored, in the program too.
-      if (before_[i].sa_handler != SIG_IGN) sigaddset(&passed_, kPassed[i]);
+      sigaddset(&passed_, kPassed[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaddset(&heeded_, kPassed[i]);
     }
     sigprocmask(SIG_BLOCK, &passed_, &mask_);
     struct sigaction action {};
     action.sa_sigaction = PassOn;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
-    for (int signal : kPassed) {
-      if (sigismember(&passed_, signal) == 1) sigaction(signal, &action, nullptr);
-    }
+    for (int signal : kPassed) sigaction(signal, &action, nullptr);
   }
   ~SignalsForProgram() { Restore(); }
   SignalsForProgram(const SignalsForProgram&) = delete;
@@ -133,7 +124,7 @@ class SignalsForProgram {
   bool Waiting() const {
     sigset_t pending;
     sigpending(&pending);
-    sigandset(&pending, &pending, &passed_);
+    sigandset(&pending, &pending, &heeded_);
     return sigisemptyset(&pending) == 0;
   }
   void Begin(pid_t program) {
@@ -154,6 +145,7 @@ class SignalsForProgram {
   static constexpr int kPassed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   struct sigaction before_[std::size(kPassed)];
   sigset_t passed_, mask_;
+  sigset_t heeded_;  // those that were not ignored from the start
 };
 
 [[noreturn]] void RunProgram(const LaunchRequest& request, const std::string& library,

@@ -81,11 +81,15 @@ Function* Next(Function*& cached, const char* name) {
   return cached;
 }
 
+// On the caller's stack, as in a child of vfork nothing may be allocated.
+#define WITHOUT_PRELOAD(environment) \
+  WithoutPreload(environment, __builtin_alloca(BytesWithoutPreload(environment)))
+
 template <typename Call>
-int Exec(const char* path, bool search, Call call) {
-  NoteStart(path, search);
+int Exec(const char* path, bool search, char* const environment[], Call call) {
+  const bool with_us = NoteStart(path, search);
   BeforeExec();
-  const int result = call();
+  const int result = call(with_us ? environment : WITHOUT_PRELOAD(environment));
   ExecFailed();
   return result;
 }
@@ -229,7 +233,9 @@ REPRISE_EXPORT int mlockall(int flags) {
 
 REPRISE_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);
-  return Exec(path, false, [&] { return Next(next, "execve")(path, arguments, environment); });
+  return Exec(path, false, environment, [&](char* const* variables) {
+    return Next(next, "execve")(path, arguments, variables);
+  });
 }
 REPRISE_EXPORT int execv(const char* path, char* const arguments[]) {
   return execve(path, arguments, environ);
@@ -238,11 +244,15 @@ REPRISE_EXPORT int fexecve(int fd, char* const arguments[], char* const environm
   static int (*next)(int, char* const[], char* const[]);
   char path[sizeof("/proc/self/fd/-2147483648")];
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  return Exec(path, false, [&] { return Next(next, "fexecve")(fd, arguments, environment); });
+  return Exec(path, false, environment, [&](char* const* variables) {
+    return Next(next, "fexecve")(fd, arguments, variables);
+  });
 }
 REPRISE_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);
-  return Exec(file, true, [&] { return Next(next, "execvpe")(file, arguments, environment); });
+  return Exec(file, true, environment, [&](char* const* variables) {
+    return Next(next, "execvpe")(file, arguments, variables);
+  });
 }
 REPRISE_EXPORT int execvp(const char* file, char* const arguments[]) {
   return execvpe(file, arguments, environ);
@@ -290,7 +300,7 @@ REPRISE_EXPORT int posix_spawn(pid_t* child, const char* path,
                                const posix_spawnattr_t* attributes, char* const arguments[],
                                char* const environment[]) {
   static decltype(posix_spawn)* next;
-  NoteStart(path, false);
+  if (!NoteStart(path, false)) environment = WITHOUT_PRELOAD(environment);
   return Next(next, "posix_spawn")(child, path, actions, attributes, arguments, environment);
 }
 REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
@@ -298,7 +308,7 @@ REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
                                 const posix_spawnattr_t* attributes, char* const arguments[],
                                 char* const environment[]) {
   static decltype(posix_spawnp)* next;
-  NoteStart(file, true);
+  if (!NoteStart(file, true)) environment = WITHOUT_PRELOAD(environment);
   return Next(next, "posix_spawnp")(child, file, actions, attributes, arguments, environment);
 }
 

@@ -32,7 +32,8 @@ REPRISE_SMALL constinit Process process = {.mode = Mode::kUnstarted,
                                            .registry = nullptr,
                                            .image = nullptr,
                                            .image_number = 0,
-                                           .executable = {}};
+                                           .executable = {},
+                                           .loader = {}};
 
 namespace {
 
@@ -247,11 +248,15 @@ Mode RecordMode() {
   return Mode::kRecord;
 }
 
-Mode ChooseMode() {
+// The session's folder; null when there is none.
+const char* SessionPath() {
   const char* path = Variable(kSessionVariable);
-  if (path == nullptr || path[0] != '/' || strlen(path) >= kPathBytes) return Mode::kPlain;
-  const bool under_valgrind = RunsUnderValgrind();
-  process.reserved = !under_valgrind && Reserve();
+  return path != nullptr && path[0] == '/' && strlen(path) < kPathBytes ? path : nullptr;
+}
+
+Mode ChooseMode() {
+  const char* path = SessionPath();
+  if (path == nullptr) return Mode::kPlain;
   void* mapped = nullptr;
   if (!MapShared(path, "/session", kSessionMap, 0, &mapped)) return Mode::kPlain;
   process.session = static_cast<SessionFile*>(mapped);
@@ -262,7 +267,7 @@ Mode ChooseMode() {
       Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
     return Mode::kPlain;
   }
-  if (under_valgrind) {
+  if (RunsUnderValgrind()) {
     Say("neither recorded nor replayed: it runs under valgrind");
     return Mode::kPlain;
   }
@@ -274,11 +279,22 @@ Mode ChooseMode() {
   return replay ? Mode::kReplay : Mode::kPlain;
 }
 
+// Now, because the program may change its root later.
+void FindLoader() {
+  LoadedModule loader;
+  if (FindModule(reinterpret_cast<uint64_t>(&__libc_stack_end), &loader)) {
+    process.loader = IdentityOf(loader.path);
+  }
+}
+
 }  // namespace
 
 void Start() {
   SetMode(Mode::kStarting);
+  // First, because FindReal may need the side heap.
+  process.reserved = SessionPath() != nullptr && !RunsUnderValgrind() && Reserve();
   FindReal();
+  FindLoader();
   StartMainThread();
   const Mode mode = ChooseMode();
   if (mode >= Mode::kReplay) WatchThreadLeaving();

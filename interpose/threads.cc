@@ -35,7 +35,7 @@ REPRISE_SMALL uint32_t thread_ids;  // given out so far; 0 is the main thread
 REPRISE_SMALL uint32_t unknown_count;
 REPRISE_SMALL uint64_t default_stack_bytes = 8 << 20;
 
-// Everything the new thread must know; lies in the side heap until it has started.
+// Everything the new thread must know, until it has started.
 struct StartRecord {
   void* (*start)(void*);
   void* argument;
@@ -44,6 +44,18 @@ struct StartRecord {
   uint32_t id;
   uint32_t parent;
 };
+
+// In the side heap; where there is none, on a page that the system puts where it likes.
+StartRecord* NewStartRecord() {
+  if (process.reserved) return static_cast<StartRecord*>(SideAllocate(sizeof(StartRecord)));
+  const long page = SystemCall(SYS_mmap, 0, sizeof(StartRecord), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return Failed(page) ? nullptr : reinterpret_cast<StartRecord*>(page);
+}
+void DropStartRecord(StartRecord* record) {
+  if (process.reserved) return SideFree(record);
+  SystemCall(SYS_munmap, reinterpret_cast<long>(record), sizeof(StartRecord));
+}
 
 // Other libraries' destructors may still allocate. glibc runs them in rounds: stand back as often
 // as it allows, and take leave in the last.
@@ -90,7 +102,7 @@ __attribute__((hot)) void OnThreadLocalsGone(void*) {
 
 void* ThreadMain(void* pointer) {
   const StartRecord record = *static_cast<StartRecord*>(pointer);
-  SideFree(pointer);
+  DropStartRecord(static_cast<StartRecord*>(pointer));
   BeginThread(record.path, record.id, record.parent, record.stack_bytes);
   if (process.mode >= Mode::kReplay) WatchThreadLeaving();
   return record.start(record.argument);
@@ -132,7 +144,7 @@ int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*st
     return real.pthread_create(thread, attributes, start, argument);
   }
   if (Forked()) AfterFork();
-  auto* record = static_cast<StartRecord*>(SideAllocate(sizeof(StartRecord)));
+  StartRecord* record = NewStartRecord();
   if (record == nullptr) return EAGAIN;
   size_t stack_bytes = default_stack_bytes;
   if (attributes != nullptr) pthread_attr_getstacksize(attributes, &stack_bytes);
@@ -143,7 +155,7 @@ int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*st
              __atomic_add_fetch(&thread_ids, 1, __ATOMIC_RELAXED),
              self.id};
   const int result = real.pthread_create(thread, attributes, ThreadMain, record);
-  if (result != 0) SideFree(record);
+  if (result != 0) DropStartRecord(record);
   return result;
 }
 

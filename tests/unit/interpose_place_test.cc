@@ -1,5 +1,6 @@
 // Places in the process tree, and the side heap.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "interpose/address_map.h"
 #include "interpose/place.h"
+#include "interpose/process.h"
 #include "interpose/session.h"
 #include "interpose/side_heap.h"
 
@@ -50,7 +52,19 @@ TEST(ThreadPathTest, DiffersByParentAndOrdinal) {
   EXPECT_NE(MixPath(kMainThreadPath, 0), kMainThreadPath);
 }
 
-TEST(SideHeapTest, BlocksAreAlignedApartAndZeroed) {
+// With our range reserved, as it is where a program is recorded.
+class SideHeapTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (process.reserved) return;
+    void* reserved = mmap(reinterpret_cast<void*>(kReserved.begin), kReserved.bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (reserved != reinterpret_cast<void*>(kReserved.begin)) GTEST_SKIP() << "range is taken";
+    process.reserved = true;
+  }
+};
+
+TEST_F(SideHeapTest, BlocksAreAlignedApartAndZeroed) {
   std::vector<char*> blocks;
   for (size_t alignment = 1; alignment <= 1 << 16; alignment *= 2) {
     for (const size_t size : {0, 1, 100, 5000, 100000}) {
@@ -74,7 +88,21 @@ TEST(SideHeapTest, BlocksAreAlignedApartAndZeroed) {
   }
 }
 
-TEST(SideHeapTest, WhatIsNoBlockIsIgnored) {
+TEST_F(SideHeapTest, NothingIsMappedWhereNothingIsReserved) {
+  auto* theirs = reinterpret_cast<char*>(kSideHeap.begin);
+  ASSERT_TRUE(IsSide(theirs));
+  process.reserved = false;
+  auto* block = static_cast<char*>(SideAllocate(10000));
+  void* long_block = SideAllocate(kEarlySideBytes);
+  const bool side = IsSide(theirs);
+  process.reserved = true;
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(block > early_side_blocks && block < early_side_blocks + kEarlySideBytes);
+  EXPECT_EQ(long_block, nullptr);
+  EXPECT_FALSE(side);
+}
+
+TEST_F(SideHeapTest, WhatIsNoBlockIsIgnored) {
   char* block = static_cast<char*>(SideAllocate(10000));
   SideFree(block + 16);
   EXPECT_EQ(SideUsable(block + 16), 0u);
