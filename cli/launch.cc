@@ -98,8 +98,8 @@ void PassOn(int signal, siginfo_t* info, void*) {
 
 // As long as the program runs, signals for us are passed on to it. What comes before and afterwards
 // waits until nothing of the session is left, and then does to us what it always does. What was
-// ignored from the start (nohup, the background jobs of a script) is ignored in the program too until
-// it decides otherwise, and is passed on all the same.
+// ignored from the start (nohup, the background jobs of a script) is ignored in the program too
+// until it decides otherwise, and is passed on all the same.
 class SignalsForProgram {
  public:
   SignalsForProgram() {
@@ -226,14 +226,20 @@ absl::StatusOr<Registry*> MapRegistry(const std::string& session) {
   if (fd < 0) return SystemError(errno, path);
   void* mapped =
       mmap(nullptr, interpose::kRegistryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int error = errno;
   close(fd);
-  if (mapped == MAP_FAILED) return SystemError(errno, path);
+  if (mapped == MAP_FAILED && (error == ENODEV || error == EINVAL)) {
+    return absl::InternalError(
+        absl::StrCat(path, ": its file system has no shared mappings, which reprise needs"));
+  }
+  if (mapped == MAP_FAILED) return SystemError(error, path);
   return static_cast<Registry*>(mapped);
 }
 
 // What the images left in the session directory.
 void Collect(const std::string& session, const Registry& registry, LaunchResult& result) {
   result.left_out = registry.left_out;
+  result.forbidden = registry.forbidden;
   std::error_code ignored;
   result.session_removed = !fs::exists(session + "/session", ignored);
   const uint32_t count = std::min(registry.images, interpose::kMaxImages);
@@ -310,8 +316,16 @@ void PrintMessages(const LaunchResult& result) {
   }
   if (result.left_out > 0) {
     std::fprintf(
-        stderr, "reprise: %u process images were left out: there is room for %u, or /tmp is full\n",
-        result.left_out, interpose::kMaxImages);
+        stderr, "reprise: %u process images were left out: %s\n", result.left_out,
+        result.images.size() >= interpose::kMaxImages
+            ? absl::StrCat("there is room for ", interpose::kMaxImages).c_str()
+            : "there was no room on the disk or in the memory that holds the session's folder");
+  }
+  if (result.forbidden > 0) {
+    std::fprintf(
+        stderr,
+        "reprise: %u process images were left out: a sandbox (seccomp) forbids what it takes\n",
+        result.forbidden);
   }
 }
 

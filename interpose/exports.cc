@@ -4,18 +4,22 @@
 // line inside libstdc++.
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "interpose/exec.h"
 #include "interpose/hooks.h"
+#include "interpose/modules.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
 #include "interpose/spool_modules.h"
@@ -165,6 +169,7 @@ void* InPlaceOf(void* found) {
       MEMBER(memalign),       MEMBER(aligned_alloc),
       MEMBER(posix_memalign), MEMBER(valloc),
       MEMBER(pvalloc),        MEMBER(malloc_usable_size),
+      MEMBER(pthread_create),
 #undef MEMBER
   };
   if (found == nullptr) return nullptr;
@@ -180,21 +185,41 @@ constexpr char kFirstVersion[] = "GLIBC_2.2.5";
 constexpr char kFirstVersion[] = "GLIBC_2.17";
 #endif
 
+// The next definition of dlsym or dlvsym. By libc's own dlvsym, which cannot be called by its name:
+// that is ours.
+template <typename Function>
+Function* NextLookUp(Function*& cached, const char* name) {
+  static decltype(dlvsym)* look_up;
+  if (look_up == nullptr) {
+    const auto libc = reinterpret_cast<uint64_t>(&gnu_get_libc_version);
+    look_up = reinterpret_cast<decltype(look_up)>(SymbolOf(libc, "dlvsym"));
+  }
+  if (cached == nullptr) {
+    cached = reinterpret_cast<Function*>(look_up(RTLD_NEXT, name, kFirstVersion));
+  }
+  return cached;
+}
+
+// What depends on who asks is left alone.
+bool MeansLibc(void* handle) {
+  return handle != RTLD_NEXT && handle != RTLD_DEFAULT && process.mode > Mode::kPlain;
+}
+
 }  // namespace
 
 // Who asks libc itself for free (python's ctypes) is to get the one that everybody else has: libc's
-// would crash when it is given a block of the plan. What depends on who asks is left alone; a jump,
-// as in dlopen.
+// would crash when it is given a block of the plan. Jumps, as in dlopen.
 REPRISE_EXPORT REPRISE_JUMPS void* dlsym(void* handle, const char* name) {
-  static void* (*next)(void*, const char*);
-  if (next == nullptr) {
-    next = reinterpret_cast<decltype(next)>(dlvsym(RTLD_NEXT, "dlsym", kFirstVersion));
-  }
-  if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && process.mode > Mode::kPlain) {
-    return InPlaceOf(next(handle, name));
-  }
-  auto* look_up = next;
+  static decltype(dlsym)* next;
+  auto* look_up = NextLookUp(next, "dlsym");
+  if (MeansLibc(handle)) return InPlaceOf(look_up(handle, name));
   REPRISE_JUMP return look_up(handle, name);
+}
+REPRISE_EXPORT REPRISE_JUMPS void* dlvsym(void* handle, const char* name, const char* version) {
+  static decltype(dlvsym)* next;
+  auto* look_up = NextLookUp(next, "dlvsym");
+  if (MeansLibc(handle)) return InPlaceOf(look_up(handle, name, version));
+  REPRISE_JUMP return look_up(handle, name, version);
 }
 
 // libc's other names for its functions. A program with a malloc of its own that has libc do the
@@ -229,6 +254,26 @@ REPRISE_EXPORT int mlockall(int flags) {
   static int (*next)(int);
   if (process.mode > Mode::kPlain) flags |= MCL_ONFAULT;
   return Next(next, "mlockall")(flags);
+}
+
+// libc does not make its own threads by way of pthread_create's name.
+REPRISE_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
+  static decltype(thrd_create)* next;
+  return CreateThread(Next(next, "thrd_create"), thread, start, argument);
+}
+
+REPRISE_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) {
+  static decltype(clone)* next;
+  va_list rest;  // whether or not they were given
+  va_start(rest, argument);
+  auto* parent = va_arg(rest, pid_t*);
+  void* thread_pointer = va_arg(rest, void*);
+  auto* child = va_arg(rest, pid_t*);
+  va_end(rest);
+  constexpr int kThread = CLONE_VM | CLONE_SETTLS;
+  auto* make = Next(next, "clone");
+  if ((flags & kThread) == kThread) AnnounceThread(thread_pointer);
+  return make(function, stack, flags, argument, parent, thread_pointer, child);
 }
 
 REPRISE_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) {

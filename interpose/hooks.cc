@@ -258,8 +258,8 @@ int HookPosixMemalign(void** out, size_t alignment, size_t size, Caller caller) 
     result = real.posix_memalign(&passed, alignment, size);
     return result == 0 ? passed : nullptr;
   });
+  if (pointer == nullptr) return result;  // errno is ENOMEM then, as glibc leaves it
   errno = before;
-  if (pointer == nullptr) return result;
   *out = pointer;
   return 0;
 }

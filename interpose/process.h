@@ -49,6 +49,7 @@ struct Process {
   ImageEntry* image;      // our entry, or our parent's: see IsOwnImage
   uint32_t image_number;  // its index: 0 is the program that was started
   char executable[kPathBytes];
+  bool behind;          // another malloc stands in front of ours
   FileIdentity loader;  // the dynamic linker, which loads our library; (0, 0): not known
 };
 
