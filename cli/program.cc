@@ -35,8 +35,10 @@ std::string Reason(const ProgramCheck& check) {
       return "its first line names no interpreter";
     case Obstacle::kTooDeep:
       return "its interpreters are scripts of scripts";
-    case Obstacle::kPrivileged:
-      return "it is setuid or setgid, or has file capabilities";
+    case Obstacle::kSetuid:
+      return "it is a setuid or setgid program";
+    case Obstacle::kCapabilities:
+      return "it has file capabilities";
     case Obstacle::kStatic:
       return "it is statically linked";
     case Obstacle::kOtherClass:
@@ -57,7 +59,8 @@ std::string Reason(const ProgramCheck& check) {
   return "";
 }
 
-// The dynamic linker that this program was started by: it loads the library, which was built with it.
+// The dynamic linker that this program was started by: it loads the library, which was built with
+// it.
 interpose::FileIdentity OwnLoader() {
   Dl_info info;
   const auto* base = reinterpret_cast<void*>(getauxval(AT_BASE));

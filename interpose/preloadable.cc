@@ -14,7 +14,7 @@ constexpr int kMachine = EM_AARCH64;
 #else
 constexpr int kMachine = EM_X86_64;
 #endif
-constexpr int kMostInterpreters = 4;     // as the kernel follows scripts
+constexpr int kMostInterpreters = 4;      // as the kernel follows scripts
 constexpr uint32_t kMostVersions = 4096;  // that a file is believed to have
 
 // The hash of a version's name, as ELF files have it.
@@ -183,8 +183,7 @@ bool NameLibc(const char* loader, char* path, size_t capacity) {
 }
 
 // Of the loader at `path`, open as `file`.
-Obstacle CheckLoader(const char* path, const File& file, const char* library,
-                     ProgramCheck* check) {
+Obstacle CheckLoader(const char* path, const File& file, const char* library, ProgramCheck* check) {
   Elf loader, libc, ours;
   if (!file.is_open()) return Obstacle::kNone;  // then the program does not start in any case
   if (!ReadElf(file, &loader) || loader.definitions == 0) return Obstacle::kOtherLibrary;
@@ -245,12 +244,6 @@ Obstacle CheckElf(const char* path, const File& file, const char* library, FileI
   return CheckLoader(loader, File(loader), library, check);
 }
 
-bool IsPrivileged(const char* path, const struct stat& info) {
-  return (info.st_mode & (S_ISUID | S_ISGID)) != 0 ||
-         SystemCall(SYS_getxattr, reinterpret_cast<long>(path),
-                    reinterpret_cast<long>("security.capability")) > 0;
-}
-
 // The interpreter of a script, whose first bytes are `line`; it ends where the name does.
 const char* InterpreterIn(char* line) {
   char* name = line + 2;
@@ -282,8 +275,13 @@ void CheckProgram(const char* path, const char* library, FileIdentity known, Pro
       check->obstacle = Obstacle::kAbsent;
       return;
     }
-    check->obstacle = Obstacle::kPrivileged;
-    if (IsPrivileged(path, info)) return;
+    check->obstacle = Obstacle::kSetuid;
+    if ((info.st_mode & (S_ISUID | S_ISGID)) != 0) return;
+    check->obstacle = Obstacle::kCapabilities;
+    if (SystemCall(SYS_getxattr, reinterpret_cast<long>(path),
+                   reinterpret_cast<long>("security.capability")) > 0) {
+      return;
+    }
     const File file(path);
     char start[sizeof(check->file)] = {};
     check->obstacle = Obstacle::kNone;
@@ -301,6 +299,7 @@ void CheckProgram(const char* path, const char* library, FileIdentity known, Pro
     strcpy(check->file, interpreter);
     path = check->file;
   }
+  check->file[0] = 0;
   check->obstacle = Obstacle::kTooDeep;
 }
 

@@ -13,7 +13,8 @@ enum class Obstacle : uint8_t {
   kNotElf,         // neither ELF nor a script: execve refuses it, a shell would read it
   kNoInterpreter,  // a script whose first line names none
   kTooDeep,        // scripts of scripts, deeper than the kernel follows them
-  kPrivileged,     // setuid, setgid or with file capabilities: the loader ignores the preload
+  kSetuid,         // or setgid: the loader ignores the preload
+  kCapabilities,   // has file capabilities: the same
   kStatic,         // has no loader
   kOtherClass,     // 32-bit
   kOtherMachine,   // for another processor
@@ -30,22 +31,20 @@ FileIdentity IdentityOf(const char* path);
 
 struct ProgramCheck {
   Obstacle obstacle;
-  char file[256];    // where it was found: an interpreter of the script; empty: in the program itself
+  char file[256];  // where it was found: an interpreter of the script; empty: in the program itself
   char loader[256];  // kOtherLibrary, kOldLibrary
   char version[32];  // kOldLibrary: the first one that is missing
 };
 
-// Looks at the program `path`, and if it is a script at its interpreter. `library` is libreprise.so.
-// A loader that is `known` to load it is not looked into.
+// Looks at the program `path`, and if it is a script at its interpreter. `library` is
+// libreprise.so. A loader that is `known` to load it is not looked into.
 void CheckProgram(const char* path, const char* library, FileIdentity known, ProgramCheck* check);
 
 // Whether a loader would try to load the library and fail, and with it the program or its output.
-constexpr bool FailsWithPreload(Obstacle obstacle) {
-  return obstacle >= Obstacle::kOtherClass;
-}
+constexpr bool FailsWithPreload(Obstacle obstacle) { return obstacle >= Obstacle::kOtherClass; }
 
 // Whether the program starts, and without our library in any case.
-constexpr bool RunsUnseen(Obstacle obstacle) { return obstacle >= Obstacle::kPrivileged; }
+constexpr bool RunsUnseen(Obstacle obstacle) { return obstacle >= Obstacle::kSetuid; }
 
 }  // namespace reprise::interpose
 
