@@ -316,7 +316,7 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
   Warn(result, sums);
   for (const std::string& line :
        SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
-    absl::FPrintF(stderr, "reprise: %s\n", line);
+    absl::FPrintF(stderr, "reprise: %s\n", Printable(line));
   }
   if (options.stats.empty()) return kDone;
   ordered_json json = sums.Json();
