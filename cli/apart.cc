@@ -1,6 +1,7 @@
 #include "cli/apart.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ int RunApart(const std::function<int()>& work, const std::string& what, int othe
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody would know what became of it
     GoFirst();
     const int code = Run(work);
     std::fflush(nullptr);

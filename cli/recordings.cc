@@ -70,29 +70,25 @@ bool HasWriter(const fs::path& spool, const LaunchResult& result) {
   return trace::StillRuns(result.images[number].pid, result.images[number].start_time);
 }
 
-// A spool that a process still writes to; 0: its number is not known.
-struct WrittenSpool {
-  fs::path path;
-  uint32_t pid;
-};
-
 // Waits for the processes and then cuts the room off that their spools did not use: much more than
 // all else, and without a page on the disk.
-void CutWhenEnded(const std::vector<WrittenSpool>& spools) {
-  for (const WrittenSpool& spool : spools) {
-    const int process = static_cast<int>(syscall(SYS_pidfd_open, spool.pid, 0));
-    if (process >= 0) {
+void CutWhenEnded(const std::vector<fs::path>& spools) {
+  for (const fs::path& spool : spools) {
+    const trace::SpoolProcess writer = trace::WriterOf(spool.string());
+    const int process = static_cast<int>(syscall(SYS_pidfd_open, writer.pid, 0));
+    // In another namespace it goes by another number.
+    if (process >= 0 && trace::StillRuns(writer.pid, writer.start_time)) {
       pollfd ended = {process, POLLIN, 0};
       while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
       }
-      close(process);
     }
-    if (!trace::SpoolHasWriter(spool.path.string())) trace::CutSpool(spool.path.string());
+    if (process >= 0) close(process);
+    if (!trace::SpoolHasWriter(spool.string())) trace::CutSpool(spool.string());
   }
 }
 
 // The same, in a process that outlives this one. It holds nothing that anybody may wait for.
-void CutLater(const std::vector<WrittenSpool>& spools) {
+void CutLater(const std::vector<fs::path>& spools) {
   if (spools.empty()) return;
   const pid_t child = fork();
   if (child != 0) {
@@ -157,18 +153,18 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
         Printable(directory), missing);
   }
   size_t left = 0;
-  std::vector<WrittenSpool> written_to;
+  std::vector<fs::path> written_to;
   uint64_t events = 0;
   uint64_t lost = 0;
   for (const fs::path& spool : spools) {
     if (HasWriter(spool, result)) {
-      const uint32_t pid = trace::SpoolPid(spool.string());
+      const uint32_t pid = trace::WriterOf(spool.string()).pid;
       absl::FPrintF(stderr,
                     "reprise: %s: its process%s still runs; left as a spool, which is not complete "
                     "until that has ended\n",
                     Printable(spool.string()), pid != 0 ? absl::StrCat(" (", pid, ")") : "");
       ++left;
-      written_to.push_back({spool, pid});
+      written_to.push_back(spool);
       continue;
     }
     if (!trace::SpoolHasBegun(spool.string())) {

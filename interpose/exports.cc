@@ -293,6 +293,17 @@ REPRISE_EXPORT int fexecve(int fd, char* const arguments[], char* const environm
     return Next(next, "fexecve")(fd, arguments, variables);
   });
 }
+REPRISE_EXPORT int execveat(int directory, const char* path, char* const arguments[],
+                            char* const environment[], int flags) {
+  static int (*next)(int, const char*, char* const[], char* const[], int);
+  char name[kPathBytes];
+  const bool beside = directory != AT_FDCWD && path != nullptr && path[0] != '/';
+  if (beside) snprintf(name, sizeof(name), "/proc/self/fd/%d/%s", directory, path);
+  if (beside && path[0] == 0) name[strlen(name) - 1] = 0;  // AT_EMPTY_PATH
+  return Exec(beside ? name : path, false, environment, [&](char* const* variables) {
+    return Next(next, "execveat")(directory, path, arguments, variables, flags);
+  });
+}
 REPRISE_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);
   return Exec(file, true, environment, [&](char* const* variables) {

@@ -214,6 +214,7 @@ void NameUnknownThread(uint64_t address) {
     path = MixPath(MixPath(kUnknownParent, place), NumberAt(place));
   }
   BeginThread(path, NewThreadId(), parent, default_stack_bytes);
+  if (process.mode >= Mode::kReplay) WatchThreadLeaving();
 }
 
 void AnnounceThread(void* thread_pointer) {

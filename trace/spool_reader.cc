@@ -325,11 +325,11 @@ bool SpoolHasWriter(const std::string& path) {
   return header.ok() && StillRuns(header->pid, header->start_time);
 }
 
-uint32_t SpoolPid(const std::string& path) {
+SpoolProcess WriterOf(const std::string& path) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (!file.ok()) return 0;
+  if (!file.ok()) return {};
   const absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);
-  return header.ok() ? header->pid : 0;
+  return header.ok() ? SpoolProcess{header->pid, header->start_time} : SpoolProcess{};
 }
 
 void CutSpool(const std::string& path) {

@@ -266,6 +266,16 @@ def expect_unseen(bench, program):
     )
     outcome = bench.record(["/usr/bin/python3", "-c", spawn], "spawned", expected=0)
     expect_equal(outcome.stdout, plain.stdout + b"7\n", "spawned")
+    directory, name = os.path.split(program)
+    execveat = (
+        "import ctypes, os\n"
+        "def strings(words): return (ctypes.c_char_p * (len(words) + 1))(*words, None)\n"
+        f"directory = os.open('{directory}', os.O_PATH)\n"
+        "variables = [key + b'=' + value for key, value in os.environb.items()]\n"
+        f"ctypes.CDLL(None).execveat(directory, b'{name}', strings([b'x']), strings(variables), 0)\n"
+    )
+    outcome = bench.record(["/usr/bin/python3", "-c", execveat], "execveat", expected=7)
+    expect_equal(outcome.stdout, plain.stdout, "started by execveat")
     return line
 
 

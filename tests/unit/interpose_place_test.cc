@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <future>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "interpose/address_map.h"
@@ -11,6 +14,8 @@
 #include "interpose/process.h"
 #include "interpose/session.h"
 #include "interpose/side_heap.h"
+#include "interpose/thread_state.h"
+#include "interpose/threads.h"
 
 namespace reprise::interpose {
 namespace {
@@ -50,6 +55,40 @@ TEST(ThreadPathTest, DiffersByParentAndOrdinal) {
   EXPECT_NE(MixPath(kMainThreadPath, 0), MixPath(kMainThreadPath, 1));
   EXPECT_NE(MixPath(MixPath(kMainThreadPath, 0), 0), MixPath(kMainThreadPath, 0));
   EXPECT_NE(MixPath(kMainThreadPath, 0), kMainThreadPath);
+}
+
+// The names of threads that CreateThread did not make, each in a thread of its own.
+uint64_t NameOf(uint64_t address, bool announced) {
+  uint64_t name = 0;
+  std::promise<void*> pointer;
+  std::promise<void> told;
+  std::thread thread([&] {
+    pointer.set_value(__builtin_thread_pointer());
+    told.get_future().wait();
+    NameUnknownThread(address);
+    name = self.path;
+  });
+  void* thread_pointer = pointer.get_future().get();
+  if (announced) AnnounceThread(thread_pointer);
+  told.set_value();
+  thread.join();
+  return name;
+}
+
+TEST(ThreadNameTest, AnnouncedThreadsAreChildrenOfTheirCreatorOthersAreNumberedByPlace) {
+  const Mode before = process.mode;
+  process.mode = Mode::kRecord;
+  self.path = kMainThreadPath;
+  self.created = 0;
+  const auto here = reinterpret_cast<uint64_t>(&NameOf);
+  const auto there = reinterpret_cast<uint64_t>(&std::strlen);
+  EXPECT_EQ(NameOf(here, true), MixPath(kMainThreadPath, 0));
+  EXPECT_EQ(NameOf(here, true), MixPath(kMainThreadPath, 1));
+  const uint64_t first = NameOf(here, false);
+  const uint64_t elsewhere = NameOf(there, false);
+  const uint64_t second = NameOf(here, false);
+  EXPECT_EQ((std::set{first, elsewhere, second, MixPath(kMainThreadPath, 0)}.size()), 4u);
+  process.mode = before;
 }
 
 // With our range reserved, as it is where a program is recorded.
