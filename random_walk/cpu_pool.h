@@ -54,7 +54,7 @@ class PagePool {
       throw std::invalid_argument("a pool has 1 to 2^32 - 2 pages of at least 1 byte");
     }
     view_.pages = options.pages;
-    view_.page_bytes = options.page_bytes;
+    view_.set_page_bytes(options.page_bytes);
     view_.words = PoolView<Word>::words_for(options.pages);
     view_.probes = options.probes;
     view_.debug = options.debug;
@@ -111,7 +111,10 @@ class PoolThread {
   }
 
   FreeResult free_page(uint32_t page) {
-    if (page / kWordBits<Word> != word_) return random_walk::free_page<HostWarp<1>>(pool_, page);
+    if (page / kWordBits<Word> != word_) {
+      last_freed_ = page / kWordBits<Word>;
+      return random_walk::free_page<HostWarp<1>>(pool_, page);
+    }
     const Word bit = static_cast<Word>(Word{1} << page % kWordBits<Word>);
     if (pool_.debug) {
       if (page >= pool_.pages) return FreeResult::kForeign;
@@ -132,6 +135,7 @@ class PoolThread {
   }
 
   void* address(uint32_t page) const { return pool_.address(page); }
+  uint32_t page_of(const void* pointer) const { return pool_.page_of(pointer); }
 
   void flush() {
     if (hand_ != 0) HostWarp<1>::fetch_and(&pool_.used[word_], static_cast<Word>(~hand_));
@@ -156,7 +160,9 @@ class PoolThread {
     word_ = index;
     return hand_ != 0;
   }
+  // First where this thread has freed a page: that memory is in its cache. Then anywhere.
   bool fill_hand() {
+    if (last_freed_ < pool_.words && take_word(last_freed_)) return true;
     for (uint32_t probe = 0; probe < pool_.probes; ++probe) {
       if (take_word(one_.draw(0, pool_.words))) return true;
     }
@@ -173,6 +179,7 @@ class PoolThread {
   PoolView<Word> pool_;
   Word hand_ = 0;  // free pages of word_ that are ours alone
   uint32_t word_ = kNoPage;
+  uint32_t last_freed_ = kNoPage;  // a word
   HostWarp<1> one_;
   Narrow narrow_;
   Wide wide_;

@@ -25,10 +25,11 @@ struct PoolView {
   uint32_t* locks = nullptr;        // LockMap: a bit per bitmap word; only Algorithm::kCollective
   unsigned char* memory = nullptr;  // first byte of page 0; may be null where only ids matter
   uint32_t pages = 0;               // below kNoPage
-  uint32_t page_bytes = 0;
-  uint32_t words = 0;   // of the bitmap
-  uint32_t probes = 0;  // random steps before a search reads the whole bitmap
-  bool debug = false;   // find double frees and foreign pointers
+  uint32_t page_bytes = 0;          // set_page_bytes sets it
+  uint32_t page_shift = 0;          // its logarithm; kNoShift if it is no power of 2
+  uint32_t words = 0;               // of the bitmap
+  uint32_t probes = 0;              // random steps before a search reads the whole bitmap
+  bool debug = false;               // find double frees and foreign pointers
 
   REPRISE_ANYWHERE static uint32_t words_for(uint32_t page_count) {
     return static_cast<uint32_t>((uint64_t{page_count} + kWordBits<Word> - 1) / kWordBits<Word>);
@@ -43,16 +44,27 @@ struct PoolView {
   REPRISE_ANYWHERE void* address(uint32_t page) const {
     return page == kNoPage ? nullptr : memory + uint64_t{page} * page_bytes;
   }
+  REPRISE_ANYWHERE void set_page_bytes(uint32_t bytes) {
+    page_bytes = bytes;
+    page_shift = (bytes & (bytes - 1)) == 0 ? low_zeros(bytes) : kNoShift;
+  }
   // kNoPage for what is no page's first byte.
   REPRISE_ANYWHERE uint32_t page_of(const void* pointer) const {
     const uint64_t offset =
         static_cast<uint64_t>(static_cast<const unsigned char*>(pointer) - memory);
-    if (offset >= uint64_t{pages} * page_bytes || offset % page_bytes != 0) return kNoPage;
-    return static_cast<uint32_t>(offset / page_bytes);
+    const uint64_t page = whole_pages(offset);
+    return page >= pages || page * page_bytes != offset ? kNoPage : static_cast<uint32_t>(page);
   }
   // A request of 0 bytes takes one unit. 64 bits, so that no request wraps.
   REPRISE_ANYWHERE uint64_t units_of(uint64_t bytes) const {
-    return bytes == 0 ? 1 : bytes / page_bytes + (bytes % page_bytes != 0 ? 1 : 0);
+    return bytes == 0 ? 1 : whole_pages(bytes - 1) + 1;
+  }
+
+ private:
+  static constexpr uint32_t kNoShift = 0xffffffffU;
+  // A division of 64 bits takes long, on a device above all.
+  REPRISE_ANYWHERE uint64_t whole_pages(uint64_t bytes) const {
+    return page_shift != kNoShift ? bytes >> page_shift : bytes / page_bytes;
   }
 };
 

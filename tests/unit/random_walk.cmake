@@ -4,3 +4,8 @@ foreach(name bits page_walk run_walk formulas)
 endforeach()
 reprise_test(random_walk_cpu_pool_test LABEL unit SOURCES random_walk_cpu_pool_test.cc
              LIBRARIES reprise::random_walk Threads::Threads)
+# The malloc of librandom_walk.so, called by its own names and with this test's sanitizers.
+set(heap_sources heap.cc large.cc zone.cc)
+list(TRANSFORM heap_sources PREPEND ${PROJECT_SOURCE_DIR}/random_walk/preload/)
+reprise_test(random_walk_heap_test LABEL unit SOURCES random_walk_heap_test.cc ${heap_sources}
+             LIBRARIES reprise::random_walk Threads::Threads)
