@@ -111,18 +111,23 @@ class PoolThread {
   }
 
   FreeResult free_page(uint32_t page) {
-    if (page / kWordBits<Word> != word_) {
-      last_freed_ = page / kWordBits<Word>;
-      return random_walk::free_page<HostWarp<1>>(pool_, page);
-    }
+    const uint32_t word = page / kWordBits<Word>;
     const Word bit = static_cast<Word>(Word{1} << page % kWordBits<Word>);
     if (pool_.debug) {
       if (page >= pool_.pages) return FreeResult::kForeign;
-      if ((hand_ & bit) != 0 || (HostWarp<1>::load(&pool_.used[word_]) & bit) == 0) {
-        return FreeResult::kDoubleFree;
-      }
+      const bool ours =
+          (word == word_ && (hand_ & bit) != 0) || (word == back_word_ && (back_ & bit) != 0);
+      if (ours || (HostWarp<1>::load(&pool_.used[word]) & bit) == 0) return FreeResult::kDoubleFree;
     }
-    hand_ |= bit;
+    if (word == word_) {
+      hand_ |= bit;
+      return FreeResult::kFreed;
+    }
+    if (word != back_word_) {
+      flush_back();
+      back_word_ = word;
+    }
+    back_ |= bit;
     return FreeResult::kFreed;
   }
 
@@ -138,6 +143,7 @@ class PoolThread {
   uint32_t page_of(const void* pointer) const { return pool_.page_of(pointer); }
 
   void flush() {
+    flush_back();
     if (hand_ != 0) HostWarp<1>::fetch_and(&pool_.used[word_], static_cast<Word>(~hand_));
     hand_ = 0;
   }
@@ -160,9 +166,21 @@ class PoolThread {
     word_ = index;
     return hand_ != 0;
   }
-  // First where this thread has freed a page: that memory is in its cache. Then anywhere.
+  void flush_back() {
+    if (back_ != 0) HostWarp<1>::fetch_and(&pool_.used[back_word_], static_cast<Word>(~back_));
+    back_ = 0;
+  }
+  // First what this thread has freed last, and the rest of that word: it is in its cache. Then
+  // anywhere.
   bool fill_hand() {
-    if (last_freed_ < pool_.words && take_word(last_freed_)) return true;
+    if (back_ != 0) {
+      const Word back = back_;
+      back_ = 0;
+      take_word(back_word_);
+      word_ = back_word_;
+      hand_ |= back;
+      return true;
+    }
     for (uint32_t probe = 0; probe < pool_.probes; ++probe) {
       if (take_word(one_.draw(0, pool_.words))) return true;
     }
@@ -179,7 +197,8 @@ class PoolThread {
   PoolView<Word> pool_;
   Word hand_ = 0;  // free pages of word_ that are ours alone
   uint32_t word_ = kNoPage;
-  uint32_t last_freed_ = kNoPage;  // a word
+  Word back_ = 0;  // pages of back_word_ that were freed; their bits are not clear yet
+  uint32_t back_word_ = kNoPage;
   HostWarp<1> one_;
   Narrow narrow_;
   Wide wide_;

@@ -63,7 +63,7 @@ class DeviceWarp {
 
   __device__ uint32_t draw(unsigned, uint32_t bound) { return random_.below(bound); }
   __device__ uint32_t draw_uniform(uint32_t bound) {
-    return __shfl_sync(kAll, random_.below(bound), 0);
+    return __shfl_sync(kAll, lane_ == 0 ? random_.below(bound) : 0U, 0);
   }
 
   // Volatile: past the L1 cache, which is not coherent with the atomics of other multiprocessors.

@@ -9,3 +9,8 @@ set(heap_sources heap.cc large.cc zone.cc)
 list(TRANSFORM heap_sources PREPEND ${PROJECT_SOURCE_DIR}/random_walk/preload/)
 reprise_test(random_walk_heap_test LABEL unit SOURCES random_walk_heap_test.cc ${heap_sources}
              LIBRARIES reprise::random_walk Threads::Threads)
+# Fibers, which the sanitizers do not follow. The other tests run the same algorithms with them.
+if(NOT REPRISE_SANITIZE)
+  reprise_test(random_walk_device_warp_test LABEL unit SOURCES random_walk_device_warp_test.cc
+               LIBRARIES reprise::random_walk)
+endif()

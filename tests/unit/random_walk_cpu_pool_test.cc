@@ -105,6 +105,7 @@ TYPED_TEST(CpuPoolTest, AnyThreadMayFree) {
     ASSERT_EQ(other.free_page(page), FreeResult::kFreed);
   }
   one.flush();
+  other.flush();
   EXPECT_EQ(pool.statistics().free, 100);
 }
 
@@ -118,6 +119,17 @@ TYPED_TEST(CpuPoolTest, DebugModeFindsDoubleFreesAndForeignPointers) {
   EXPECT_EQ(mine.free_page(page), FreeResult::kDoubleFree) << "while it is in the thread's hand";
   mine.flush();
   EXPECT_EQ(mine.free_page(page), FreeResult::kDoubleFree);
+  // Pages of a word that the thread does not take from at the moment.
+  std::vector<uint32_t> pages;
+  for (int i = 0; i < 200; ++i) pages.push_back(mine.get_page());
+  for (const uint32_t other : {pages[0], pages[1], pages[100]}) {
+    EXPECT_EQ(mine.free_page(other), FreeResult::kFreed);
+    EXPECT_EQ(mine.free_page(other), FreeResult::kDoubleFree);
+  }
+  for (size_t i = 0; i < pages.size(); ++i) {
+    if (i > 1 && i != 100) mine.free_page(pages[i]);
+  }
+  mine.flush();
 
   auto* block = static_cast<char*>(mine.rw_malloc(100));
   char elsewhere = 0;
