@@ -237,7 +237,12 @@ REPRISE_LANE inline void scan_words(Warp& warp, const PoolView<Word>& pool, RunW
   for (uint32_t base = from; base < to && walk.need != 0;) {
     ++walk.steps;
     auto window = read_window(warp, pool, base, base, end);
+    const LaneMask before = walk.need;
     serve_window(warp, pool, walk, window);
+    if (walk.need != before) {  // the next walk begins here
+      walk.base = base;
+      walk.region = base / kRegionWords * kRegionWords;
+    }
     const unsigned unfinished = unfinished_run(warp, window);
     base += unfinished == 0 ? Warp::kLanes : unfinished;
   }

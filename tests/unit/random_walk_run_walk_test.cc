@@ -102,6 +102,28 @@ TYPED_TEST(RunWalkTest, TheOnlyRunIsFoundWhereverItLies) {
   }
 }
 
+// Else each request of a nearly full pool would read the whole bitmap.
+TYPED_TEST(RunWalkTest, TheNextWalkBeginsWhereAScanHasFoundARun) {
+  using Warp = typename TypeParam::Warp;
+  using Word = typename TypeParam::Word;
+  constexpr uint32_t kPages = 1 << 20, kFree = 2000;
+  PagePool<Word> pool({.pages = kPages, .page_bytes = 1, .probes = 2, .with_memory = false});
+  for (uint32_t i = 0; i < pool.view().words; ++i)
+    pool.view().used[i] = static_cast<Word>(~Word{0});
+  free_run<Warp>(pool.view(), kPages / 3, kFree);
+  Warp warp(1, 0);
+  RunWalk<Warp> walk;
+  walk.units[0] = 20;
+  find_runs(warp, pool.view(), 1, walk);
+  EXPECT_EQ(walk.first[0], kPages / 3);
+  EXPECT_GT(walk.steps, 2);
+  for (uint32_t given = 20; given + 20 <= kFree; given += 20) {
+    find_runs(warp, pool.view(), 1, walk);
+    ASSERT_EQ(walk.first[0], kPages / 3 + given);
+    ASSERT_LE(walk.steps, 2);
+  }
+}
+
 TYPED_TEST(RunWalkTest, ARequestThatIsTooLongIsRefusedAndTheOthersAreServed) {
   using Warp = typename TypeParam::Warp;
   PagePool<typename TypeParam::Word> pool({.pages = 9000, .page_bytes = 16});
