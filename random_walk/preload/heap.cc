@@ -16,10 +16,12 @@ namespace reprise::random_walk::heap {
 namespace {
 
 constexpr uint32_t kSmallUnit = 16, kPageUnit = 4096;
-constexpr uint32_t kSmallMost = 28 << 10;   // bytes: what a wide warp finds, whatever is in front
-constexpr uint32_t kPagesMost = 1 << 20;    // bytes
-constexpr uint32_t kCachedUnits = 64;       // a thread keeps runs of up to so many units
-constexpr uint32_t kCachedBytes = 4 << 10;  // of each length, but at least 4 and at most 64 runs
+constexpr uint32_t kSmallMost = 28 << 10;  // bytes: what a wide warp finds, whatever is in front
+constexpr uint32_t kPagesMost = 1 << 20;   // bytes
+constexpr uint32_t kBatchUnits = 64;       // runs of up to so many units are taken in batches
+constexpr uint32_t kKeptBytes = 4 << 10;  // of each such length, but at least 4 and at most 64 runs
+constexpr uint32_t kCachedUnits = 512;    // a thread keeps runs of up to so many units
+constexpr uint32_t kKeptLongUnits = 4096;   // of all that are longer than kBatchUnits together
 constexpr uint32_t kMostThreads = 1 << 16;  // with a cache of their own
 
 using Narrow = Zone::Narrow;
@@ -40,6 +42,7 @@ struct ThreadHeap {
     uint32_t count = 0;
     uint32_t batch = 1;  // runs to take at once: doubles up to 8
   } kept[kCachedUnits + 1];
+  uint32_t kept_long = 0;  // units
   Narrow narrow;
   Wide wide;
   RunWalk<Narrow> small_walk, page_walk;
@@ -112,8 +115,8 @@ bool started() {
   return now == 2;
 }
 
-// The heap of this thread, made when it is first wanted. Null: there are too many threads.
-ThreadHeap* enter_thread() {
+// A new heap. Null: there are too many threads.
+ThreadHeap* claim_heap() {
   // Few threads are alive: the lowest free slot, so that few pages are touched.
   for (uint32_t word = 0; word < slots.words; ++word) {
     uint64_t used = Narrow::load(&slots.used[word]);
@@ -124,35 +127,57 @@ ThreadHeap* enter_thread() {
       const uint32_t slot = word * 64 + bit;
       auto* heap = new (slots.address(slot)) ThreadHeap(slot);
       heap->slot = slot;
-      mine = heap;  // before the call below, which may allocate
-      pthread_setspecific(exit_key, heap);
       return heap;
     }
   }
   return nullptr;
 }
 
-// A heap for one call: the thread's own, or one without a cache where that cannot be used.
+// What the heap kept is for the others.
+void give_up_heap(ThreadHeap& heap) {
+  for (uint32_t units = 1; units <= kCachedUnits; ++units) {
+    for (FreeBlock* block = heap.kept[units].first; block != nullptr;) {
+      FreeBlock* next = block->next;
+      small_zone.release(small_zone.unit_of(block), units);
+      block = next;
+    }
+  }
+  free_run<Narrow>(slots, heap.slot, 1);
+}
+
+void leave_thread(void* heap) {
+  mine = nullptr;
+  give_up_heap(*static_cast<ThreadHeap*>(heap));
+}
+
+// The thread's heap for one call; in a signal handler that has interrupted such a call, another
+// one.
 class Entry {
  public:
-  Entry() {
-    ThreadHeap* heap = mine;
-    if (__builtin_expect(heap == nullptr, 0)) heap = enter_thread();
-    if (heap == nullptr || heap->busy) return;
-    heap->busy = true;
+  Entry() : heap_(mine) {
+    if (__builtin_expect(heap_ == nullptr, 0)) {
+      heap_ = mine = claim_heap();
+      if (heap_ != nullptr) pthread_setspecific(exit_key, heap_);  // may allocate
+    } else if (__builtin_expect(heap_->busy, 0)) {
+      heap_ = claim_heap();
+      borrowed_ = true;
+    }
+    if (heap_ != nullptr) heap_->busy = true;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    heap_ = heap;
   }
   ~Entry() {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (heap_ != nullptr) heap_->busy = false;
+    if (heap_ == nullptr) return;
+    heap_->busy = false;
+    if (borrowed_) give_up_heap(*heap_);
   }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
   ThreadHeap* heap() const { return heap_; }
 
  private:
-  ThreadHeap* heap_ = nullptr;
+  ThreadHeap* heap_;
+  bool borrowed_ = false;
 };
 
 // One run, with its end. Null: out of memory.
@@ -173,7 +198,7 @@ void* take_small(ThreadHeap& heap, uint32_t units) {
 // Runs for the next requests of this length as well: the lanes of a warp.
 void* take_batch(ThreadHeap& heap, uint32_t units) {
   ThreadHeap::Kept& kept = heap.kept[units];
-  const uint32_t most = units > 8 ? 64 / units : 8;
+  const uint32_t most = units > 8 ? kBatchUnits / units : 8;
   const uint32_t batch = kept.batch < most ? kept.batch : most;
   kept.batch = batch < 8 ? batch * 2 : 8;
   small_zone.find(heap.narrow, heap.small_walk, low_bits<LaneMask>(batch), units);
@@ -197,9 +222,12 @@ void* allocate_small(ThreadHeap& heap, uint32_t units) {
   if (units > kCachedUnits) return take_small(heap, units);
   ThreadHeap::Kept& kept = heap.kept[units];
   FreeBlock* block = kept.first;
-  if (block == nullptr) return take_batch(heap, units);
+  if (block == nullptr) {
+    return units <= kBatchUnits ? take_batch(heap, units) : take_small(heap, units);
+  }
   kept.first = block->next;
   --kept.count;
+  if (units > kBatchUnits) heap.kept_long -= units;
   return block;
 }
 
@@ -212,21 +240,11 @@ void* allocate_in_zone(ThreadHeap& heap, size_t bytes) {
                   static_cast<uint32_t>(page_zone.units_of(bytes)));
 }
 
-// Calls `function` with a heap of this thread, or with one that is as good as new.
+// Calls `function` with this thread's heap. Null without one.
 template <class Function>
-auto with_heap(Function&& function) {
+void* with_heap(Function&& function) {
   const Entry entry;
-  if (entry.heap() != nullptr) return function(*entry.heap());
-  ThreadHeap other(reinterpret_cast<uintptr_t>(&entry));
-  auto result = function(other);
-  for (uint32_t units = 1; units <= kCachedUnits; ++units) {
-    for (FreeBlock* block = other.kept[units].first; block != nullptr;) {
-      FreeBlock* next = block->next;
-      small_zone.release(small_zone.unit_of(block), units);
-      block = next;
-    }
-  }
-  return result;
+  return entry.heap() == nullptr ? nullptr : function(*entry.heap());
 }
 
 // A run that begins at a multiple of `alignment`, cut out of a longer one.
@@ -248,35 +266,25 @@ void* take_aligned(Zone& zone, ThreadHeap& heap, size_t alignment, size_t bytes)
   return zone.address(first + skipped);
 }
 
-void keep_or_release(ThreadHeap& heap, void* block) {
-  const uint32_t unit = small_zone.unit_of(block), units = small_zone.length(unit);
-  if (units <= kCachedUnits) {
-    ThreadHeap::Kept& kept = heap.kept[units];
-    uint32_t most = kCachedBytes / kSmallUnit / units;
-    most = most < 4 ? 4 : most > 64 ? 64 : most;
-    if (kept.count < most) {
-      auto* free = static_cast<FreeBlock*>(block);
-      free->next = kept.first;
-      kept.first = free;
-      ++kept.count;
-      return;
-    }
-  }
-  small_zone.release(unit, units);
+bool may_keep(const ThreadHeap& heap, uint32_t units) {
+  if (units > kCachedUnits) return false;
+  if (units > kBatchUnits) return heap.kept_long + units <= kKeptLongUnits;
+  const uint32_t most = kKeptBytes / kSmallUnit / units;
+  return heap.kept[units].count < (most < 4 ? 4 : most > 64 ? 64 : most);
 }
 
-// The thread has ended: what it kept is for the others.
-void leave_thread(void* pointer) {
-  auto* heap = static_cast<ThreadHeap*>(pointer);
-  for (uint32_t units = 1; units <= kCachedUnits; ++units) {
-    for (FreeBlock* block = heap->kept[units].first; block != nullptr;) {
-      FreeBlock* next = block->next;
-      small_zone.release(small_zone.unit_of(block), units);
-      block = next;
-    }
+void keep_or_release(ThreadHeap& heap, void* block) {
+  const uint32_t unit = small_zone.unit_of(block), units = small_zone.length(unit);
+  if (may_keep(heap, units)) {
+    ThreadHeap::Kept& kept = heap.kept[units];
+    auto* free = static_cast<FreeBlock*>(block);
+    free->next = kept.first;
+    kept.first = free;
+    ++kept.count;
+    if (units > kBatchUnits) heap.kept_long += units;
+    return;
   }
-  mine = nullptr;
-  free_run<Narrow>(slots, heap->slot, 1);
+  small_zone.release(unit, units);
 }
 
 // In place where the zone allows it. Null: it does not.

@@ -4,8 +4,8 @@
 //   up to 1 MiB            runs of 4 KiB units
 //   above                  mappings of their own, with a page in front that says how long they are
 //
-// A thread takes 8 runs of a small size at once (the requests of a warp) and keeps some that it
-// frees, up to 1 KiB each. Functions return null when memory is out; they leave errno alone.
+// A thread takes up to 8 runs of a small size at once (the requests of a warp) and keeps some that
+// it frees, up to 8 KiB each. Functions return null when memory is out; they leave errno alone.
 #ifndef REPRISE_RANDOM_WALK_PRELOAD_HEAP_H_
 #define REPRISE_RANDOM_WALK_PRELOAD_HEAP_H_
 

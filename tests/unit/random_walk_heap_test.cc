@@ -1,10 +1,12 @@
 // The malloc of librandom_walk.so: blocks of all sizes and alignments, resized and freed by any
 // thread, never overlap and keep their contents.
 #include <gtest/gtest.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -194,6 +196,45 @@ TEST(HeapTest, ThreadsShareTheHeapAndFreeEachOthersBlocks) {
     heap::release(block.address);
   }
   EXPECT_EQ(errors, 0);
+}
+
+std::atomic<int> signal_errors = 0, signals = 0;
+
+// Signals at any instant, on a small stack: the handler's blocks and the thread's never mix.
+TEST(HeapTest, ASignalHandlerMayAllocate) {
+  std::vector<char> memory(16 << 10);
+  const stack_t stack{memory.data(), 0, memory.size()};
+  stack_t before;
+  ASSERT_EQ(sigaltstack(&stack, &before), 0);
+  struct sigaction action = {}, old;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  action.sa_handler = [](int) {
+    Block block{static_cast<unsigned char*>(heap::allocate(100)), 100, 9};
+    if (block.address == nullptr) {
+      ++signal_errors;
+      return;
+    }
+    Fill(block);
+    signal_errors += !Intact(block, 100);
+    heap::release(block.address);
+    ++signals;
+  };
+  ASSERT_EQ(sigaction(SIGALRM, &action, &old), 0);
+  const itimerval every{{0, 200}, {0, 200}}, never{};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &every, nullptr), 0);
+  std::mt19937 random(1);
+  std::vector<Block> held;
+  int errors = 0;
+  for (int turn = 0; turn < 400000 && (turn < 60000 || signals < 100); ++turn) {
+    errors += Step(held, random, 500);
+  }
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &old, nullptr);
+  sigaltstack(&before, nullptr);
+  for (const Block& block : held) heap::release(block.address);
+  EXPECT_EQ(errors, 0);
+  EXPECT_EQ(signal_errors, 0);
+  EXPECT_GT(signals, 0);
 }
 
 TEST(HeapTest, AForkedChildGoesOnAmongThreads) {
