@@ -22,26 +22,13 @@ struct PoolOptions {
   bool with_memory = true;  // false: only page numbers are wanted
 };
 
-// As the bitmap is at some time during the call, if other threads use the pool meanwhile.
-struct PoolStatistics {
-  uint32_t pages = 0, used = 0, free = 0;
-  uint32_t longest_free_run = 0;  // pages
-};
-
 template <class Word>
 PoolStatistics pool_statistics(const PoolView<Word>& pool) {
-  PoolStatistics statistics{.pages = pool.pages};
-  uint32_t run = 0;
+  StatisticsCounter<Word> counter;
   for (uint32_t index = 0; index < pool.words; ++index) {
-    const Word used = HostWarp<1>::load(&pool.used[index]);
-    statistics.free += count_bits(static_cast<Word>(~used));
-    for (unsigned bit = 0; bit < kWordBits<Word>; ++bit) {
-      run = (used >> bit & 1) != 0 ? 0 : run + 1;
-      if (run > statistics.longest_free_run) statistics.longest_free_run = run;
-    }
+    counter.add(HostWarp<1>::load(&pool.used[index]));
   }
-  statistics.used = pool.pages - statistics.free;
-  return statistics;
+  return counter.result(pool.pages);
 }
 
 // Thread-safe. Must outlive its PoolThreads. Throws std::invalid_argument for impossible options,

@@ -1,7 +1,7 @@
 // Pools of pages on a CUDA device: DevicePool owns the memory, DeviceThread is a thread's access to
 // it in a kernel. For compute capability 7.0 or later; C++17.
 //
-//   DevicePool<> pool(1 << 20, 256);
+//   DevicePool<> pool(1 << 20, 256);            // 2^20 pages of 256 bytes
 //   kernel<<<blocks, 256>>>(pool.view());
 //
 //   __global__ void kernel(PoolView<uint32_t> pool) {
@@ -21,6 +21,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "random_walk/device_thread.cuh"
 
@@ -64,6 +65,17 @@ class DevicePool {
   DevicePool& operator=(const DevicePool&) = delete;
 
   PoolView<Word>& view() { return view_; }
+
+  // Waits for the device, and copies the bitmap.
+  PoolStatistics statistics() const {
+    std::vector<Word> words(view_.words);
+    check_cuda(
+        cudaMemcpy(words.data(), view_.used, sizeof(Word) * words.size(), cudaMemcpyDeviceToHost),
+        "the bitmap");
+    StatisticsCounter<Word> counter;
+    for (const Word word : words) counter.add(word);
+    return counter.result(view_.pages);
+  }
 
   // All pages free.
   void clear() {

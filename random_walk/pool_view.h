@@ -68,6 +68,29 @@ struct PoolView {
   }
 };
 
+// As the bitmap is at some time during the call, if other threads use the pool meanwhile.
+struct PoolStatistics {
+  uint32_t pages = 0, used = 0, free = 0;
+  uint32_t longest_free_run = 0;  // pages
+};
+
+// Is given the words of a bitmap in order.
+template <class Word>
+class StatisticsCounter {
+ public:
+  void add(Word used) {
+    free_ += count_bits(static_cast<Word>(~used));
+    for (unsigned bit = 0; bit < kWordBits<Word>; ++bit) {
+      run_ = (used >> bit & 1) != 0 ? 0 : run_ + 1;
+      if (run_ > longest_) longest_ = run_;
+    }
+  }
+  PoolStatistics result(uint32_t pages) const { return {pages, pages - free_, free_, longest_}; }
+
+ private:
+  uint32_t free_ = 0, run_ = 0, longest_ = 0;
+};
+
 // Clears the bits of [first, first + count). Called by one lane; others may do the same.
 template <class Warp, class Word>
 REPRISE_LANE inline FreeResult free_run(const PoolView<Word>& pool, uint32_t first,

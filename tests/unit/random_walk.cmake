@@ -14,3 +14,8 @@ if(NOT REPRISE_SANITIZE)
   reprise_test(random_walk_device_warp_test LABEL unit SOURCES random_walk_device_warp_test.cc
                LIBRARIES reprise::random_walk)
 endif()
+# Needs a CUDA device; else it is skipped. workloads/bench/device.sh does more.
+if(TARGET bench_random_walk_device)
+  add_test(NAME random_walk_device_check COMMAND bench_random_walk_device check)
+  set_tests_properties(random_walk_device_check PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 120)
+endif()
