@@ -26,6 +26,7 @@ struct Arguments {
   std::string instance;
   std::string plan;
   int64_t start_address = 0;  // of CSV instances
+  bool ignore_unknown = false;
   bool json = false;
 };
 
@@ -175,7 +176,8 @@ int RunCheck(const Arguments& arguments) {
   if (std::filesystem::is_directory(arguments.instance, error)) return CheckFolder(arguments);
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(arguments.instance);
   if (format.ok() && *format == trace::Format::kJson) {
-    return CheckGraphFile(arguments.instance, arguments.plan, arguments.json);
+    return CheckGraphFile(arguments.instance, arguments.plan, arguments.ignore_unknown,
+                          arguments.json);
   }
   const absl::StatusOr<Verdict> verdict =
       CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance),
@@ -207,6 +209,8 @@ void AddCheck(CLI::App& app, Run& run) {
       ->add_option("--start-address", arguments->start_address,
                    "of a CSV instance: the address that offset 0 has, as for `plan`")
       ->check(CheckWholeNumber);
+  command->add_flag("--ignore-unknown", arguments->ignore_unknown,
+                    "warn of unknown fields instead of refusing them");
   command->add_flag("--json", arguments->json, "print one JSON object");
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });
 }
