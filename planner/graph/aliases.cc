@@ -34,15 +34,16 @@ class Resolver {
   }
 
  private:
-  // A tensor before its aliases, all that are below it together: [number_, end_) of preorder_.
+  // A tensor before its aliases, all that are below it together: [number, end) of
+  // preorder_.
   absl::Status Number() {
     std::vector<IndexPair> pairs;
     for (uint32_t t = 0; t < count_; ++t) {
       if (graph_.tensors[t].alias_of != kNone) pairs.emplace_back(graph_.tensors[t].alias_of, t);
     }
     children_ = ToLists(std::move(pairs), count_);
-    number_.assign(count_, kNone);
-    end_.assign(count_, 0);
+    result_.number.assign(count_, kNone);
+    result_.end.assign(count_, 0);
     std::vector<uint32_t> stack;
     for (uint32_t root = 0; root < count_; ++root) {
       if (graph_.tensors[root].alias_of != kNone) continue;
@@ -50,7 +51,7 @@ class Resolver {
       while (!stack.empty()) {
         const uint32_t at = stack.back();
         stack.pop_back();
-        number_[at] = static_cast<uint32_t>(preorder_.size());
+        result_.number[at] = static_cast<uint32_t>(preorder_.size());
         preorder_.push_back(at);
         const auto below = children_[at];
         stack.insert(stack.end(), below.rbegin(), below.rend());
@@ -58,13 +59,13 @@ class Resolver {
     }
     for (uint32_t i = count_; i-- > 0 && preorder_.size() == count_;) {
       const uint32_t at = preorder_[i];
-      end_[at] = std::max(end_[at], i + 1);
+      result_.end[at] = std::max(result_.end[at], i + 1);
       const uint32_t target = graph_.tensors[at].alias_of;
-      if (target != kNone) end_[target] = std::max(end_[target], end_[at]);
+      if (target != kNone) result_.end[target] = std::max(result_.end[target], result_.end[at]);
     }
     if (preorder_.size() == count_) return absl::OkStatus();
     uint32_t t = 0;
-    while (number_[t] != kNone) ++t;
+    while (result_.number[t] != kNone) ++t;
     return Bad(graph_, t,
                "expected an alias_of that ends at a tensor with memory of its own, found a cycle");
   }
@@ -82,7 +83,7 @@ class Resolver {
       if (graph_.tensors[read].alias_of == kNone) continue;
       for (const uint32_t reader : graph_.tensors[read].consumers) {
         for (const uint32_t target : targets[reader]) {
-          if (target != read && number_[target] <= number_[read] && number_[read] < end_[target]) {
+          if (target != read && result_.Holds(target, read)) {
             is_part_[ChildTowards(target, read)] = true;
           }
         }
@@ -93,10 +94,10 @@ class Resolver {
   // The alias of `target` that `below` is, or is below.
   uint32_t ChildTowards(uint32_t target, uint32_t below) const {
     const auto children = children_[target];
-    return *(
-        std::partition_point(children.begin(), children.end(),
-                             [&](uint32_t child) { return number_[child] <= number_[below]; }) -
-        1);
+    return *(std::partition_point(
+                 children.begin(), children.end(),
+                 [&](uint32_t child) { return result_.number[child] <= result_.number[below]; }) -
+             1);
   }
 
   absl::Status Resolve(uint32_t t) {
@@ -184,8 +185,6 @@ class Resolver {
   uint32_t count_;
   Lists children_;                  // per tensor: its aliases
   std::vector<uint32_t> preorder_;  // of tensors
-  std::vector<uint32_t> number_;    // per tensor: its place in preorder_
-  std::vector<uint32_t> end_;
   std::vector<bool> is_part_;
   Aliases result_;
 };

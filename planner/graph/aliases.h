@@ -34,6 +34,8 @@ struct Precedence {
 struct Aliases {
   std::vector<uint32_t> root;      // per tensor: the one without alias_of
   std::vector<uint32_t> depth;     // per tensor: how many alias_of lead to the root
+  std::vector<uint32_t> number;    // per tensor: all that are below it have numbers from its own,
+  std::vector<uint32_t> end;       // up to, not with, this one
   std::vector<int64_t> position;   // per tensor: bytes from the root's beginning
   std::vector<int64_t> size;       // per tensor: bytes
   std::vector<Use> use;            // per tensor
@@ -41,6 +43,11 @@ struct Aliases {
   std::vector<uint32_t> maker;     // per tensor: the node that it is there after, or kNone
   std::vector<Precedence> views;   // dependencies: a view is there when its target is
   std::vector<Precedence> writes;  // a write comes after the node that made its target
+
+  // Whether alias_of leads from `below` to `t`.
+  bool Holds(uint32_t t, uint32_t below) const {
+    return number[t] <= number[below] && number[below] < end[t];
+  }
 };
 
 // Errors: InvalidArgument that names the tensor: cycles of aliases, views that leave their target,

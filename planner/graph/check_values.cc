@@ -162,6 +162,7 @@ class ValueChecker {
     if (sharing_.kind[t] != kNew || producer == kNone) return false;
     for (const uint32_t value : values) {
       const Tensor& tensor = graph_.tensors[value];
+      if (!sharing_.Leads(value, t)) continue;
       if (tensor.alias != Alias::kNotStated && tensor.producer != producer &&
           Reads(producer, value)) {
         return true;
@@ -193,6 +194,13 @@ class ValueChecker {
                     absl::StrCat("tensor ", Quoted(tensor.id), " is needed at the end, but node ",
                                  Quoted(graph_.nodes[writer.producer].id),
                                  " overwrites it with tensor ", Quoted(writer.id)));
+    }
+    if (tensor.producer == writer.producer && sharing_.origin[value] == value &&
+        !sharing_.Leads(by, value)) {
+      return Report(
+          value, by,
+          absl::StrCat("tensors ", Quoted(tensor.id), " and ", Quoted(writer.id), ": node ",
+                       Quoted(graph_.nodes[writer.producer].id), " writes the same bytes as both"));
     }
     if (tensor.producer != kNone) CheckUser(value, tensor.producer, by);
     for (const uint32_t reader : tensor.consumers) CheckUser(value, reader, by);
@@ -236,7 +244,8 @@ Sharing::Sharing(const Graph& graph)
       kind(graph.tensors.size(), kNew),
       origin(graph.tensors.size()),
       since(graph.tensors.size()),
-      rank(graph.tensors.size()) {
+      rank(graph.tensors.size()),
+      last(graph.tensors.size()) {
   const Forest forest(graph);
   const std::vector<bool> ingredient = Ingredients(graph, forest);
   for (const uint32_t t : forest.walk) {
@@ -244,6 +253,7 @@ Sharing::Sharing(const Graph& graph)
     const uint32_t target = tensor.alias_of;
     base[t] = origin[t] = t;
     rank[t] = forest.enter[t];
+    last[t] = forest.leave[t];
     bytes[t] = tensor.bytes;
     since[t] = tensor.producer;
     if (target == kNone) continue;

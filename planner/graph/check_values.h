@@ -22,7 +22,12 @@ struct Sharing {
   std::vector<Kind> kind;        // new bytes; a window onto those of the target; overwritten ones
   std::vector<uint32_t> origin;  // the tensor whose write made the value; itself but for windows
   std::vector<uint32_t> since;  // the node that must have ended for the value to be there, or kNone
-  std::vector<size_t> rank;     // a tensor's is below those of its aliases
+  // alias_of leads to a tensor from those that have ranks in [rank, last).
+  std::vector<size_t> rank, last;
+
+  bool Leads(uint32_t from, uint32_t to) const {
+    return rank[from] >= rank[to] && rank[from] < last[to];
+  }
 
   explicit Sharing(const Graph& graph);
 };

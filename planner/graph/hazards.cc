@@ -41,6 +41,7 @@ class Hazards {
       if (!status_.ok()) return status_;
     }
     if (absl::Status status = CheckWriters(); !status.ok()) return status;
+    if (!lost_.ok()) return lost_;
     return std::move(hazards_);
   }
 
@@ -134,7 +135,9 @@ class Hazards {
     const uint32_t maker = graph_.tensors[t].producer;
     if (maker == kNone) return false;
     return std::any_of(piece.holders.begin(), piece.holders.end(), [&](uint32_t holder) {
-      if (graph_.tensors[holder].alias == Alias::kNotStated) return false;
+      if (graph_.tensors[holder].alias == Alias::kNotStated || !aliases_.Holds(t, holder)) {
+        return false;
+      }
       const auto users = users_[holder];
       return graph_.tensors[holder].producer != maker &&
              std::binary_search(users.begin(), users.end(), maker);
@@ -158,8 +161,8 @@ class Hazards {
       if (overwriter_[holder] == t) continue;
       overwriter_[holder] = t;
       const Tensor& tensor = graph_.tensors[holder];
-      if (tensor.persistent || tensor.output) {
-        return Fail(
+      if ((tensor.persistent || tensor.output) && lost_.ok()) {
+        lost_ = Error(
             holder,
             absl::StrCat("expected no write, as it is ",
                          tensor.persistent ? "persistent" : "an output", ", found node ",
@@ -205,8 +208,11 @@ class Hazards {
   }
 
   void Fail(uint32_t tensor, const std::string& what) {
-    if (!status_.ok()) return;
-    status_ = absl::InvalidArgumentError(
+    if (status_.ok()) status_ = Error(tensor, what);
+  }
+
+  absl::Status Error(uint32_t tensor, const std::string& what) const {
+    return absl::InvalidArgumentError(
         absl::StrCat("tensor ", Quoted(graph_.tensors[tensor].id), ": ", what));
   }
 
@@ -222,6 +228,7 @@ class Hazards {
   std::set<IndexPair> writers_;       // writes of the same bytes, one after the other
   std::vector<Precedence> hazards_;
   size_t count_ = 0;
+  absl::Status lost_;  // a value that must stay is overwritten, if the writers are in order
   absl::Status status_;
 };
 
