@@ -152,7 +152,7 @@ int CheckGraphFile(const std::string& input, const std::string& plan_path, bool 
     absl::PrintF("%s: %d tensors, makespan %d, max load %d\n", check.valid ? "valid" : "invalid",
                  graph->tensors.size(), check.makespan, check.max_load);
     for (const GraphCheck::Violation& violation : check.violations) {
-      absl::PrintF("  %s\n", violation.message);
+      absl::PrintF("  %s\n", Printable(violation.message));
     }
   }
   return check.valid ? kDone : kNo;

@@ -23,6 +23,8 @@ class PlanFile {
   // text); it is no plan, is damaged or cut short (InvalidArgument, DataLoss); it is of a newer
   // version (Unimplemented).
   static absl::StatusOr<PlanFile> Read(const std::string& path);
+  // The same of a file that is open; `path` is what errors call it.
+  static absl::StatusOr<PlanFile> Parse(trace::MappedFile file, const std::string& path);
 
   const PlanHeader& header() const { return *At<PlanHeader>(0); }
   template <typename T>
