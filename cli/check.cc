@@ -180,7 +180,8 @@ int RunCheck(const Arguments& arguments) {
   if (std::filesystem::is_directory(arguments.instance, error)) return CheckFolder(arguments);
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(arguments.instance);
   if (format.ok() && *format == trace::Format::kJson) {
-    return CheckGraphFile(arguments.instance, arguments.plan, arguments.json);
+    return CheckGraphFile(arguments.instance, arguments.plan, arguments.ignore_unknown,
+                          arguments.json);
   }
   const absl::StatusOr<Verdict> verdict =
       CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance), arguments);
@@ -211,6 +212,8 @@ void AddCheck(CLI::App& app, Run& run) {
       ->add_option("--start-address", arguments->start_address,
                    "of a CSV instance: the address that offset 0 has, as for `plan`")
       ->check(CheckWholeNumber);
+  command->add_flag("--ignore-unknown", arguments->ignore_unknown,
+                    "warn of unknown fields instead of refusing them");
   command->add_flag("--json", arguments->json, "print one JSON object");
   AddIgnoreUnknown(command, arguments->ignore_unknown);
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });

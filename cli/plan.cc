@@ -411,6 +411,8 @@ void AddPlan(CLI::App& app, Run& run) {
   command->add_option("--threads", options->solve.threads, "0: as many as the machine has")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
+  command->add_flag("--ignore-unknown", options->graph.ignore_unknown,
+                    "warn of unknown fields instead of refusing them");
   command->add_flag("--json", options->json, "print one JSON object");
   AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([options, &run] { run = [options] { return RunPlan(*options); }; });
