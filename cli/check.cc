@@ -212,8 +212,6 @@ void AddCheck(CLI::App& app, Run& run) {
       ->add_option("--start-address", arguments->start_address,
                    "of a CSV instance: the address that offset 0 has, as for `plan`")
       ->check(CheckWholeNumber);
-  command->add_flag("--ignore-unknown", arguments->ignore_unknown,
-                    "warn of unknown fields instead of refusing them");
   command->add_flag("--json", arguments->json, "print one JSON object");
   AddIgnoreUnknown(command, arguments->ignore_unknown);
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });

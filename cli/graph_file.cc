@@ -40,12 +40,6 @@ absl::StatusOr<Graph> ReadGraph(const std::string& path, Ignored* ignored) {
   return ParseGraph(Text(*file), path, ignored);
 }
 
-void WarnOfIgnored(const std::string& path, const Ignored& ignored) {
-  if (ignored.empty()) return;
-  absl::FPrintF(stderr, "reprise: %s: ignored unknown fields: %s\n", Printable(path),
-                absl::StrJoin(ignored, ", "));
-}
-
 // The same with the file's name in front.
 absl::Status In(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
@@ -99,7 +93,7 @@ int PlanGraphFile(const std::string& input, const std::string& output,
   Ignored ignored;
   const absl::StatusOr<Graph> graph = ReadGraph(input, choices.ignore_unknown ? &ignored : nullptr);
   if (!graph.ok()) return Fail(graph.status());
-  WarnOfIgnored(input, ignored);
+  WarnOfIgnored(input, absl::StrJoin(ignored, ", "));
   const absl::StatusOr<GraphPlan> plan =
       PlanGraph(*graph, {options, choices.order, choices.safety});
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
@@ -135,7 +129,7 @@ int CheckGraphFile(const std::string& input, const std::string& plan_path, bool 
   if (!file.ok()) return Fail(file.status());
   const absl::StatusOr<Placement> plan = ParsePlan(Text(*file), plan_path, *graph, ignore);
   if (!plan.ok()) return Fail(plan.status());
-  WarnOfIgnored(input, ignored);
+  WarnOfIgnored(input, absl::StrJoin(ignored, ", "));
   const GraphCheck check = CheckGraph(*graph, plan->offsets, plan->order);
   if (json) {
     ordered_json violations = ordered_json::array();

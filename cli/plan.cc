@@ -330,6 +330,7 @@ int RunPlan(PlanOptions options) {
     if (options.solve.strategy == "reorder" || options.solve.strategy == "olla_ilp") {
       options.graph.order = std::exchange(options.solve.strategy, "auto");
     }
+    options.graph.ignore_unknown = options.ignore_unknown;
     return PlanGraphFile(options.input, options.output, options.solve, options.graph, options.json);
   }
   if (!any_input) return Fail(graphs_only);
@@ -411,8 +412,6 @@ void AddPlan(CLI::App& app, Run& run) {
   command->add_option("--threads", options->solve.threads, "0: as many as the machine has")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
-  command->add_flag("--ignore-unknown", options->graph.ignore_unknown,
-                    "warn of unknown fields instead of refusing them");
   command->add_flag("--json", options->json, "print one JSON object");
   AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([options, &run] { run = [options] { return RunPlan(*options); }; });

@@ -314,7 +314,10 @@ class Checker {
     for (const Memory* memory : sorted) {
       std::erase_if(open, [&](const Memory* other) { return other->upper <= memory->lower; });
       for (const Memory* other : open) {
-        if (EndsBefore(*other, *memory) || EndsBefore(*memory, *other)) continue;
+        const bool apart = other->death < memory->birth
+                               ? EndsBefore(*other, *memory)
+                               : memory->death < other->birth && EndsBefore(*memory, *other);
+        if (apart) continue;
         ReportOverlap(*other, *memory);
         if (Full()) return;
       }

@@ -163,11 +163,11 @@ class Hazards {
       const Tensor& tensor = graph_.tensors[holder];
       if ((tensor.persistent || tensor.output) && lost_.ok()) {
         lost_ = Error(
-            holder,
-            absl::StrCat("expected no write, as it is ",
-                         tensor.persistent ? "persistent" : "an output", ", found node ",
-                         Quoted(graph_.nodes[maker].id), ", which overwrites it with tensor ",
-                         Quoted(graph_.tensors[t].id), Remedy(graph_, {kNone, kNone, holder, t})));
+            holder, absl::StrCat("expected no write, as it is ",
+                                 tensor.persistent ? "persistent" : "an output", Maker(holder),
+                                 ", found node ", Quoted(graph_.nodes[maker].id),
+                                 ", which overwrites it with tensor ", Quoted(graph_.tensors[t].id),
+                                 Remedy(graph_, {kNone, kNone, holder, t})));
       }
       for (const uint32_t user : users_[holder]) {
         if (user != maker) hazards_.push_back({user, maker, holder, t});
@@ -209,6 +209,11 @@ class Hazards {
 
   void Fail(uint32_t tensor, const std::string& what) {
     if (status_.ok()) status_ = Error(tensor, what);
+  }
+
+  std::string Maker(uint32_t t) const {
+    const uint32_t producer = graph_.tensors[t].producer;
+    return producer == kNone ? "" : absl::StrCat(" of node ", Quoted(graph_.nodes[producer].id));
   }
 
   absl::Status Error(uint32_t tensor, const std::string& what) const {
