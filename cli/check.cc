@@ -1,8 +1,10 @@
 // `reprise check`: the independent checker on a plan.
 #include "planner/check.h"
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
 #include <vector>

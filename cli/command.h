@@ -2,15 +2,18 @@
 #ifndef REPRISE_CLI_COMMAND_H_
 #define REPRISE_CLI_COMMAND_H_
 
-#include <CLI/CLI.hpp>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/text.h"
 #include "trace/recording.h"
+
+namespace CLI {
+class App;
+}
 
 namespace reprise::cli {
 

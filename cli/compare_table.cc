@@ -1,6 +1,7 @@
 #include "cli/compare_table.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,5 @@
 // `reprise convert`: from one format to another. A format is one row of the table below.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

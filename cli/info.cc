@@ -1,8 +1,10 @@
 // `reprise info`: what a trace, an instance or a folder of traces holds.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <utility>

@@ -1,6 +1,7 @@
 #include "cli/json_fields.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/numbers.h"

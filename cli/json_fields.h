@@ -3,7 +3,7 @@
 #ifndef REPRISE_CLI_JSON_FIELDS_H_
 #define REPRISE_CLI_JSON_FIELDS_H_
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,6 +1,7 @@
 #include "cli/measured_facts.h"
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,7 @@
 #ifndef REPRISE_CLI_MEASURED_FACTS_H_
 #define REPRISE_CLI_MEASURED_FACTS_H_
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace reprise::cli {

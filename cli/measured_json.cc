@@ -1,5 +1,6 @@
 #include "cli/measured_json.h"
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 #include <vector>

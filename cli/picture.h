@@ -2,7 +2,7 @@
 #ifndef REPRISE_CLI_PICTURE_H_
 #define REPRISE_CLI_PICTURE_H_
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

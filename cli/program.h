@@ -15,8 +15,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& name);
 // The same, when a library can be preloaded into it (CheckPreloadable).
 absl::StatusOr<std::string> FindPreloadable(const std::string& name);
 
-// libreprise.so, which lies beside this program: bin/reprise and lib/libreprise.so, in the build tree
-// and where it is installed.
+// libreprise.so, which lies beside this program: bin/reprise and lib/libreprise.so, in the build
+// tree and where it is installed.
 absl::StatusOr<std::string> FindLibrary();
 
 // OK when the library at `library` can be preloaded into the program at `path`: a 64-bit ELF file

@@ -4,7 +4,7 @@
 #define REPRISE_CLI_REPLAY_FINDINGS_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

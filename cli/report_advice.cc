@@ -1,5 +1,6 @@
 // The parts of a report that say what to do: who holds the memory, what if, lanes.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -2,7 +2,7 @@
 #ifndef REPRISE_CLI_REPORT_FACTS_H_
 #define REPRISE_CLI_REPORT_FACTS_H_
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

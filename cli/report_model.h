@@ -3,7 +3,6 @@
 #define REPRISE_CLI_REPORT_MODEL_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

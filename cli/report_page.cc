@@ -1,6 +1,7 @@
 #include "cli/report_page.h"
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
