@@ -110,7 +110,12 @@ class ValueChecker {
   }
 
  private:
-  using Memory = std::map<int64_t, std::vector<uint32_t>>;  // from a byte on: the values there
+  // Bytes up to where the next ones begin.
+  struct Bytes {
+    std::vector<uint32_t> values;  // tensors whose value is there
+    uint32_t writer = kNone;       // the tensor that was written last
+  };
+  using Memory = std::map<int64_t, Bytes>;
 
   // Runs the writes of one memory in their order.
   void CheckMemory(uint32_t base, std::vector<uint32_t>& written) {
@@ -128,17 +133,19 @@ class ValueChecker {
     memory[0] = {};
     memory[end] = {};
     for (const uint32_t t : written) {
-      ForBytes(memory, t, [&](std::vector<uint32_t>& values) {
-        if (!Spares(t, values)) {
-          for (const uint32_t value : values) CheckOverwritten(value, t);
-          values.clear();
+      ForBytes(memory, t, [&](Bytes& bytes) {
+        if (!Spares(t, bytes.values)) {
+          CheckWriters(bytes.writer, t);
+          for (const uint32_t value : bytes.values) CheckOverwritten(value, t);
+          bytes.values.clear();
+          bytes.writer = t;
         }
-        values.push_back(t);
+        bytes.values.push_back(t);
       });
       const auto windows = windows_.find(t);
       if (windows == windows_.end()) continue;
       for (const uint32_t window : windows->second) {
-        ForBytes(memory, window, [&](std::vector<uint32_t>& values) { values.push_back(window); });
+        ForBytes(memory, window, [&](Bytes& bytes) { bytes.values.push_back(window); });
       }
     }
   }
@@ -180,6 +187,19 @@ class ValueChecker {
     return std::binary_search(readers.begin(), readers.end(), node);
   }
 
+  // One node may write bytes twice only into what it has made itself.
+  void CheckWriters(uint32_t before, uint32_t by) {
+    const uint32_t producer = graph_.tensors[by].producer;
+    if (before == kNone || producer == kNone || graph_.tensors[before].producer != producer ||
+        sharing_.Leads(by, before)) {
+      return;
+    }
+    Report(before, by,
+           absl::StrCat("tensors ", Quoted(graph_.tensors[before].id), " and ",
+                        Quoted(graph_.tensors[by].id), ": node ", Quoted(graph_.nodes[producer].id),
+                        " writes the same bytes as both"));
+  }
+
   void CheckOverwritten(uint32_t value, uint32_t by) {
     if (!pairs_.emplace(value, by).second) return;
     const Tensor& tensor = graph_.tensors[value];
@@ -194,13 +214,6 @@ class ValueChecker {
                     absl::StrCat("tensor ", Quoted(tensor.id), " is needed at the end, but node ",
                                  Quoted(graph_.nodes[writer.producer].id),
                                  " overwrites it with tensor ", Quoted(writer.id)));
-    }
-    if (tensor.producer == writer.producer && sharing_.origin[value] == value &&
-        !sharing_.Leads(by, value)) {
-      return Report(
-          value, by,
-          absl::StrCat("tensors ", Quoted(tensor.id), " and ", Quoted(writer.id), ": node ",
-                       Quoted(graph_.nodes[writer.producer].id), " writes the same bytes as both"));
     }
     if (tensor.producer != kNone) CheckUser(value, tensor.producer, by);
     for (const uint32_t reader : tensor.consumers) CheckUser(value, reader, by);
