@@ -21,8 +21,9 @@ class PlanFile {
  public:
   // Errors, one line that begins with the path: it cannot be read (Unavailable, with the errno
   // text); it is no plan, is damaged or cut short (InvalidArgument, DataLoss); it is of a newer
-  // version (Unimplemented).
-  static absl::StatusOr<PlanFile> Read(const std::string& path);
+  // version (Unimplemented). `descriptor`: the file that is read, already open; -1: the one at
+  // `path`.
+  static absl::StatusOr<PlanFile> Read(const std::string& path, int descriptor = -1);
 
   const PlanHeader& header() const { return *At<PlanHeader>(0); }
   template <typename T>
