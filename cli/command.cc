@@ -78,6 +78,10 @@ void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
                Printable(path).c_str(), static_cast<unsigned long long>(bytes));
 }
 
+absl::Status Finish(base::AtomicFile& file) {
+  return file.Finish() ? absl::OkStatus() : absl::UnavailableError(file.problem());
+}
+
 absl::Status SystemError(int error, const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
 }

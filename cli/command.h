@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/atomic_file.h"
 #include "base/text.h"
 #include "trace/recording.h"
 
@@ -67,6 +68,9 @@ std::string CheckSeconds(const std::string& text);
 
 // Says on stderr that a trace is damaged, and that what follows is about what could be read.
 void WarnOfDamage(const std::string& path, const trace::Recording& recording);
+
+// Gives an output file its name; Unavailable when anything went wrong since it was opened.
+absl::Status Finish(base::AtomicFile& file);
 
 // An absl::Status of the errno `error`: "what: strerror". Maps to kSystem.
 absl::Status SystemError(int error, const std::string& what);

@@ -1,9 +1,11 @@
 #include "replay/plan_verifier.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +25,22 @@ constexpr uint32_t kFarLength = 3;
 constexpr uint32_t kDrainLength = 2;
 constexpr uint32_t kIdleLength = 3;
 
+struct Allocation {
+  uint32_t key;
+  uint32_t offset;  // granules
+  uint32_t words;
+};
+
+// Of a set of numbers, whatever their order.
+struct Sum {
+  uint64_t count = 0, sum = 0;
+  void Add(uint64_t number) {
+    ++count;
+    sum += number;
+  }
+  bool operator==(const Sum&) const = default;
+};
+
 class Verifier {
  public:
   Verifier(const PlanFile& plan, const std::string& path)
@@ -40,6 +58,9 @@ class Verifier {
     if (header_.arena_bytes > kMostArenaBytes) {
       return Wrong(absl::StrCat("expected an arena of at most 256 GiB, found ", header_.arena_bytes,
                                 " bytes"));
+    }
+    if (getrandom(secret_, sizeof(secret_), 0) != sizeof(secret_)) {
+      return absl::UnavailableError(Line("the system gives no random numbers"));
     }
     if (absl::Status status = VerifyKeys(); !status.ok()) return status;
     if (absl::Status status = VerifySamples(); !status.ok()) return status;
@@ -87,7 +108,7 @@ class Verifier {
 
   // Whether one at such an offset is aligned as its shape says. The arena is aligned to more.
   static bool IsAligned(const PlanLane& lane, const PlanKey& key, uint64_t granule) {
-    return (lane.box_offset / kGranule + granule) % ShapeStep(key.shape) == 0;
+    return ((lane.box_offset / kGranule + granule) & (ShapeStep(key.shape) - 1)) == 0;
   }
 
   absl::Status VerifyKeys() {
@@ -134,12 +155,12 @@ class Verifier {
         words_.size() >= kNeverDies) {
       return Wrong(absl::StrCat("lane ", lane_, ": expected words of 31 bits, found others"));
     }
+    births_ = deaths_ = {};
     if (absl::Status status = VerifyRings(lane, slots); !status.ok()) return status;
-    if (absl::Status status = VerifyPlacements(lane); !status.ok()) return status;
     if (absl::Status status = VerifyStream(lane, live); !status.ok()) return status;
+    if (absl::Status status = VerifyPlacements(); !status.ok()) return status;
     for (const PlanBlock& block : placements_) {
-      if (block.death != kNeverDies) continue;
-      live.Remove(block.offset, block.offset + Granules(keys_[block.key]));
+      if (block.death == kNeverDies) live.Remove(block.offset, live.EndOf(block.offset));
     }
     return absl::OkStatus();
   }
@@ -168,109 +189,102 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // That each placement is what the words at its birth and death say, and no two share a word. Of
-  // these words the length of the block is noted.
-  absl::Status VerifyPlacements(const PlanLane& lane) {
-    length_at_.assign(words_.size(), 0);
-    for (uint64_t i = 0; i < placements_.size(); ++i) {
-      const PlanBlock& block = placements_[i];
-      const PlanBlock* before = i > 0 ? &placements_[i - 1] : nullptr;
-      if (before != nullptr && (before->offset > block.offset ||
-                                (before->offset == block.offset && before->birth >= block.birth))) {
-        return WrongAt("placement", i, "expected them sorted by offset and birth");
-      }
-      const bool dies = block.death != kNeverDies;
-      if (block.key >= keys_.size() || keys_[block.key].shape == 0 ||
-          block.birth >= words_.size() ||
-          (dies && (block.death >= words_.size() || block.death <= block.birth))) {
-        return WrongAt("placement", i, "expected a key and words of the lane, found others");
-      }
-      const PlanKey& key = keys_[block.key];
-      const uint64_t length = Granules(key);
-      const uint64_t granules = lane.box_bytes / kGranule;
-      if (block.offset > granules || length > granules - block.offset ||
-          !IsAligned(lane, key, block.offset) || ShapeStep(key.shape) > most_step_) {
-        return WrongAt("placement", i, "expected a block in its lane's box, aligned as it asks");
-      }
-      if (length_at_[block.birth] != 0 || !IsBirth(lane, block, key) ||
-          (dies && (length_at_[block.death] != 0 || !IsDeath(block, length)))) {
-        return WrongAt("placement", i, "expected what the words at its birth and death say");
-      }
-      length_at_[block.birth] = static_cast<uint32_t>(length);
-      if (dies) length_at_[block.death] = static_cast<uint32_t>(length);
-    }
-    return absl::OkStatus();
-  }
-
-  // Whether the word at its birth allocates the block. Behind the words of a lane there are others.
-  bool IsBirth(const PlanLane& lane, const PlanBlock& block, const PlanKey& key) const {
-    const uint32_t* at = words_.data() + block.birth;
-    if ((at[0] & kFreeBit) != 0) return false;
+  // Reads the allocation at a word. Nothing: no lane can have such a one.
+  std::optional<Allocation> AllocationAt(const PlanLane& lane, uint64_t index) const {
+    const uint32_t* at = words_.data() + index;  // behind the words of a lane there are others
     const uint32_t code = at[0] >> lane.offset_bits;
     const uint32_t low = at[0] & ((uint32_t{1} << lane.offset_bits) - 1);
-    const bool told = IsTold(block.key, key);
-    if (code != FarCode(lane)) return !told && code == block.key && low == block.offset;
-    if (low != (told ? kTold : 0) || at[1] != block.key || at[2] != block.offset) return false;
-    return !told || (at[3] == key.shape && at[4] == key.site_offset &&
-                     at[5] == (key.module << kDepthBits | key.depth));
+    const bool far = code == (kFreeBit - 1) >> lane.offset_bits;
+    const Allocation found = far ? Allocation{at[1], at[2], low == kTold ? kToldLength : kFarLength}
+                                 : Allocation{code, low, 1};
+    if (found.key >= keys_.size() || (far && low > kTold)) return std::nullopt;
+    const PlanKey& key = keys_[found.key];
+    const bool told = found.words == kToldLength;
+    if (key.shape == 0 || told != IsTold(found.key, key)) return std::nullopt;
+    if (told && (at[3] != key.shape || at[4] != key.site_offset ||
+                 at[5] != (key.module << kDepthBits | key.depth))) {
+      return std::nullopt;
+    }
+    const uint64_t granules = lane.box_bytes / kGranule;
+    const bool lies_in = found.offset <= granules && Granules(key) <= granules - found.offset;
+    const bool aligned = IsAligned(lane, key, found.offset) && ShapeStep(key.shape) <= most_step_;
+    return lies_in && aligned ? std::optional(found) : std::nullopt;
   }
 
-  bool IsDeath(const PlanBlock& block, uint64_t length) const {
-    const uint32_t* at = words_.data() + block.death;
-    if (at[0] == (kFreeBit | block.offset)) return at[0] < kSpecial;
-    const uint32_t told = length <= kMostToldByDrain ? static_cast<uint32_t>(length) : 0;
-    return at[0] == kDrain + told && at[1] == block.offset;
-  }
-
-  static uint32_t FarCode(const PlanLane& lane) { return (kFreeBit - 1) >> lane.offset_bits; }
-
-  // From step to step: that each one is a placement's or known otherwise, and what is live where.
+  // From step to step: what is live where. Which placements they must be is summed up.
   absl::Status VerifyStream(const PlanLane& lane, RangeSet& live) {
     const uint64_t last = words_.size() - 1;
     const uint64_t pages = lane.box_bytes / kBoxAlignment;
-    uint64_t births = 0, deaths = 0;
+    const uint64_t granules = lane.box_bytes / kGranule;
     for (uint64_t at = 0; at < last;) {
-      const uint32_t word = words_[at];
-      const uint64_t length = length_at_[at];
+      const uint32_t* word = words_.data() + at;
       uint32_t step = 1;
-      if ((word & kFreeBit) == 0) {
-        const bool far = word >> lane.offset_bits == FarCode(lane);
-        const uint32_t low = word & ((uint32_t{1} << lane.offset_bits) - 1);
-        step = !far ? 1 : low == kTold ? kToldLength : kFarLength;
-        const uint64_t offset = far ? words_.data()[at + 2] : low;
-        if (length == 0) return WrongAt("word", at, "expected a placement of it, found none");
-        if (!live.Add(offset, offset + length)) {
+      if ((*word & kFreeBit) == 0) {
+        const std::optional<Allocation> block = AllocationAt(lane, at);
+        if (!block) return WrongAt("word", at, "expected a key and a place in the box for it");
+        if (!live.Add(block->offset, block->offset + Granules(keys_[block->key]))) {
           return WrongAt("word", at, "expected a free place, found one where a block is live");
         }
-        ++births;
-      } else if (word < kSpecial || IsDrain(word)) {
-        step = word < kSpecial ? 1 : kDrainLength;
-        const uint64_t offset = word < kSpecial ? word & ~kFreeBit : words_.data()[at + 1];
-        if (length == 0) return WrongAt("word", at, "expected the free of a placement, found none");
-        live.Remove(offset, offset + length);
-        ++deaths;
-      } else if (word == kIdle) {
+        births_.Add(Mix(block->offset, at, block->key));
+        step = block->words;
+      } else if (*word < kSpecial || IsDrain(*word)) {
+        const bool drains = *word >= kSpecial;
+        step = drains ? kDrainLength : 1;
+        const uint64_t offset = drains ? word[1] : *word & ~kFreeBit;
+        const uint64_t end = offset < granules ? live.EndOf(offset) : 0;
+        const uint64_t length = end - offset;
+        if (end == 0 || (drains && *word - kDrain != (length <= kMostToldByDrain ? length : 0))) {
+          return WrongAt("word", at, "expected the free of a live block, found another");
+        }
+        live.Remove(offset, end);
+        deaths_.Add(Mix(offset, at, kNeverDies));
+      } else if (*word == kIdle) {
         step = kIdleLength;
-        const uint64_t first = words_.data()[at + 1], count = words_.data()[at + 2];
+        const uint64_t first = word[1], count = word[2];
         if (first > pages || count > pages - first || count == 0 ||
             !live.IsFree(first * kPageGranules, (first + count) * kPageGranules)) {
           return WrongAt("word", at, "expected idle pages, found pages with live blocks");
         }
-      } else if (word != kTurn) {
-        return WrongAt("word", at, absl::StrCat("expected a step, found ", word));
+      } else if (*word != kTurn) {
+        return WrongAt("word", at, absl::StrCat("expected a step, found ", *word));
       }
       at += step;
       if (at > last) return WrongAt("word", at, "expected the end behind a whole step");
     }
-    const auto died = static_cast<uint64_t>(
-        std::count_if(placements_.begin(), placements_.end(),
-                      [](const PlanBlock& block) { return block.death != kNeverDies; }));
-    if (births != placements_.size() || deaths != died || words_[last] != kEnd) {
-      return Wrong(absl::StrCat("lane ", lane_, ": expected ", placements_.size(),
-                                " allocations and ", died, " frees, found ", births, " and ",
-                                deaths));
+    return words_[last] == kEnd ? absl::OkStatus() : WrongAt("word", last, "expected the end");
+  }
+
+  // That the placements are the stream's blocks. At one offset births and deaths take turns, so two
+  // sums tell: of what is born where and when, with which key, and of what dies where and when.
+  // Until they are known to be right a free may have named what was no block.
+  absl::Status VerifyPlacements() {
+    Sum births, deaths;
+    const PlanBlock* before = nullptr;
+    for (const PlanBlock& block : placements_) {
+      const bool sorted = before == nullptr || before->offset < block.offset ||
+                          (before->offset == block.offset && before->death < block.birth);
+      if (!sorted || block.birth >= block.death) {
+        return WrongAt("placement", static_cast<uint64_t>(&block - placements_.data()),
+                       "expected them sorted by offset and birth, one at a time");
+      }
+      births.Add(Mix(block.offset, block.birth, block.key));
+      if (block.death != kNeverDies) deaths.Add(Mix(block.offset, block.death, kNeverDies));
+      before = &block;
     }
-    return absl::OkStatus();
+    if (births == births_ && deaths == deaths_) return absl::OkStatus();
+    return Wrong(absl::StrCat("lane ", lane_,
+                              ": expected a placement for each block of the stream, "
+                              "found others"));
+  }
+
+  // A number that nobody can foresee who does not know the secret.
+  uint64_t Mix(uint64_t offset, uint64_t word, uint64_t key) const {
+    const auto scatter = [](uint64_t x) {
+      x = (x ^ x >> 33) * 0xff51afd7ed558ccd;
+      x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53;
+      return x ^ x >> 33;
+    };
+    return scatter(scatter((offset << 32 | word) ^ secret_[0]) + (key ^ secret_[1]));
   }
 
   const PlanHeader& header_;
@@ -286,8 +300,9 @@ class Verifier {
   uint64_t lane_ = 0;
   std::span<const uint32_t> words_;
   std::span<const PlanBlock> placements_;
-  std::vector<uint32_t> length_at_;  // per word that a block is born or dies at: granules
-  uint64_t most_step_ = 0;           // granules that its box is a multiple of wherever it moves
+  uint64_t most_step_ = 0;  // granules that its box is a multiple of wherever it moves
+  Sum births_, deaths_;
+  uint64_t secret_[2] = {};
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ namespace reprise::replay {
 // - the parts that lanes have of a table are disjoint, so that all of this takes linear time.
 // That boxes of different lanes may overlap is not for the plan to rule out: the arena looks.
 // DataLoss, one line: `path`, the lane and word, what was expected and found. ResourceExhausted:
-// there is no memory for it, 4 bytes per word of the longest lane and 3 bits per 16 bytes of its
-// box where it has blocks.
+// there are no addresses for it: 3 bits per 16 bytes of the longest box, touched where it has
+// blocks.
 absl::Status VerifyPlan(const PlanFile& plan, const std::string& path);
 
 }  // namespace reprise::replay

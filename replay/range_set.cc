@@ -8,13 +8,12 @@ namespace reprise::replay {
 
 absl::StatusOr<RangeSet> RangeSet::Make(uint64_t size) {
   RangeSet set;
-  uint64_t words[kMostLevels];
   uint64_t all = 0;
   for (uint64_t bits = size;;) {
     const uint64_t count = bits / 64 + 1;
     if (set.count_ == kMostLevels) return absl::ResourceExhaustedError("too large a range");
-    words[set.count_++] = count;
-    all += 2 * count;
+    set.words_[set.count_++] = count;
+    all += 3 * count;
     if (count == 1) break;
     bits = count;
   }
@@ -27,8 +26,9 @@ absl::StatusOr<RangeSet> RangeSet::Make(uint64_t size) {
   }
   auto* at = static_cast<uint64_t*>(set.memory_);
   for (int level = 0; level < set.count_; ++level) {
-    set.levels_[level] = {at, at + words[level]};
-    at += 2 * words[level];
+    const uint64_t words = set.words_[level];
+    set.levels_[level] = {at, at + words, at + 2 * words};
+    at += 3 * words;
   }
   return set;
 }
@@ -38,7 +38,10 @@ RangeSet::RangeSet(RangeSet&& other) noexcept
       wide_(other.wide_),
       memory_(std::exchange(other.memory_, nullptr)),
       bytes_(other.bytes_) {
-  for (int level = 0; level < kMostLevels; ++level) levels_[level] = other.levels_[level];
+  for (int level = 0; level < kMostLevels; ++level) {
+    levels_[level] = other.levels_[level];
+    words_[level] = other.words_[level];
+  }
 }
 
 RangeSet::~RangeSet() {

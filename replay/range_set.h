@@ -25,6 +25,7 @@ class RangeSet {
   // False: it overlaps a range of the set, which then holds a part of it.
   bool Add(uint64_t begin, uint64_t end) {
     if (LiesInOne(begin) || LiesInOne(end - 1)) return false;
+    SetEnd(end - 1);
     return ForEachMask(begin, end, [this](int level, uint64_t word, uint64_t mask) {
       Level& at = levels_[level];
       if (((at.whole[word] | (level > 0 ? at.some[word] : 0)) & mask) != 0) return false;
@@ -35,8 +36,29 @@ class RangeSet {
     });
   }
 
-  // One that was added.
+  // The end of the first range that ends behind a number; 0: there is none.
+  uint64_t EndOf(uint64_t begin) const {
+    for (int level = 0; level < count_; ++level) {
+      const uint64_t* ends = levels_[level].ends;
+      const uint64_t word = begin >> kBits;
+      if (word >= words_[level]) return 0;
+      const uint64_t bits = ends[word] & ~uint64_t{0} << (begin & kLast);
+      if (bits != 0) {
+        uint64_t found = word << kBits | static_cast<uint64_t>(__builtin_ctzll(bits));
+        while (level-- > 0) {
+          found =
+              found << kBits | static_cast<uint64_t>(__builtin_ctzll(levels_[level].ends[found]));
+        }
+        return found + 1;
+      }
+      begin = word + 1;
+    }
+    return 0;
+  }
+
+  // One that was added. Of another one something is removed, and nothing else happens.
   void Remove(uint64_t begin, uint64_t end) {
+    ClearEnd(end - 1);
     ForEachMask(begin, end, [this](int level, uint64_t word, uint64_t mask) {
       levels_[level].whole[word] &= ~mask;
       if (level > 0) wide_ -= 1;
@@ -61,6 +83,7 @@ class RangeSet {
   struct Level {
     uint64_t* whole;  // a bit: all of it is in one range
     uint64_t* some;   // a bit: something below it is in a range; none in level 0
+    uint64_t* ends;   // a bit: the last number of a range, or something below it is
   };
 
   RangeSet() = default;
@@ -108,9 +131,28 @@ class RangeSet {
     }
   }
 
+  void SetEnd(uint64_t last) {
+    for (int level = 0; level < count_; ++level) {
+      uint64_t& ends = levels_[level].ends[last >> kBits];
+      const uint64_t before = ends;
+      ends |= uint64_t{1} << (last & kLast);
+      if (before != 0) return;
+      last >>= kBits;
+    }
+  }
+  void ClearEnd(uint64_t last) {
+    for (int level = 0; level < count_; ++level) {
+      uint64_t& ends = levels_[level].ends[last >> kBits];
+      ends &= ~(uint64_t{1} << (last & kLast));
+      if (ends != 0) return;
+      last >>= kBits;
+    }
+  }
+
   Level levels_[kMostLevels] = {};
-  int count_ = 0;      // of levels; the last one has one word
-  uint64_t wide_ = 0;  // masks above level 0
+  uint64_t words_[kMostLevels] = {};  // of each array of a level
+  int count_ = 0;                     // of levels; the last one has one word
+  uint64_t wide_ = 0;                 // masks above level 0
   void* memory_ = nullptr;
   uint64_t bytes_ = 0;
 };
