@@ -26,6 +26,7 @@ struct Arguments {
   std::string instance;
   std::string plan;
   int64_t start_address = 0;  // of CSV instances
+  bool ignore_unknown = false;
   bool json = false;
 };
 
@@ -37,11 +38,14 @@ struct Subject {
 };
 
 // The offsets of `plan`, by the ids of `instance`.
-absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& plan_path) {
-  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance);
+absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& plan_path,
+                                bool ignore_unknown) {
+  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance, ignore_unknown);
   if (!csv.ok()) return csv.status();
-  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(plan_path);
+  WarnOfIgnored(instance, csv->ignored);
+  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(plan_path, ignore_unknown);
   if (!plan.ok()) return plan.status();
+  WarnOfIgnored(plan_path, plan->ignored);
   if (!plan->has_offsets) {
     return absl::InvalidArgumentError(
         absl::StrCat(plan_path, ":1: expected a column `offset`, found none"));
@@ -64,6 +68,7 @@ absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& 
       return absl::InvalidArgumentError(
           absl::StrCat(plan_path, ":", found->second->line, ": expected an offset, found none"));
     }
+    if (buffer.size == 0) continue;  // as ToInstance does
     subject.offsets.push_back(*found->second->offset);
     subject.names.push_back(buffer.id);
   }
@@ -102,15 +107,15 @@ struct Verdict {
 };
 
 absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::string& plan,
-                                 int64_t start_address) {
+                                 const Arguments& arguments) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(instance_path);
   if (!format.ok()) return format.status();
   absl::StatusOr<Subject> subject = *format == trace::Format::kCsv
-                                        ? LoadCsv(instance_path, plan)
+                                        ? LoadCsv(instance_path, plan, arguments.ignore_unknown)
                                         : LoadRecordingAndPlan(instance_path, plan);
   if (!subject.ok()) return subject.status();
   planner::Instance& instance = subject->instance;
-  instance.start_address = start_address;
+  instance.start_address = arguments.start_address;
   const absl::Status valid = planner::Validate(instance, NamesIn(instance_path));
   if (!valid.ok()) {
     return absl::Status(valid.code(), absl::StrCat(instance_path, ": ", valid.message()));
@@ -135,11 +140,11 @@ absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::st
 }
 
 void Print(const std::string& title, const Verdict& verdict) {
-  absl::PrintF("%s%s: %d buffers, makespan %d, max load %d\n", title,
+  absl::PrintF("%s%s: %d buffers, makespan %d, max load %d\n", Printable(title),
                verdict.result.valid ? "valid" : "invalid", verdict.buffers, verdict.result.makespan,
                verdict.result.max_load);
   for (const auto& violation : verdict.violations) {
-    absl::PrintF("  %s\n", violation["message"].get<std::string>());
+    absl::PrintF("  %s\n", Printable(violation["message"].get<std::string>()));
   }
 }
 
@@ -152,7 +157,7 @@ int CheckFolder(const Arguments& arguments) {
   nlohmann::ordered_json images = nlohmann::ordered_json::array();
   for (const std::string& trace : *traces) {
     const absl::StatusOr<Verdict> verdict =
-        CheckOne(trace, replay::PlanFor(arguments.plan, trace), 0);
+        CheckOne(trace, replay::PlanFor(arguments.plan, trace), arguments);
     if (!verdict.ok()) return Fail(verdict.status());
     sums.result.valid = sums.result.valid && verdict->result.valid;
     sums.result.makespan += verdict->result.makespan;
@@ -178,8 +183,7 @@ int RunCheck(const Arguments& arguments) {
     return CheckGraphFile(arguments.instance, arguments.plan, arguments.json);
   }
   const absl::StatusOr<Verdict> verdict =
-      CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance),
-               arguments.start_address);
+      CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance), arguments);
   if (!verdict.ok()) return Fail(verdict.status());
   if (arguments.json) {
     PrintJson(verdict->Json());
@@ -208,6 +212,7 @@ void AddCheck(CLI::App& app, Run& run) {
                    "of a CSV instance: the address that offset 0 has, as for `plan`")
       ->check(CheckWholeNumber);
   command->add_flag("--json", arguments->json, "print one JSON object");
+  AddIgnoreUnknown(command, arguments->ignore_unknown);
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });
 }
 

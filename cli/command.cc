@@ -39,8 +39,9 @@ int Fail(const absl::Status& status) {
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {
-  // Paths need not be UTF-8; what is not is replaced rather than thrown about.
-  std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  // Paths need not be UTF-8; what is not is replaced rather than thrown about. Only ASCII, so that
+  // no control character reaches a terminal.
+  std::cout << json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
 std::string HumanBytes(double bytes) {
@@ -68,6 +69,18 @@ std::string CheckSeconds(const std::string& text) {
   return absl::StrCat("expected seconds from 0 to 1e9, found '", text, "'");
 }
 
+void AddIgnoreUnknown(CLI::App* command, bool& ignore_unknown) {
+  command->add_flag("--ignore-unknown", ignore_unknown,
+                    "leave aside columns and fields that are not known, with one warning, instead "
+                    "of refusing the file");
+}
+
+void WarnOfIgnored(const std::string& path, const std::string& names) {
+  if (names.empty()) return;
+  std::fprintf(stderr, "reprise: %s: not known and left aside: %s\n", Printable(path).c_str(),
+               Printable(names).c_str());
+}
+
 void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
   if (recording.damage.empty()) return;
   uint64_t bytes = 0;
@@ -80,6 +93,19 @@ void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
 
 absl::Status Finish(base::AtomicFile& file) {
   return file.Finish() ? absl::OkStatus() : absl::UnavailableError(file.problem());
+}
+
+void PrintDamage(const std::string& path, const trace::Recording& recording) {
+  constexpr size_t kMostLines = 100;
+  const std::vector<trace::Damage>& all = recording.damage;
+  for (size_t i = 0; i < std::min(all.size(), kMostLines); ++i) {
+    std::fprintf(stderr, "reprise: %s: damaged at offset %llu, %llu bytes skipped: %s\n",
+                 Printable(path).c_str(), static_cast<unsigned long long>(all[i].offset),
+                 static_cast<unsigned long long>(all[i].bytes), Printable(all[i].reason).c_str());
+  }
+  if (all.size() <= kMostLines) return;
+  std::fprintf(stderr, "reprise: %s: damaged in %zu more places\n", Printable(path).c_str(),
+               all.size() - kMostLines);
 }
 
 absl::Status SystemError(int error, const std::string& what) {

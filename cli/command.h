@@ -66,11 +66,22 @@ std::string HumanBytes(double bytes);
 std::string CheckWholeNumber(const std::string& text);
 std::string CheckSeconds(const std::string& text);
 
+// The flag --ignore-unknown of commands that read CSV or JSON.
+void AddIgnoreUnknown(CLI::App* command, bool& ignore_unknown);
+
+// Says on stderr that names in the file at `path` are not known and were left aside; nothing when
+// `names` is empty.
+void WarnOfIgnored(const std::string& path, const std::string& names);
+
 // Says on stderr that a trace is damaged, and that what follows is about what could be read.
 void WarnOfDamage(const std::string& path, const trace::Recording& recording);
 
 // Gives an output file its name; Unavailable when anything went wrong since it was opened.
 absl::Status Finish(base::AtomicFile& file);
+
+// One line on stderr for each of the first 100 stretches that could not be read, and one for the
+// others.
+void PrintDamage(const std::string& path, const trace::Recording& recording);
 
 // An absl::Status of the errno `error`: "what: strerror". Maps to kSystem.
 absl::Status SystemError(int error, const std::string& what);

@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/compare_live.h"
 #include "cli/compare_table.h"
+#include "cli/machine_memory.h"
 #include "cli/report_input.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
@@ -39,11 +40,13 @@ struct Settings {
   bool pins = false;
   bool what_if = false;
   bool json = false;
+  bool ignore_unknown = false;
 };
 
 // What a reader of the numbers has to know.
 void Explain(const Measurement& it) {
-  if (it.failures > 0) spdlog::warn("{} refused {} allocations", it.allocator, it.failures);
+  if (it.failures > 0)
+    spdlog::warn("{} refused {} allocations", Printable(it.allocator), it.failures);
   if (it.threads_shared > 0) {
     spdlog::warn("{} threads are alive at once; {} of the recorded threads share one",
                  it.threads_at_once, it.threads_shared);
@@ -122,10 +125,13 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
                                       const std::vector<replay::Allocator>& allocators,
                                       replay::CompareOptions options,
                                       std::vector<Missing>& failed) {
-  const absl::StatusOr<Subject> subject = LoadSubject(path);
+  const absl::StatusOr<Subject> subject = LoadSubject(path, settings.ignore_unknown);
   if (!subject.ok()) return subject.status();
   const trace::Recording& recording = subject->recording;
   const trace::Statistics& statistics = subject->statistics;
+  if (settings.touch) {
+    if (absl::Status fits = FitsInMemory(path, statistics.max_load); !fits.ok()) return fits;
+  }
   options.alignment = subject->alignment;
   options.max_load = static_cast<int64_t>(statistics.max_load);
   std::optional<replay::Placement> placement;
@@ -239,7 +245,7 @@ absl::StatusOr<int> Compare(Settings settings) {
     if (status.ok()) {
       allocators.push_back(std::move(allocator));
     } else if (absl::IsNotFound(status) || absl::IsAborted(status)) {
-      spdlog::warn("skipped: {}", std::string(status.message()));
+      spdlog::warn("skipped: {}", Printable(std::string(status.message())));
       skipped.push_back({allocator.name, status});
     } else {
       return status;
@@ -253,7 +259,7 @@ absl::StatusOr<int> Compare(Settings settings) {
     if (!image.ok()) return image.status();
     images.push_back(*std::move(image));
   }
-  for (const Missing& it : failed) spdlog::error("{}", std::string(it.why.message()));
+  for (const Missing& it : failed) spdlog::error("{}", Printable(std::string(it.why.message())));
 
   const bool folder = images.size() > 1 || images.front().trace != settings.trace;
   Comparison whole = Sum(images);
@@ -322,6 +328,7 @@ void AddCompare(CLI::App& app, const Program& program, Run& run) {
   command->add_flag("--touch,!--no-touch", settings->touch,
                     "write to every page of the blocks (the default), or do not");
   command->add_flag("--json", settings->json, "one JSON object on standard output");
+  AddIgnoreUnknown(command, settings->ignore_unknown);
   command->callback([settings, &program, &run] {
     if (settings->live) {
       TakeProgram(program, settings->words);

@@ -113,7 +113,7 @@ absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
     if (allocator.nothing) continue;
     const absl::Status chosen = replay::Choose(allocator, {});
     if (absl::IsNotFound(chosen) || absl::IsAborted(chosen)) {
-      spdlog::warn("skipped: {}", std::string(chosen.message()));
+      spdlog::warn("skipped: {}", Printable(std::string(chosen.message())));
       continue;
     }
     if (!chosen.ok()) return chosen;
@@ -237,7 +237,8 @@ void Print(const std::vector<Contender>& contenders, const LiveSettings& setting
   const int status = contenders.front().runs.front().status;
   if (status != 0) absl::PrintF("the program ended with status %d\n", status);
   for (const Contender& who : contenders) {
-    if (!who.object.empty()) absl::PrintF("  %-10s malloc from %s\n", who.name, who.object);
+    if (!who.object.empty())
+      absl::PrintF("  %-10s malloc from %s\n", Printable(who.name), Printable(who.object));
     if (who.counters.is_object() && who.counters.contains("served_percent")) {
       absl::PrintF("  %-10s served %.3f %% of the allocations from the arena\n", who.name,
                    who.counters["served_percent"].get<double>());
@@ -274,7 +275,7 @@ absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
   for (const Contender& who : *contenders) {
     if (who.failure.empty()) continue;
     failed = true;
-    spdlog::error("{}: {}", who.name, who.failure);
+    spdlog::error("{}: {}", Printable(who.name), Printable(who.failure));
   }
   if (settings.json) {
     ordered_json json = {{"program", settings.program}, {"results", ToJson(*contenders)}};

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,10 +24,10 @@ namespace reprise::cli {
 namespace {
 
 struct ConvertOptions {
-  std::string input, output;
+  Source input;
+  std::string output;
   std::string from, to;  // names of formats; empty: told from the content, from the file name
   std::string plan;      // where blocks lie, for formats that show it
-  std::string segment;   // which one of a Mondrian file
   bool anonymize = false;
 };
 
@@ -37,16 +38,29 @@ using OnEvent = absl::FunctionRef<void(const trace::Event&)>;
 using WriteFunction = absl::Status (*)(const ConvertOptions& options, ReadFunction read,
                                        trace::Recording& tables);
 
-absl::Status ReadCsvEvents(const std::string& path, trace::Recording& tables, OnEvent on_event) {
-  absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path);
+absl::StatusOr<trace::CsvInstance> LoadCsv(const Source& source) {
+  absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(source.path, source.ignore_unknown);
+  if (instance.ok()) WarnOfIgnored(source.path, instance->ignored);
+  return instance;
+}
+
+absl::StatusOr<trace::CsvInstance> LoadMondrian(const Source& source) {
+  absl::StatusOr<trace::CsvInstance> instance = trace::ReadMondrian(
+      source.path, {.segment = source.segment, .ignore_unknown = source.ignore_unknown});
+  if (instance.ok()) WarnOfIgnored(source.path, instance->ignored);
+  return instance;
+}
+
+absl::Status ReadCsvEvents(const Source& source, trace::Recording& tables, OnEvent on_event) {
+  absl::StatusOr<trace::CsvInstance> instance = LoadCsv(source);
   if (!instance.ok()) return instance.status();
   tables = trace::ToRecording(*instance);
   trace::ForEachEvent(tables, on_event);
   return absl::OkStatus();
 }
 
-absl::Status ReadTraceEvents(const std::string& path, trace::Recording& tables, OnEvent on_event) {
-  return trace::ReadTrace(path, tables, on_event);
+absl::Status ReadTraceEvents(const Source& source, trace::Recording& tables, OnEvent on_event) {
+  return trace::ReadTrace(source.path, tables, on_event);
 }
 
 absl::Status WriteTrace(const ConvertOptions& options, ReadFunction read,
@@ -87,7 +101,9 @@ absl::Status WriteCsv(const ConvertOptions& options, ReadFunction read, trace::R
   if (!file.ok()) return Finish(file);
   file.Write(alignments ? "id,lower,upper,size,alignment\n" : "id,lower,upper,size\n");
   absl::flat_hash_map<uint64_t, trace::Event> live;
+  bool fits = true;
   const auto write = [&](const trace::Event& event, uint64_t upper) {
+    fits = fits && trace::BlockBytes(event.size) <= trace::kMaxSize;
     std::string row =
         absl::StrCat(event.block, ",", event.birth, ",", upper, ",", trace::BlockBytes(event.size));
     if (alignments) {
@@ -110,6 +126,11 @@ absl::Status WriteCsv(const ConvertOptions& options, ReadFunction read, trace::R
   std::sort(rest.begin(), rest.end(),
             [](const trace::Event& a, const trace::Event& b) { return a.block < b.block; });
   for (const trace::Event& event : rest) write(event, tables.events);
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.input.path,
+        ": expected blocks below 2^56 bytes when rounded up to 16, found one of 2^56"));
+  }
   return Finish(file);
 }
 
@@ -123,9 +144,8 @@ absl::Status WriteMondrianTrace(const ConvertOptions& options, ReadFunction /*re
   return WriteTraceAsMondrian(options.input, options.plan, options.output);
 }
 
-absl::Status ReadMondrianEvents(const std::string& path, trace::Recording& tables,
-                                OnEvent on_event) {
-  absl::StatusOr<trace::CsvInstance> instance = trace::ReadMondrian(path);
+absl::Status ReadMondrianEvents(const Source& source, trace::Recording& tables, OnEvent on_event) {
+  absl::StatusOr<trace::CsvInstance> instance = LoadMondrian(source);
   if (!instance.ok()) return instance.status();
   tables = trace::ToRecording(*instance);
   trace::ForEachEvent(tables, on_event);
@@ -172,21 +192,24 @@ std::string FormatNames(bool readable) {
 }
 
 absl::StatusOr<const FormatRow*> FindFormat(const std::string& name) {
+  std::vector<std::string_view> names;
   for (const FormatRow& row : kFormats) {
     if (name == row.name) return &row;
+    names.push_back(row.name);
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("no format is called '", name, "'; there are ", FormatNames(false)));
+  return absl::FailedPreconditionError(absl::StrCat("no format is called '", name, "'",
+                                                    base::DidYouMean(name, names), "; there are ",
+                                                    FormatNames(false)));
 }
 
 absl::StatusOr<const FormatRow*> InputFormat(const ConvertOptions& options) {
   if (!options.from.empty()) return FindFormat(options.from);
-  const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input.path);
   if (!format.ok()) return format.status();
   for (const FormatRow& row : kFormats) {
     if (row.detect(*format)) return &row;
   }
-  return absl::InvalidArgumentError(absl::StrCat(options.input,
+  return absl::InvalidArgumentError(absl::StrCat(options.input.path,
                                                  ": offset 0: expected one of the formats ",
                                                  FormatNames(true), ", found none"));
 }
@@ -202,7 +225,7 @@ absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
 }
 
 absl::Status CopyInstance(const ConvertOptions& options) {
-  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(options.input);
+  const absl::StatusOr<trace::CsvInstance> instance = LoadCsv(options.input);
   if (!instance.ok()) return instance.status();
   base::AtomicFile file(options.output);
   if (!file.ok()) return Finish(file);
@@ -220,21 +243,20 @@ absl::Status Convert(const ConvertOptions& options, const FormatRow& from, const
   const bool as_instance = (from_mondrian && (to_csv || to_mondrian)) || (from_csv && to_mondrian);
   if (!as_instance) return to.write(options, from.read, tables);
   const absl::StatusOr<trace::CsvInstance> instance =
-      from_csv ? trace::ReadCsv(options.input)
-               : trace::ReadMondrian(options.input, options.segment);
+      from_csv ? LoadCsv(options.input) : LoadMondrian(options.input);
   if (!instance.ok()) return instance.status();
   return to_csv ? WritePlacedCsv(*instance, options.output)
-                : WriteInstanceAsMondrian(*instance, options.input, options.output);
+                : WriteInstanceAsMondrian(*instance, options.input.path, options.output);
 }
 
 int RunConvert(ConvertOptions options) {
-  const absl::StatusOr<std::vector<std::string>> inputs = trace::FindTraces(options.input);
+  const absl::StatusOr<std::vector<std::string>> inputs = trace::FindTraces(options.input.path);
   if (!inputs.ok()) return Fail(inputs.status());
   if (inputs->size() != 1) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
-        options.input, ": holds ", inputs->size(), " traces; convert them one by one")));
+        options.input.path, ": holds ", inputs->size(), " traces; convert them one by one")));
   }
-  options.input = inputs->front();
+  options.input.path = inputs->front();
   const absl::StatusOr<const FormatRow*> from = InputFormat(options);
   if (!from.ok()) return Fail(from.status());
   const absl::StatusOr<const FormatRow*> to = OutputFormat(options);
@@ -250,11 +272,7 @@ int RunConvert(ConvertOptions options) {
   trace::Recording tables;
   const absl::Status status = Convert(options, **from, **to, tables);
   if (!status.ok()) return Fail(status);
-  for (const trace::Damage& damage : tables.damage) {
-    std::fprintf(stderr, "reprise: %s: damaged at offset %llu, %llu bytes skipped: %s\n",
-                 options.input.c_str(), static_cast<unsigned long long>(damage.offset),
-                 static_cast<unsigned long long>(damage.bytes), damage.reason.c_str());
-  }
+  PrintDamage(options.input.path, tables);
   return tables.damage.empty() ? kDone : kBadInput;
 }
 
@@ -263,7 +281,7 @@ int RunConvert(ConvertOptions options) {
 void AddConvert(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("convert", "Turn one format into another");
   auto options = std::make_shared<ConvertOptions>();
-  command->add_option("input", options->input, "what to convert")->required();
+  command->add_option("input", options->input.path, "what to convert")->required();
   command->add_option("output", options->output, "the file to write")->required();
   command->add_option("--from", options->from,
                       "its format, when the content does not tell: " + FormatNames(true));
@@ -271,9 +289,11 @@ void AddConvert(CLI::App& app, Run& run) {
                       "the format to write, when the name does not tell: " + FormatNames(false));
   command->add_option("--plan", options->plan,
                       "where the blocks of a trace lie, for the format mondrian");
-  command->add_option("--segment", options->segment, "which segment of a Mondrian file to read");
+  command->add_option("--segment", options->input.segment,
+                      "which segment of a Mondrian file to read");
   command->add_flag("--anonymize", options->anonymize,
                     "leave out the names of modules and program; only for native output");
+  AddIgnoreUnknown(command, options->input.ignore_unknown);
   command->callback([&run, options] { run = [options] { return RunConvert(*options); }; });
 }
 

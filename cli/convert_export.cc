@@ -29,7 +29,7 @@ std::string FileName(const std::string& path) { return path.substr(path.rfind('/
 
 }  // namespace
 
-absl::Status WriteExport(ExportFormat format, const std::string& input, const std::string& output,
+absl::Status WriteExport(ExportFormat format, const Source& input, const std::string& output,
                          ReadFunction read, trace::Recording& tables) {
   trace::StatisticsBuilder statistics;
   trace::LoadPoints load(kLoadPoints);
@@ -128,13 +128,13 @@ absl::Status WriteInstanceAsMondrian(const trace::CsvInstance& instance, const s
   return Finish(file);
 }
 
-absl::Status WriteTraceAsMondrian(const std::string& input, const std::string& plan,
+absl::Status WriteTraceAsMondrian(const Source& input, const std::string& plan,
                                   const std::string& output) {
   if (plan.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(input, ": this format shows where blocks lie: give a plan with --plan"));
+        absl::StrCat(input.path, ": this format shows where blocks lie: give a plan with --plan"));
   }
-  const absl::StatusOr<Subject> subject = LoadSubject(input);
+  const absl::StatusOr<Subject> subject = LoadSubject(input.path, input.ignore_unknown);
   if (!subject.ok()) return subject.status();
   const absl::StatusOr<HeapMap> map = LoadPlanMap(*subject, plan);
   if (!map.ok()) return map.status();

@@ -12,14 +12,21 @@
 
 namespace reprise::cli {
 
+// What is read.
+struct Source {
+  std::string path;
+  bool ignore_unknown = false;  // columns and fields that are not known are left aside
+  std::string segment{};        // which one of a Mondrian file
+};
+
 // Streams a file's events, as trace::ReadTrace does.
-using ReadFunction = absl::Status (*)(const std::string& path, trace::Recording& tables,
+using ReadFunction = absl::Status (*)(const Source& source, trace::Recording& tables,
                                       absl::FunctionRef<void(const trace::Event&)> on_event);
 
 // Each reads the input twice with `read`, and writes the output as a whole or not at all. `tables`
 // gets what the input holds beside its events.
 enum class ExportFormat { kPerfetto, kCollapsed, kSpeedscope, kDhat, kSummary };
-absl::Status WriteExport(ExportFormat format, const std::string& input, const std::string& output,
+absl::Status WriteExport(ExportFormat format, const Source& input, const std::string& output,
                          ReadFunction read, trace::Recording& tables);
 
 // An instance with its offsets, as CSV or as Mondrian JSON. FailedPrecondition when it has none and
@@ -30,7 +37,7 @@ absl::Status WriteInstanceAsMondrian(const trace::CsvInstance& instance, const s
 
 // The blocks of a trace where the plan at `plan` puts them. FailedPrecondition when `plan` is
 // empty.
-absl::Status WriteTraceAsMondrian(const std::string& input, const std::string& plan,
+absl::Status WriteTraceAsMondrian(const Source& input, const std::string& plan,
                                   const std::string& output);
 
 }  // namespace reprise::cli

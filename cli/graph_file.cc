@@ -68,8 +68,8 @@ ordered_json Summary(const GraphPlan& plan) {
 }
 
 void Print(const GraphPlan& plan, const std::string& output) {
-  absl::PrintF("%s\n  tensors   %d in %d streams, %d unsafe pairs\n", output, plan.offsets.size(),
-               plan.streams, plan.unsafe_pairs);
+  absl::PrintF("%s\n  tensors   %d in %d streams, %d unsafe pairs\n", Printable(output),
+               plan.offsets.size(), plan.streams, plan.unsafe_pairs);
   absl::PrintF("  max load  %s", HumanBytes(static_cast<double>(plan.max_load)));
   if (plan.order_changed) {
     absl::PrintF(", %.1f %% less than in the given order",
@@ -136,7 +136,7 @@ int CheckGraphFile(const std::string& input, const std::string& plan_path, bool 
     absl::PrintF("%s: %d tensors, makespan %d, max load %d\n", check.valid ? "valid" : "invalid",
                  graph->tensors.size(), check.makespan, check.max_load);
     for (const GraphCheck::Violation& violation : check.violations) {
-      absl::PrintF("  %s\n", violation.message);
+      absl::PrintF("  %s\n", Printable(violation.message));
     }
   }
   return check.valid ? kDone : kNo;

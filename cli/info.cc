@@ -34,12 +34,14 @@ struct Image {
 struct InfoOptions {
   std::string path;
   bool json = false;
+  bool ignore_unknown = false;
 };
 
 // An instance: its times are instants of its own, its sizes count as they are given.
-absl::StatusOr<Image> ExamineInstance(const std::string& path) {
-  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path);
+absl::StatusOr<Image> ExamineInstance(const std::string& path, bool ignore_unknown) {
+  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path, ignore_unknown);
   if (!instance.ok()) return instance.status();
+  WarnOfIgnored(path, instance->ignored);
   Image image;
   image.path = path;
   image.instance = true;
@@ -48,10 +50,10 @@ absl::StatusOr<Image> ExamineInstance(const std::string& path) {
   return image;
 }
 
-absl::StatusOr<Image> Examine(const std::string& path) {
+absl::StatusOr<Image> Examine(const std::string& path, bool ignore_unknown) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
   if (!format.ok()) return format.status();
-  if (*format == trace::Format::kCsv) return ExamineInstance(path);
+  if (*format == trace::Format::kCsv) return ExamineInstance(path, ignore_unknown);
   Image image;
   image.path = path;
   trace::StatisticsBuilder builder;
@@ -225,13 +227,10 @@ void Print(const Image& image) {
 
 // One line per stretch that could not be read; true when there was any.
 bool ReportDamage(const Image& image) {
-  for (const trace::Damage& damage : image.recording.damage) {
-    std::fprintf(stderr, "reprise: %s: damaged at offset %llu, %llu bytes skipped: %s\n",
-                 image.path.c_str(), static_cast<unsigned long long>(damage.offset),
-                 static_cast<unsigned long long>(damage.bytes), damage.reason.c_str());
-  }
+  PrintDamage(image.path, image.recording);
   if (image.recording.lost_events > 0) {
-    std::fprintf(stderr, "reprise: %s: at least %llu events are missing\n", image.path.c_str(),
+    std::fprintf(stderr, "reprise: %s: at least %llu events are missing\n",
+                 Printable(image.path).c_str(),
                  static_cast<unsigned long long>(image.recording.lost_events));
   }
   return !image.recording.damage.empty();
@@ -243,7 +242,7 @@ int RunInfo(const InfoOptions& options) {
   std::vector<Image> images;
   int code = kDone;
   for (const std::string& path : *paths) {
-    absl::StatusOr<Image> image = Examine(path);
+    absl::StatusOr<Image> image = Examine(path, options.ignore_unknown);
     if (image.ok()) {
       images.push_back(*std::move(image));
     } else {
@@ -275,6 +274,7 @@ void AddInfo(CLI::App& app, Run& run) {
   command->add_option("input", options->path, "a trace, an instance, or a folder of traces")
       ->required();
   command->add_flag("--json", options->json, "print one JSON object");
+  AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([&run, options] { run = [options] { return RunInfo(*options); }; });
 }
 

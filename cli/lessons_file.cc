@@ -1,15 +1,13 @@
 #include "cli/lessons_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cli/command.h"
+#include "cli/measured_json.h"
 #include "replay/plan_encoder.h"
 
 namespace reprise::cli {
@@ -17,12 +15,10 @@ namespace {
 
 using nlohmann::json;
 
+// Types and required fields were checked (measured_json.h).
 uint64_t Hexadecimal(const json& text) {
   uint64_t number = 0;
-  if (!absl::SimpleHexAtoi(text.get<std::string>(), &number)) {
-    throw json::other_error::create(500, "no hexadecimal number", &text);
-  }
-  return number;
+  return absl::SimpleHexAtoi(text.get_ref<const std::string&>(), &number) ? number : 0;
 }
 
 trace::Site SiteOf(const json& entry) {
@@ -33,13 +29,12 @@ trace::Site SiteOf(const json& entry) {
   return site;
 }
 
-// What the statistics of an image teach. Throws what nlohmann_json throws when they are not as
-// AddFindings writes them.
+// What the statistics of an image teach.
 replay::Lessons LessonsOf(const json& image) {
   replay::Lessons lessons;
   for (const json& lane : image.at("lanes")) {
     if (!lane.contains("thread")) continue;  // what no lane served
-    lessons.annex_bytes[Hexadecimal(lane.at("thread"))] = lane.at("annex_bytes").get<uint64_t>();
+    lessons.annex_bytes[Hexadecimal(lane.at("thread"))] = lane.value("annex_bytes", uint64_t{0});
   }
   for (const json& entry : image.at("blockers")) {
     replay::Squatter squatter;
@@ -68,25 +63,28 @@ absl::Status AboutAnother(const std::string& path, const trace::Recording& recor
 
 }  // namespace
 
-absl::StatusOr<LessonsFiles> LessonsFiles::Read(const std::vector<std::string>& paths) {
+absl::Status LessonsFiles::Add(std::string_view text, const std::string& path,
+                               base::UnknownNames& unknown) {
+  const absl::StatusOr<json> statistics = ParseReplayStatistics(text, path, unknown);
+  if (!statistics.ok()) return statistics.status();
+  File file;
+  file.path = path;
+  for (const json& image : statistics->at("images")) {
+    const json& recording = image.at("recording");
+    file.images.push_back({Hexadecimal(recording.at("hash")),
+                           recording.at("events").get<uint64_t>(), LessonsOf(image)});
+  }
+  files_.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LessonsFiles> LessonsFiles::Read(const std::vector<std::string>& paths,
+                                                base::UnknownNames& unknown) {
   LessonsFiles read;
   for (const std::string& path : paths) {
-    std::ifstream stream(path, std::ios::binary);
-    if (!stream) return SystemError(errno, path);
-    File file;
-    file.path = path;
-    try {
-      const json stats = json::parse(stream);
-      for (const json& image : stats.at("images")) {
-        const json& recording = image.at("recording");
-        file.images.push_back({Hexadecimal(recording.at("hash")),
-                               recording.at("events").get<uint64_t>(), LessonsOf(image)});
-      }
-    } catch (const json::exception& error) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ": expected what `reprise replay --stats` writes, found: ", error.what()));
-    }
-    read.files_.push_back(std::move(file));
+    const absl::StatusOr<std::string> text = ReadText(path);
+    if (!text.ok()) return text.status();
+    if (absl::Status status = read.Add(*text, path, unknown); !status.ok()) return status;
   }
   return read;
 }

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unknown_names.h"
 #include "replay/lessons.h"
 #include "trace/recording.h"
 
@@ -16,8 +18,13 @@ namespace reprise::cli {
 // What several replays taught, image by image.
 class LessonsFiles {
  public:
-  // InvalidArgument, one line that begins with the path, when a file holds no such statistics.
-  static absl::StatusOr<LessonsFiles> Read(const std::vector<std::string>& paths);
+  // InvalidArgument, one line that begins with the path, when a file holds no such statistics, or
+  // fields that are not known and not to be ignored.
+  static absl::StatusOr<LessonsFiles> Read(const std::vector<std::string>& paths,
+                                           base::UnknownNames& unknown);
+
+  // Adds the statistics in `text`, of a file called `path`. Errors as Read.
+  absl::Status Add(std::string_view text, const std::string& path, base::UnknownNames& unknown);
 
   // What all of them together teach about this recording. InvalidArgument when there are files, and
   // one of them is about other recordings: when `alone`, or when the recording is of the program

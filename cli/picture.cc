@@ -26,7 +26,7 @@ constexpr Colour kInk = {0x1c, 0x1e, 0x21}, kQuiet = {0x61, 0x65, 0x6d}, kLine =
 constexpr char kFont[] = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 std::string Escape(const std::string& text) {
-  return absl::StrReplaceAll(text,
+  return absl::StrReplaceAll(Printable(text),
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 

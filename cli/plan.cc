@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/atomic_file.h"
@@ -48,6 +49,7 @@ struct PlanOptions {
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes
   std::vector<std::string> learn;        // statistics of replays
+  bool ignore_unknown = false;
   bool json = false;
 };
 
@@ -98,7 +100,7 @@ ordered_json Summary(int64_t buffers, int64_t max_load, int64_t lower_bound, int
 }
 
 void Print(const ordered_json& plan, const std::string& output) {
-  absl::PrintF("%s\n", output);
+  absl::PrintF("%s\n", Printable(output));
   absl::PrintF("  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
                plan["buffers"].get<int64_t>(), HumanBytes(plan["max_load"].get<double>()),
                HumanBytes(plan["makespan"].get<double>()),
@@ -126,9 +128,11 @@ double BudgetAfter(absl::Time start, double budget) {
 
 absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::string& output) {
   const absl::Time start = absl::Now();
-  absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(options.input);
+  absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(options.input, options.ignore_unknown);
   if (!csv.ok()) return csv.status();
+  WarnOfIgnored(options.input, csv->ignored);
   planner::Instance instance = ToInstance(*csv, /*keep_offsets=*/true);
+  const std::vector<EmptyRow> empty = EmptyRows(*csv, options.start_address.value_or(0));
   std::vector<trace::CsvBuffer>().swap(csv->buffers);  // from here on only the rows are needed
   instance.capacity = options.capacity;
   instance.start_address = options.start_address.value_or(0);
@@ -142,10 +146,11 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
     return absl::Status(no ? absl::StatusCode::kAborted : plan.status().code(),
                         absl::StrCat(options.input, ": ", plan.status().message()));
   }
+  const std::vector<int64_t> offsets = OffsetsOfRows(plan->offsets, empty);
   base::AtomicFile file(output);
-  file.Write(trace::FormatCsv(*csv, plan->offsets));
+  file.Write(trace::FormatCsv(*csv, offsets));
   if (absl::Status status = Finish(file); !status.ok()) return status;
-  return Summary(static_cast<int64_t>(plan->offsets.size()), plan->max_load, plan->lower_bound,
+  return Summary(static_cast<int64_t>(offsets.size()), plan->max_load, plan->lower_bound,
                  plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
 }
 
@@ -157,7 +162,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(input);
   if (!recording.ok()) return recording.status();
   if (!recording->damage.empty()) {
-    absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", input);
+    absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", Printable(input));
   }
   const auto mode = options.lanes == "none" ? replay::LaneMode::kNone : replay::LaneMode::kThread;
   const absl::StatusOr<replay::Learned> learned = lessons.For(*recording, alone);
@@ -166,7 +171,10 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
   absl::StatusOr<replay::BuiltPlan> built = replay::BuildPlan(*recording, solve, mode, *learned);
   if (!built.ok()) {
-    return absl::Status(built.status().code(), absl::StrCat(input, ": ", built.status().message()));
+    // A lane that is too large is a fault of the input, not of this machine.
+    const bool too_large = built.status().code() == absl::StatusCode::kResourceExhausted;
+    return absl::Status(too_large ? absl::StatusCode::kOutOfRange : built.status().code(),
+                        absl::StrCat(input, ": ", built.status().message()));
   }
   if (absl::Status status = replay::WritePlanFile(output, built->bytes); !status.ok()) {
     return status;
@@ -300,12 +308,12 @@ int RunPlan(PlanOptions options) {
     return Fail(absl::FailedPreconditionError("plan: an input is required (see `reprise --help`)"));
   }
   const std::vector<planner::StrategyInfo> strategies = AllStrategies();
-  if (std::none_of(strategies.begin(), strategies.end(), [&](const planner::StrategyInfo& info) {
-        return info.name == options.solve.strategy;
-      })) {
-    return Fail(absl::FailedPreconditionError(
-        absl::StrCat("--strategy: no strategy is called '", options.solve.strategy,
-                     "' (see `reprise plan --strategy list`)")));
+  std::vector<std::string_view> names;
+  for (const planner::StrategyInfo& info : strategies) names.push_back(info.name);
+  if (std::find(names.begin(), names.end(), options.solve.strategy) == names.end()) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        "--strategy: no strategy is called '", options.solve.strategy, "'",
+        base::DidYouMean(options.solve.strategy, names), " (see `reprise plan --strategy list`)")));
   }
   const auto& general = planner::Strategies();
   const absl::Status graphs_only = absl::FailedPreconditionError(absl::StrCat(
@@ -325,8 +333,10 @@ int RunPlan(PlanOptions options) {
   options.solve.cancel = &cancelled;
   ShowProgress(options.solve);
   if (!options.learn.empty() && options.lanes != "thread") return Fail(not_replayed);
-  absl::StatusOr<LessonsFiles> lessons = LessonsFiles::Read(options.learn);
+  base::UnknownNames unknown(options.ignore_unknown);
+  absl::StatusOr<LessonsFiles> lessons = LessonsFiles::Read(options.learn, unknown);
   if (!lessons.ok()) return Fail(lessons.status());
+  WarnOfIgnored(absl::StrJoin(options.learn, ", "), unknown.Ignored());
   std::error_code error;
   if (fs::is_directory(options.input, error)) {
     if (!any_input) return Fail(graphs_only);
@@ -425,6 +435,7 @@ void AddPlan(CLI::App& app, Run& run) {
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
   command->add_flag("--json", options->json, "print one JSON object");
+  AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([options, &run] { run = [options] { return RunPlan(*options); }; });
 }
 

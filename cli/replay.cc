@@ -419,7 +419,7 @@ int RunReplay(const ReplayOptions& options) {
   Warn(*result, sums);
   for (const std::string& line :
        SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
-    absl::FPrintF(stderr, "reprise: %s\n", line);
+    absl::FPrintF(stderr, "reprise: %s\n", Printable(line));
   }
   if (options.stats.empty()) return result->exit_code;
   ordered_json json = sums.Json();

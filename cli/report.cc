@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "cli/command.h"
+#include "cli/measured_json.h"
 #include "cli/picture.h"
 #include "cli/report_facts.h"
 #include "cli/report_input.h"
@@ -32,6 +33,8 @@ struct ReportOptions {
   std::string replay;
   size_t most_blocks = 2'000'000;
   bool svg = false, png = false;
+  bool ignore_unknown = false;
+  bool touch = true;
 };
 
 // Names that tell several plans apart, where there are several.
@@ -60,9 +63,10 @@ absl::StatusOr<std::vector<HeapMap>> LoadMaps(const Subject& subject,
     const std::vector<std::string> names =
         absl::StrSplit(options.allocators, ',', absl::SkipEmpty());
     for (const std::string& name : names) {
-      absl::StatusOr<HeapMap> map = RunAllocatorMap(subject, name);
+      absl::StatusOr<HeapMap> map = RunAllocatorMap(subject, name, options.touch);
       if (absl::IsNotFound(map.status())) {
-        std::fprintf(stderr, "reprise: skipped: %s\n", std::string(map.status().message()).c_str());
+        std::fprintf(stderr, "reprise: skipped: %s\n",
+                     Printable(std::string(map.status().message())).c_str());
         continue;
       }
       if (!map.ok()) return map.status();
@@ -90,18 +94,37 @@ absl::Status WritePicture(const ReportOptions& options, const Subject& subject,
   return WriteFile(options.output, text);
 }
 
+absl::StatusOr<nlohmann::json> LoadComparison(const Subject& subject,
+                                              const ReportOptions& options) {
+  const absl::StatusOr<std::string> text = ReadText(options.comparison);
+  if (!text.ok()) return text.status();
+  base::UnknownNames unknown(options.ignore_unknown);
+  absl::StatusOr<nlohmann::json> comparison = ParseComparison(
+      *text, options.comparison, std::filesystem::path(subject.path).filename().string(), unknown);
+  WarnOfIgnored(options.comparison, unknown.Ignored());
+  return comparison;
+}
+
+absl::StatusOr<nlohmann::json> LoadStatistics(const ReportOptions& options) {
+  const absl::StatusOr<std::string> text = ReadText(options.replay);
+  if (!text.ok()) return text.status();
+  base::UnknownNames unknown(options.ignore_unknown);
+  absl::StatusOr<nlohmann::json> statistics = ParseReplayStatistics(*text, options.replay, unknown);
+  WarnOfIgnored(options.replay, unknown.Ignored());
+  return statistics;
+}
+
 absl::Status Report(const ReportOptions& options) {
-  absl::StatusOr<Subject> subject = LoadSubject(options.input);
+  absl::StatusOr<Subject> subject = LoadSubject(options.input, options.ignore_unknown);
   if (!subject.ok()) return subject.status();
-  ordered_json comparison, replay;
+  nlohmann::json comparison, replay;
   if (!options.comparison.empty()) {
-    absl::StatusOr<ordered_json> loaded = LoadComparison(
-        options.comparison, std::filesystem::path(subject->path).filename().string());
+    absl::StatusOr<nlohmann::json> loaded = LoadComparison(*subject, options);
     if (!loaded.ok()) return loaded.status();
     comparison = *std::move(loaded);
   }
   if (!options.replay.empty()) {
-    absl::StatusOr<ordered_json> loaded = LoadReplayStatistics(options.replay);
+    absl::StatusOr<nlohmann::json> loaded = LoadStatistics(options);
     if (!loaded.ok()) return loaded.status();
     replay = *std::move(loaded);
   }
@@ -115,14 +138,7 @@ absl::Status Report(const ReportOptions& options) {
   const std::vector<SiteName> names = NameSites(subject->recording, sites);
   Page page;
   page.title = absl::StrCat(subject->name, ": heap report");
-  try {
-    page.facts = GatherFacts(*subject, sites, names, *maps, comparison, replay);
-  } catch (const ordered_json::exception& error) {
-    // A field of another type than we write ourselves.
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.comparison.empty() ? options.replay : options.comparison,
-                     ": expected the fields that reprise writes, found others: ", error.what()));
-  }
+  page.facts = GatherFacts(*subject, sites, names, *maps, comparison, replay);
   AddAdvice(*subject, sites, names, *maps, page.facts);
   if (!options.plans.empty()) {
     absl::StatusOr<ordered_json> lanes = LaneFacts(*subject, options.plans.front());
@@ -161,6 +177,9 @@ void AddReport(CLI::App& app, Run& run) {
   auto* svg =
       command->add_flag("--svg", options->svg, "write only the maps, as a static picture: SVG");
   command->add_flag("--png", options->png, "the same as PNG")->excludes(svg);
+  command->add_flag("--touch,!--no-touch", options->touch,
+                    "let the allocators' blocks be written to (the default), or not");
+  AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([&run, options] {
     run = [options] {
       const absl::Status status = Report(*options);

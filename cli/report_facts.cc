@@ -1,10 +1,8 @@
 #include "cli/report_facts.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/measured_facts.h"
 #include "cli/raster.h"
 #include "replay/plan_format.h"
 #include "trace/symbols.h"
@@ -19,6 +18,7 @@
 namespace reprise::cli {
 namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 using trace::kNone;
 
@@ -45,25 +45,6 @@ std::vector<uint32_t> ThreadRanks(const Subject& subject) {
   return ranks;
 }
 
-// The whole of a JSON file, or why it is none.
-absl::StatusOr<ordered_json> ReadJson(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path)) {
-    return SystemError(file ? EISDIR : errno, path);
-  }
-  try {
-    return ordered_json::parse(file);
-  } catch (const ordered_json::parse_error& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": offset ", error.byte, ": expected JSON, found none"));
-  }
-}
-
-absl::Status Unexpected(const std::string& path, const char* where, const char* expected) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", where, ": expected ", expected, ", found something else"));
-}
-
 ordered_json MapFacts(const HeapMap& map) {
   ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
   fact["label"] = map.name;
@@ -72,25 +53,9 @@ ordered_json MapFacts(const HeapMap& map) {
 }
 
 // One bar per measured allocator and plan; what was not measured, from the maps.
-ordered_json Contenders(const std::vector<HeapMap>& maps, const ordered_json& comparison) {
-  ordered_json contenders = ordered_json::array();
-  if (!comparison.is_null()) {
-    for (const ordered_json& it : comparison["results"]) {
-      ordered_json one = {{"label", it["allocator"]},
-                          {"version", it.value("version", "")},
-                          {"footprint", it["footprint"]},
-                          {"requested", it.value("requested_at_peak", int64_t{-1})},
-                          {"peak_rss", it.value("peak_rss", ordered_json())},
-                          {"page_faults", it.value("page_faults", ordered_json())},
-                          {"ns", it.value("nanoseconds_per_operation", ordered_json())}};
-      if (it.value("waits", int64_t{0}) > 0) one["waits"] = it["waits"];
-      if (it.value("internal_fragmentation", ordered_json()).is_number()) {
-        one["internal"] = it["internal_fragmentation"];
-        one["external"] = it["external_fragmentation"];
-      }
-      contenders.push_back(std::move(one));
-    }
-  }
+ordered_json Contenders(const std::vector<HeapMap>& maps, const json& comparison) {
+  ordered_json contenders =
+      comparison.is_null() ? ordered_json::array() : MeasuredContenders(comparison);
   for (const HeapMap& map : maps) {
     const bool known = std::any_of(contenders.begin(), contenders.end(), [&](const auto& it) {
       return it["label"] == map.name && it["label"] != "";
@@ -102,20 +67,12 @@ ordered_json Contenders(const std::vector<HeapMap>& maps, const ordered_json& co
   return contenders;
 }
 
-ordered_json Curves(const Subject& subject, const ordered_json& comparison) {
+ordered_json Curves(const Subject& subject, const json& comparison) {
   const LoadCurve curve = CurveOf(subject.recording, kCurvePoints, subject.alignment);
-  ordered_json json = {
+  ordered_json curves = {
       {"events", curve.events}, {"live", curve.live}, {"requested", curve.requested}};
-  json["series"] = ordered_json::array();
-  if (comparison.is_null()) return json;
-  for (const ordered_json& it : comparison["results"]) {
-    const ordered_json series = it.value("series", ordered_json());
-    if (series.is_null()) continue;
-    json["series"].push_back({{"label", absl::StrCat(it["allocator"].get<std::string>(), " RSS")},
-                              {"events", series["events"]},
-                              {"values", series["rss"]}});
-  }
-  return json;
+  curves["series"] = comparison.is_null() ? ordered_json::array() : MeasuredSeries(comparison);
+  return curves;
 }
 
 }  // namespace
@@ -165,131 +122,9 @@ std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTab
   return names;
 }
 
-absl::StatusOr<ordered_json> LoadComparison(const std::string& path,
-                                            const std::string& trace_name) {
-  absl::StatusOr<ordered_json> json = ReadJson(path);
-  if (!json.ok()) return json.status();
-  const auto fits = [](const ordered_json& it) {
-    return it.is_object() && it.contains("results") && it["results"].is_array() &&
-           std::all_of(it["results"].begin(), it["results"].end(), [](const ordered_json& one) {
-             return one.is_object() && one.contains("allocator") && one["allocator"].is_string() &&
-                    one.contains("footprint") && one["footprint"].is_number();
-           });
-  };
-  if (!fits(*json)) return Unexpected(path, "results", "what `reprise compare --json` prints");
-  // The page takes curves as they are.
-  const auto curves_fit = [](const ordered_json& it) {
-    const auto numbers = [](const ordered_json& list) {
-      return list.is_array() && std::all_of(list.begin(), list.end(), [](const ordered_json& one) {
-               return one.is_number();
-             });
-    };
-    return std::all_of(it["results"].begin(), it["results"].end(), [&](const ordered_json& one) {
-      if (!one.contains("series")) return true;
-      const ordered_json& series = one["series"];
-      return series.is_object() && series.contains("events") && series.contains("rss") &&
-             numbers(series["events"]) && numbers(series["rss"]) &&
-             series["events"].size() == series["rss"].size();
-    });
-  };
-  if (!curves_fit(*json)) return Unexpected(path, "results", "the series of a comparison");
-  if (!json->contains("images") || !(*json)["images"].is_array()) return json;
-  for (const ordered_json& image : (*json)["images"]) {
-    if (fits(image) && image.contains("trace") && image["trace"].is_string() &&
-        FileName(image["trace"].get<std::string>()) == trace_name) {
-      if (!curves_fit(image)) return Unexpected(path, "images", "the series of a comparison");
-      return image;
-    }
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": images: expected one of the trace ", trace_name, ", found none"));
-}
-
-absl::StatusOr<ordered_json> LoadReplayStatistics(const std::string& path) {
-  absl::StatusOr<ordered_json> json = ReadJson(path);
-  if (!json.ok()) return json.status();
-  if (!json->is_object() || !json->contains("served") || !(*json)["served"].is_number()) {
-    return Unexpected(path, "served", "what `reprise replay --stats` writes");
-  }
-  return json;
-}
-
-namespace {
-
-// What a lane expected where it first differed, and what came; the shape holds the size in units of
-// 8 bytes (replay/plan_format.h).
-std::string Difference(const ordered_json& lane) {
-  const auto bytes = [&](const char* side) {
-    const ordered_json shape =
-        lane.value(side, ordered_json::object()).value("shape", ordered_json());
-    if (!shape.is_number_unsigned()) return uint64_t{0};
-    return replay::ShapeUnits(shape.get<uint64_t>()) * 8;
-  };
-  const uint64_t expected = bytes("expected"), seen = bytes("seen");
-  if (expected == 0 || seen == 0) return "";
-  if (expected == seen) {
-    return absl::StrCat(": a request of up to ", seen, " bytes came from another call site");
-  }
-  return absl::StrCat(": expected a request of up to ", expected, " bytes, came one of ", seen);
-}
-
-// What is said of the subject's own process in the statistics of a run of several; all of them when
-// it cannot be told which that is.
-const ordered_json& OwnPart(const ordered_json& replay, const std::string& executable) {
-  const auto images = replay.find("images");
-  if (images == replay.end() || !images->is_array() || images->size() < 2) return replay;
-  const ordered_json* own = nullptr;
-  for (const ordered_json& image : *images) {
-    if (!image.is_object() || image.value("executable", "") != executable) continue;
-    if (own != nullptr) return replay;
-    own = &image;
-  }
-  return own != nullptr ? *own : replay;
-}
-
-ordered_json ReplayFacts(const ordered_json& replay) {
-  const auto number = [&](const char* name) {
-    return replay.contains(name) && replay[name].is_number() ? replay[name].get<double>() : 0.0;
-  };
-  const double all = number("allocations");
-  const double planned = number("served") - number("improvised");
-  std::string text;
-  if (all == 0) {
-    text = "Nothing was replayed.";
-  } else if (planned >= all) {
-    text = "The run followed its plan to the end: every block went where the plan put it.";
-  } else {
-    text = absl::StrFormat(
-        "The run left its plan: %.3f %% of the allocations went to a place that the plan has for "
-        "such a request, %.3f %% elsewhere in the arena, where nothing was live, and %.3f %% to "
-        "the "
-        "fallback.",
-        100 * planned / all, 100 * number("improvised") / all, 100 * number("fallback") / all);
-    size_t lane_number = 0;
-    for (const ordered_json& image : replay.value("images", ordered_json::array({replay}))) {
-      for (const ordered_json& lane : image.value("lanes", ordered_json::array())) {
-        const auto at = lane.value("diverged_at", uint64_t{0});
-        if (at > 0 && lane.value("unmatched", uint64_t{0}) > 0) {
-          absl::StrAppend(&text, " Lane ", lane_number, " first differed at its allocation ", at,
-                          Difference(lane), ".");
-        }
-        ++lane_number;
-      }
-      if (lane_number > 8) break;
-    }
-  }
-  ordered_json counters = ordered_json::object();
-  for (const auto& [key, value] : replay.items()) {
-    if (value.is_number()) counters[key] = value;
-  }
-  return {{"explanation", text}, {"counters", counters}};
-}
-
-}  // namespace
-
 ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                          const std::vector<SiteName>& names, const std::vector<HeapMap>& maps,
-                         const ordered_json& comparison, const ordered_json& replay) {
+                         const json& comparison, const json& replay) {
   const trace::Recording& recording = subject.recording;
   const trace::Statistics& statistics = subject.statistics;
   ordered_json facts = {
@@ -339,7 +174,7 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
   facts["sizes"] = statistics.sizes;
   facts["lifetimes"] = statistics.lifetimes;
   if (!replay.is_null()) {
-    facts["replay"] = ReplayFacts(OwnPart(replay, recording.process.executable));
+    facts["replay"] = ReplayFacts(replay, recording.process.executable);
   }
   return facts;
 }

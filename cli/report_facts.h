@@ -25,14 +25,6 @@ std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTab
 // "main thread", or its number.
 std::string ThreadName(const trace::Recording& recording, size_t index);
 
-// Reads what `compare --json` printed: the results for the trace called `trace_name` (the file's
-// name), or the only ones. InvalidArgument when it is no such thing.
-absl::StatusOr<nlohmann::ordered_json> LoadComparison(const std::string& path,
-                                                      const std::string& trace_name);
-
-// Reads what `replay --stats` wrote. InvalidArgument when it is no such thing.
-absl::StatusOr<nlohmann::ordered_json> LoadReplayStatistics(const std::string& path);
-
 // What the plan at `path` says of its lanes; empty for an instance.
 absl::StatusOr<nlohmann::ordered_json> LaneFacts(const Subject& subject, const std::string& path);
 
@@ -40,12 +32,11 @@ absl::StatusOr<nlohmann::ordered_json> LaneFacts(const Subject& subject, const s
 void AddAdvice(const Subject& subject, const SiteTable& sites, const std::vector<SiteName>& names,
                const std::vector<HeapMap>& maps, nlohmann::ordered_json& facts);
 
-// `comparison` and `replay` may be null.
+// `comparison` and `replay` (measured_json.h) may be null.
 nlohmann::ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                                    const std::vector<SiteName>& names,
                                    const std::vector<HeapMap>& maps,
-                                   const nlohmann::ordered_json& comparison,
-                                   const nlohmann::ordered_json& replay);
+                                   const nlohmann::json& comparison, const nlohmann::json& replay);
 
 // The columns of the blocks and of each map, in the order in which the page needs them: first,
 // where unpacking takes a while, a preview of each map. With more than `most_blocks` the maps

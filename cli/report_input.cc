@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/machine_memory.h"
 #include "replay/compare.h"
 #include "replay/plan_file.h"
 #include "trace/format.h"
@@ -23,8 +24,9 @@ std::string FileName(const std::string& path) {
 }
 
 absl::StatusOr<HeapMap> LoadCsvPlan(const Subject& subject, const std::string& path) {
-  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(path);
+  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(path, subject.ignore_unknown);
   if (!plan.ok()) return plan.status();
+  WarnOfIgnored(path, plan->ignored);
   if (!plan->has_offsets) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ":1: expected a column `offset`, found none"));
@@ -65,7 +67,7 @@ absl::StatusOr<std::vector<ImageLoad>> RankImages(const std::vector<std::string>
         trace::ReadTrace(path, tables, [&](const trace::Event& event) { statistics.Add(event); });
     if (!status.ok()) {
       failure = status;
-      absl::FPrintF(stderr, "reprise: left out: %s\n", std::string(status.message()));
+      absl::FPrintF(stderr, "reprise: left out: %s\n", Printable(std::string(status.message())));
       continue;
     }
     images.push_back(
@@ -94,15 +96,17 @@ void TellChoice(const std::string& folder, const std::vector<ImageLoad>& images)
   absl::FPrintF(stderr,
                 "reprise: %s: this is about %s, the largest of %d process images; name the "
                 "file of another one to see it: %s\n",
-                folder, describe(images.front()), images.size(), others);
+                Printable(folder), Printable(describe(images.front())), images.size(),
+                Printable(others));
 }
 
 }  // namespace
 
-absl::StatusOr<Subject> LoadSubject(const std::string& path) {
+absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown) {
   const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(path);
   if (!paths.ok()) return paths.status();
   Subject subject;
+  subject.ignore_unknown = ignore_unknown;
   subject.path = paths->front();
   if (paths->size() > 1) {
     absl::StatusOr<std::vector<ImageLoad>> images = RankImages(*paths);
@@ -114,8 +118,9 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(subject.path);
   if (!format.ok()) return format.status();
   if (*format == trace::Format::kCsv) {
-    absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(subject.path);
+    absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(subject.path, ignore_unknown);
     if (!instance.ok()) return instance.status();
+    WarnOfIgnored(subject.path, instance->ignored);
     subject.is_instance = true;
     subject.alignment = 1;
     subject.recording = trace::ToRecording(*instance);
@@ -154,11 +159,18 @@ absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& p
   return map;
 }
 
-absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::string& name) {
+absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::string& name,
+                                        bool touch) {
+  if (touch) {
+    absl::Status fits = FitsInMemory(subject.path, subject.statistics.max_load);
+    if (!fits.ok()) return fits;
+  }
+  replay::CompareOptions options;
+  options.touch = touch;
   absl::StatusOr<std::vector<replay::Allocator>> allocators = replay::ParseAllocators(name);
   if (!allocators.ok()) return absl::FailedPreconditionError(allocators.status().message());
   const absl::StatusOr<replay::Observation> seen =
-      replay::ObserveAllocator(subject.recording, allocators->front(), {}, {});
+      replay::ObserveAllocator(subject.recording, allocators->front(), options, {});
   if (!seen.ok()) return seen.status();
   HeapMap map = CompactAddresses(subject.recording, seen->addresses);
   map.name = allocators->front().name;

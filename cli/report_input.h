@@ -27,21 +27,26 @@ struct Subject {
   trace::Recording recording;
   trace::CsvInstance instance;  // only of an instance
   bool is_instance = false;
+  bool ignore_unknown = false;                  // also where its plan is read
   uint64_t alignment = trace::kBlockAlignment;  // what blocks are rounded up to, bytes
   trace::Statistics statistics;
   std::vector<ImageLoad> images{};  // of a folder with several: all, highest max load first
 };
 
 // Reads a trace, an instance, or of a folder the trace with the highest max load; says on stderr
-// which, when there are several. Errors are those of the readers.
-absl::StatusOr<Subject> LoadSubject(const std::string& path);
+// which, when there are several. Columns that are not known are refused, or with `ignore_unknown`
+// left aside and said. Errors are those of the readers.
+absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown);
 
 // Where the plan at `path` (a plan file, a folder of them, or for an instance a CSV with offsets)
 // puts the blocks.
 absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& path);
 
 // Where an allocator puts them: lets it perform the recording. `name` as in compare's list.
-absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::string& name);
+// `touch`: writes to every page of the blocks; InvalidArgument when they take more than half of the
+// memory.
+absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::string& name,
+                                        bool touch);
 
 }  // namespace reprise::cli
 

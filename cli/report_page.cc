@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/text.h"
 #include "report_assets.h"
 
 namespace reprise::cli {
@@ -22,8 +23,16 @@ std::string EscapeScript(std::string text) {
   return text;
 }
 
+// No text of the page may give orders to whoever shows it, or turn its direction.
+void MakePrintable(nlohmann::ordered_json& facts) {
+  if (facts.is_string()) facts = base::Printable(facts.get_ref<const std::string&>());
+  if (!facts.is_structured()) return;
+  for (nlohmann::ordered_json& it : facts) MakePrintable(it);
+}
+
 void WriteFacts(const Page& page, const std::function<void(std::string_view)>& write) {
   nlohmann::ordered_json facts = page.facts;
+  MakePrintable(facts);
   facts["columns"] = nlohmann::ordered_json::array();
   for (const Column& column : page.columns) {
     facts["columns"].push_back({{"name", column.name},
@@ -58,7 +67,7 @@ void WritePage(const Page& page, const std::function<void(std::string_view)>& wr
     const size_t close = rest.find("}}", open);
     const std::string_view name = rest.substr(open + 2, close - open - 2);
     rest.remove_prefix(close + 2);
-    if (name == "title") write(EscapeHtml(page.title));
+    if (name == "title") write(EscapeHtml(base::Printable(page.title)));
     if (name == "style") {
       write(assets::kChartStyle);
       write(assets::kStyle);

@@ -14,7 +14,7 @@ using trace::SpoolModule;
 
 namespace {
 
-constexpr uint32_t kMaxModules = 512;
+constexpr uint32_t kMaxModules = trace::kSpoolMostModules;
 
 // Modules whose record has been written, with the addresses [begin, end) of each.
 struct Records {

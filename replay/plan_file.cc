@@ -130,7 +130,15 @@ absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path, int descriptor)
   }
   absl::StatusOr<trace::MappedFile> file = trace::MappedFile::Open(source);
   if (!file.ok()) return absl::UnavailableError(file.status().message());
-  PlanFile plan(*std::move(file));
+  absl::StatusOr<PlanFile> plan = Parse(*std::move(file), path);
+  if (plan.ok()) {
+    if (absl::Status whole = plan->file_.Whole(path); !whole.ok()) return whole;
+  }
+  return plan;
+}
+
+absl::StatusOr<PlanFile> PlanFile::Parse(trace::MappedFile file, const std::string& path) {
+  PlanFile plan(std::move(file));
   const std::span<const uint8_t> bytes = plan.file_.bytes();
   PlanHeader header{};
   if (!bytes.empty()) {
@@ -226,7 +234,10 @@ absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path) {
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
   std::vector<std::string> plans;
   for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (entry.path().extension() == ".plan") plans.push_back(entry.path().string());
+    std::error_code gone;
+    if (entry.path().extension() == ".plan" && entry.is_regular_file(gone)) {
+      plans.push_back(entry.path().string());
+    }
   }
   if (plans.empty()) {
     return absl::InvalidArgumentError(

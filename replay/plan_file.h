@@ -24,6 +24,8 @@ class PlanFile {
   // version (Unimplemented). `descriptor`: the file that is read, already open; -1: the one at
   // `path`.
   static absl::StatusOr<PlanFile> Read(const std::string& path, int descriptor = -1);
+  // The same of a file that is open; `path` is what errors call it.
+  static absl::StatusOr<PlanFile> Parse(trace::MappedFile file, const std::string& path);
 
   const PlanHeader& header() const { return *At<PlanHeader>(0); }
   template <typename T>

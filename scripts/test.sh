@@ -12,17 +12,15 @@ jobs=$(nproc)
 cmake --preset release -DREPRISE_WERROR=ON > /dev/null
 cmake --build build/release -j "$jobs"
 cmake --preset dev -DREPRISE_WERROR=ON > /dev/null
-cmake --build build/dev -j "$jobs" --target tests/unit/all
-cmake --preset fuzz -DREPRISE_WERROR=ON > /dev/null
-cmake --build build/fuzz -j "$jobs" --target tests/fuzz/all
+cmake --build build/dev -j "$jobs" --target tests/unit/all tests/fuzz/all
 
-# One test directory over the three builds, so that one summary covers them.
+# One test directory over the two builds, so that one summary covers them.
 suite=build/suite
 mkdir -p "$suite"
 {
   echo "subdirs(\"$PWD/build/release\" \"$PWD/build/dev/tests/unit\")"
   shopt -s nullglob
-  fuzzers=(build/fuzz/bin/*fuzz*)
+  fuzzers=(build/dev/bin/*fuzz*)
   for fuzzer in "${fuzzers[@]}"; do
     name=$(basename "$fuzzer")
     mkdir -p "$suite/$name"

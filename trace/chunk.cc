@@ -100,17 +100,17 @@ bool ChunkScanner::Next(Chunk& chunk) {
       continue;
     }
     if (at_ > start) {
-      damage_.push_back({start, at_ - start, first_reason});
+      AddDamage(damage_, {start, at_ - start, first_reason});
     } else if (chunk.number != expected_) {
-      damage_.push_back(
-          {start, 0,
-           absl::StrCat("expected chunk ", expected_, " of the trace, found ", chunk.number)});
+      AddDamage(damage_, {start, 0,
+                          absl::StrCat("expected chunk ", expected_, " of the trace, found ",
+                                       chunk.number)});
     }
     expected_ = chunk.number + 1;
     at_ += chunk.bytes;
     return true;
   }
-  if (at_ > start) damage_.push_back({start, at_ - start, first_reason});
+  if (at_ > start) AddDamage(damage_, {start, at_ - start, first_reason});
   return false;
 }
 

@@ -22,6 +22,11 @@ inline constexpr uint64_t kChunkSync = 0xc3a59b17e84d02f6;
 // No chunk is larger, raw or compressed; a header that claims more is damaged.
 inline constexpr uint32_t kMaxChunkBytes = 4 << 20;
 
+// A chunk of events or definitions is closed when it has grown beyond this.
+inline constexpr uint32_t kChunkTarget = 1 << 20;
+// One of events is not larger.
+inline constexpr uint32_t kMaxEventBytes = kChunkTarget + 4096;
+
 struct FileHeader {
   uint64_t magic = kCompactMagic;
   uint32_t version = kCompactVersion;

@@ -15,6 +15,7 @@
 #include "trace/chunk.h"
 #include "trace/compact_format.h"
 #include "trace/ledger.h"
+#include "trace/limits.h"
 #include "trace/varint.h"
 
 namespace reprise::trace {
@@ -35,7 +36,7 @@ absl::Status CheckHeader(const MappedFile& file, const std::string& path,
   }
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.checksum != XXH3_64bits(&header, offsetof(FileHeader, checksum))) {
-    damage.push_back({0, sizeof(header), "the checksum of the file header does not match"});
+    AddDamage(damage, {0, sizeof(header), "the checksum of the file header does not match"});
     return absl::OkStatus();
   }
   if (header.byte_order != kCompactByteOrder) {
@@ -49,14 +50,16 @@ absl::Status CheckHeader(const MappedFile& file, const std::string& path,
   return absl::OkStatus();
 }
 
-// The (tag, length, value) fields of a chunk.
+constexpr uint64_t kMostTag = 31;
+
+// The (tag, length, value) fields of a chunk, but for those of later revisions.
 std::map<uint64_t, std::string> ReadFields(const std::string& raw) {
   std::map<uint64_t, std::string> fields;
   ByteReader reader(raw);
   while (!reader.empty()) {
     const uint64_t tag = reader.Varint();
     std::string value = reader.Text();
-    if (reader.ok()) fields[tag] = std::move(value);
+    if (reader.ok() && tag <= kMostTag) fields[tag] = std::move(value);
   }
   return fields;
 }
@@ -189,12 +192,19 @@ class WholeRecording {
 template <typename Books>
 class Reader {
  public:
-  Reader(Recording& recording, Renumbering& ours, Books& books)
-      : recording_(recording), ours_(ours), books_(books) {}
+  Reader(Recording& recording, uint64_t file_bytes, Renumbering& ours, Books& books)
+      : recording_(recording),
+        definitions_left_(MostDefinitionBytes(file_bytes)),
+        ours_(ours),
+        books_(books) {}
 
-  // False: the chunk is not what its type says.
+  // False: the chunk is not what its type says, or holds more than it may (limits.h).
   bool Read(const Chunk& chunk) {
     ByteReader reader(chunk.raw);
+    if (Defines(chunk.type)) {
+      if (chunk.raw.size() > definitions_left_) return false;
+      definitions_left_ -= chunk.raw.size();
+    }
     switch (chunk.type) {
       case ChunkType::kProcess:
         recording_.process = ReadProcessChunk(chunk.raw);
@@ -206,7 +216,7 @@ class Reader {
       case ChunkType::kSites:
         return ReadSites(reader);
       case ChunkType::kEvents:
-        return ReadEvents(reader);
+        return chunk.raw.size() <= kMaxEventBytes && ReadEvents(reader);
       case ChunkType::kDamage:
         return ReadDamage(reader);
       case ChunkType::kEnd:
@@ -220,20 +230,34 @@ class Reader {
   bool ended() const { return ended_; }
 
  private:
+  static bool Defines(ChunkType type) {
+    return type == ChunkType::kModules || type == ChunkType::kThreads ||
+           type == ChunkType::kSites || type == ChunkType::kStacks;
+  }
+
   static constexpr uint64_t kMostOrdinals = uint64_t{1} << 62;
 
-  // Numbers of the file, whose definition may be lost, as indices of ours.
+  // Numbers of the file, whose definition may be lost, as indices of ours; kNone: too many.
+  using Numbers = absl::flat_hash_map<uint64_t, uint32_t>;
+  template <typename Entry>
+  static uint32_t IndexOf(uint64_t number, size_t most, Numbers& numbers,
+                          std::vector<Entry>& entries) {
+    const auto found = numbers.find(number);
+    if (found != numbers.end()) return found->second;
+    if (entries.size() >= most) return kNone;
+    const auto index = static_cast<uint32_t>(entries.size());
+    numbers.emplace(number, index);
+    entries.emplace_back();
+    return index;
+  }
   uint32_t Module(uint64_t number) {
-    const auto [found, added] =
-        modules_.emplace(number, static_cast<uint32_t>(recording_.modules.size()));
-    if (added) recording_.modules.emplace_back();
-    return found->second;
+    return IndexOf(number, kMostModules, modules_, recording_.modules);
   }
   uint32_t ThreadIndex(uint64_t number) {
-    const auto [found, added] =
-        threads_.emplace(number, static_cast<uint32_t>(recording_.threads.size()));
-    if (added) recording_.threads.emplace_back();
-    return found->second;
+    return IndexOf(number, kMostThreads, threads_, recording_.threads);
+  }
+  uint32_t Stack(uint64_t number) {
+    return IndexOf(number, kMostStacks, stacks_, recording_.stacks);
   }
 
   // The range of numbers that a chunk of definitions holds; every entry takes a byte at least.
@@ -251,8 +275,9 @@ class Reader {
       module.path = reader.Text();
       module.build_id = reader.Text();
       module.base = reader.Varint();
-      if (!reader.ok()) return false;
-      recording_.modules[Module(number)] = std::move(module);
+      const uint32_t index = Module(number);
+      if (!reader.ok() || index == kNone) return false;
+      recording_.modules[index] = std::move(module);
     }
     return reader.empty();
   }
@@ -266,17 +291,11 @@ class Reader {
       if (!reader.ok()) return false;
       const uint32_t index = ThreadIndex(number);
       const uint32_t parent_index = parent == 0 ? kNone : ThreadIndex(parent - 1);
+      if (index == kNone || (parent != 0 && parent_index == kNone)) return false;
       recording_.threads[index].path = path;
       recording_.threads[index].parent = parent_index;
     }
     return reader.empty();
-  }
-
-  uint32_t Stack(uint64_t number) {
-    const auto [found, added] =
-        stacks_.emplace(number, static_cast<uint32_t>(recording_.stacks.size()));
-    if (added) recording_.stacks.emplace_back();
-    return found->second;
   }
 
   bool ReadStacks(ByteReader& reader) {
@@ -285,14 +304,17 @@ class Reader {
     for (uint64_t number = first; number < end; ++number) {
       std::vector<Frame> frames;
       const uint64_t count = reader.Varint();
+      if (count > kMostFrames) return false;
       for (uint64_t i = 0; i < count && reader.ok(); ++i) {
         const uint64_t module = reader.Varint();
         const uint64_t offset = reader.Varint();
-        if (!reader.ok()) return false;
-        frames.push_back({module == 0 ? kNone : Module(module - 1), offset});
+        const uint32_t index = module == 0 ? kNone : Module(module - 1);
+        if (!reader.ok() || (module != 0 && index == kNone)) return false;
+        frames.push_back({index, offset});
       }
-      if (!reader.ok()) return false;
-      recording_.stacks[Stack(number)] = std::move(frames);
+      const uint32_t index = Stack(number);
+      if (!reader.ok() || index == kNone) return false;
+      recording_.stacks[index] = std::move(frames);
     }
     return reader.empty();
   }
@@ -313,9 +335,12 @@ class Reader {
       call.log2_alignment = static_cast<uint8_t>(flags >> 2);
       if (call.log2_alignment >= kSizeBits) return false;
       if ((flags >> 10 & 1) != 0) {
+        const bool stacked = (flags >> 11 & 1) != 0;
         if (module != 0) site.module = Module(module - 1);
-        if ((flags >> 11 & 1) != 0) site.stack = Stack(stack);
+        if (stacked) site.stack = Stack(stack);
+        if ((module != 0 && site.module == kNone) || (stacked && site.stack == kNone)) return false;
         call.site = Intern(site);
+        if (call.site == kNone) return false;
       }
       call_sites_[number] = call;
     }
@@ -325,7 +350,9 @@ class Reader {
   uint32_t Intern(const Site& site) {
     const std::tuple key(uint64_t{site.module} << 32 | site.depth, site.offset, site.stack);
     const auto [found, added] = sites_.emplace(key, static_cast<uint32_t>(recording_.sites.size()));
-    if (added) recording_.sites.push_back(site);
+    if (!added) return found->second;
+    if (recording_.sites.size() >= kMostSites) return kNone;
+    recording_.sites.push_back(site);
     return found->second;
   }
 
@@ -333,7 +360,8 @@ class Reader {
     const uint64_t index = reader.Varint();
     uint64_t ordinal = reader.Varint();
     uint32_t thread = ThreadIndex(reader.Varint());
-    if (!reader.ok() || index < file_index_ || ordinal < next_ordinal_ || ordinal > kMostOrdinals) {
+    if (!reader.ok() || thread == kNone || index < file_index_ || ordinal < next_ordinal_ ||
+        ordinal > kMostOrdinals) {
       return false;
     }
     recording_.lost_events += index - file_index_;
@@ -357,7 +385,8 @@ class Reader {
           block.log2_alignment = call->second.log2_alignment;
         }
         block.size = reader.Varint();
-        if (!reader.ok() || block.size > kMaxSize) return false;
+        if (!reader.ok() || block.size > kMaxSize || block.size > bytes_left_) return false;
+        bytes_left_ -= block.size;
         if (block.allocation_kind == AllocationKind::kRealloc) {
           block.previous = previous_given ? previous : LastFreed(thread);
           LastFreed(thread) = kNever;
@@ -379,7 +408,7 @@ class Reader {
     switch (static_cast<EventCode>(code)) {
       case EventCode::kThread:
         thread = ThreadIndex(reader.Varint());
-        return reader.ok();
+        return reader.ok() && thread != kNone;
       case EventCode::kPrevious: {
         const uint64_t distance = reader.Varint();
         previous = distance == 0 ? kNever : ours_(ordinal - distance);
@@ -422,8 +451,8 @@ class Reader {
       Damage damage;
       damage.offset = reader.Varint();
       damage.bytes = reader.Varint();
-      damage.reason = absl::StrCat("in the original: ", reader.Text());
-      if (reader.ok()) recording_.damage.push_back(std::move(damage));
+      damage.reason = absl::StrCat("in the original: ", reader.Text().substr(0, kMostReasonBytes));
+      if (reader.ok()) AddDamage(recording_.damage, std::move(damage));
     }
     return reader.ok() && reader.empty();
   }
@@ -439,9 +468,11 @@ class Reader {
   }
 
   Recording& recording_;
+  uint64_t definitions_left_;        // bytes
+  uint64_t bytes_left_ = INT64_MAX;  // that all allocations together may still ask for
   Renumbering& ours_;
   Books& books_;
-  absl::flat_hash_map<uint64_t, uint32_t> modules_, threads_, stacks_;
+  Numbers modules_, threads_, stacks_;
   absl::flat_hash_map<uint64_t, CallSite> call_sites_;
   absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>, uint32_t> sites_;
   std::vector<uint64_t> last_freed_;
@@ -455,18 +486,18 @@ absl::Status ReadChunks(const MappedFile& file, const std::string& path, Recordi
                         Renumbering& ours, Books& books) {
   absl::Status header = CheckHeader(file, path, recording.damage);
   if (!header.ok()) return header;
-  Reader<Books> reader(recording, ours, books);
+  Reader<Books> reader(recording, file.bytes().size(), ours, books);
   ChunkScanner scanner(file.bytes(), sizeof(FileHeader), recording.damage);
   Chunk chunk;
   while (scanner.Next(chunk)) {
     if (!reader.Read(chunk)) {
-      recording.damage.push_back(
-          {chunk.offset, chunk.bytes, "a chunk does not hold what it should"});
+      AddDamage(recording.damage, {chunk.offset, chunk.bytes,
+                                   "a chunk does not hold what it should, or more than it may"});
     }
     file.Release(chunk.offset, chunk.bytes);
   }
   if (!reader.ended()) {
-    recording.damage.push_back({file.bytes().size(), 0, "the end mark is missing"});
+    AddDamage(recording.damage, {file.bytes().size(), 0, "the end mark is missing"});
   }
   return absl::OkStatus();
 }
@@ -484,10 +515,12 @@ uint64_t CountAllocations(const MappedFile& file) {
       std::vector<Damage> damage;
       Chunk chunk;
       if (!ChunkScanner(bytes, at, damage).Next(chunk) || chunk.offset != at) return 0;
+      constexpr uint64_t kMostPerByte = 64;  // more are rare
       const uint64_t count = Number(ReadFields(chunk.raw), EndTag::kAllocations);
-      return count <= raw_bytes / 2 ? count : 0;  // one takes two bytes at least
+      const bool possible = count <= raw_bytes / 2;  // one takes two bytes at least
+      return possible ? std::min(count, kMostPerByte * bytes.size()) : 0;
     }
-    raw_bytes += header.raw_bytes;
+    raw_bytes += std::min(header.raw_bytes, kMaxEventBytes);
     at += sizeof(header) + header.payload_bytes;
   }
   return 0;
@@ -503,8 +536,8 @@ absl::Status ReadCompact(const MappedFile& file, const std::string& path, Record
 }
 
 absl::Status TooManyAllocations(const std::string& path) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(path, ": more than ", kNone, " allocations do not fit in memory"));
+  return absl::OutOfRangeError(
+      absl::StrCat(path, ": expected at most ", kNone, " allocations, found more"));
 }
 
 absl::Status LoadCompact(const MappedFile& file, const std::string& path, Recording& recording) {

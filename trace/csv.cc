@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -12,7 +13,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/unknown_names.h"
+#include "trace/event.h"
 #include "trace/mapped_file.h"
 
 namespace reprise::trace {
@@ -23,13 +27,19 @@ constexpr std::array<const char*, kColumns> kColumnNames = {"id",        "lower"
                                                             "alignment", "offset", "gaps"};
 
 struct Alias {
-  const char* name;
+  std::string_view name;
   Column column;
 };
 constexpr Alias kAliases[] = {{"id", kId},         {"buffer", kId},           {"buffer_id", kId},
                               {"lower", kLower},   {"start", kLower},         {"begin", kLower},
                               {"upper", kUpper},   {"end", kUpper},           {"size", kSize},
                               {"offset", kOffset}, {"alignment", kAlignment}, {"gaps", kGaps}};
+
+std::vector<std::string_view> KnownNames() {
+  std::vector<std::string_view> names;
+  for (const Alias& alias : kAliases) names.push_back(alias.name);
+  return names;
+}
 
 // The fields of a line, without the quotes and the space around them.
 class Fields {
@@ -93,7 +103,8 @@ std::string Quote(absl::string_view text) {
 class Parser {
  public:
   // Of a text with about so many lines and bytes.
-  Parser(const std::string& name, size_t lines, size_t bytes) : name_(name) {
+  Parser(const std::string& name, bool ignore_unknown, size_t lines, size_t bytes)
+      : name_(name), unknown_(ignore_unknown) {
     columns_.fill(-1);
     instance_.buffers.reserve(lines);
     instance_.rows.reserve(bytes);
@@ -127,17 +138,21 @@ class Parser {
     Fields fields;
     if (!fields.Split(line)) return Expected("closed quotes", Quote(line));
     field_count_ = fields.size();
+    std::string unknown;  // the first one; what is missing is said before it
     for (size_t i = 0; i < fields.size(); ++i) {
       const std::string name = absl::AsciiStrToLower(fields[i]);
-      for (const Alias& alias : kAliases) {
-        if (name != alias.name) continue;
-        if (columns_[alias.column] >= 0) {
-          return Expected(absl::StrCat("one column for ", kColumnNames[alias.column]),
-                          absl::StrCat("another, ", Quote(fields[i])));
-        }
-        columns_[alias.column] = static_cast<int>(i);
-        if (name == "end") last_instant_ = 1;
+      const auto* alias = std::find_if(std::begin(kAliases), std::end(kAliases),
+                                       [&](const Alias& it) { return it.name == name; });
+      if (alias == std::end(kAliases)) {
+        if (unknown.empty()) unknown = unknown_.Note(name, KnownNames());
+        continue;
       }
+      if (columns_[alias->column] >= 0) {
+        return Expected(absl::StrCat("one column for ", kColumnNames[alias->column]),
+                        absl::StrCat("another, ", Quote(fields[i])));
+      }
+      columns_[alias->column] = static_cast<int>(i);
+      if (name == "end") last_instant_ = 1;
     }
     for (const Column required : {kId, kLower, kUpper, kSize}) {
       if (columns_[required] < 0) {
@@ -145,7 +160,13 @@ class Parser {
                         Quote(line));
       }
     }
+    if (!unknown.empty()) {
+      return Expected(absl::StrCat("the columns ", absl::StrJoin(kColumnNames, ", "),
+                                   " (--ignore-unknown leaves others aside)"),
+                      unknown);
+    }
     have_header_ = true;
+    instance_.ignored = unknown_.Ignored();
     instance_.has_alignments = columns_[kAlignment] >= 0;
     instance_.has_offsets = columns_[kOffset] >= 0;
     instance_.has_gaps = columns_[kGaps] >= 0;
@@ -182,7 +203,9 @@ class Parser {
       return Expected(last_instant_ != 0 ? "start <= end" : "lower < upper",
                       absl::StrCat(fields[columns_[kLower]], " and ", fields[columns_[kUpper]]));
     }
-    if (buffer.size == 0) return Expected("a size above 0", "0");
+    if (static_cast<uint64_t>(buffer.size) > kMaxSize) {
+      return Expected("a size below 2^56", absl::StrCat(buffer.size));
+    }
     if (buffer.size > INT64_MAX - sum_) {
       return Expected("sizes whose sum is below 2^63", absl::StrCat(buffer.size, " more"));
     }
@@ -227,8 +250,9 @@ class Parser {
     if (instance_.has_alignments && !fields[columns_[kAlignment]].empty()) {
       absl::Status status = Number(fields, kAlignment, buffer.alignment);
       if (!status.ok()) return status;
-      if (!std::has_single_bit(static_cast<uint64_t>(buffer.alignment))) {
-        return Expected("a power of two for alignment", absl::StrCat(buffer.alignment));
+      const auto alignment = static_cast<uint64_t>(buffer.alignment);
+      if (!std::has_single_bit(alignment) || alignment > kMaxSize) {
+        return Expected("a power of two below 2^56 for alignment", absl::StrCat(alignment));
       }
     }
     if (instance_.has_offsets && !fields[columns_[kOffset]].empty()) {
@@ -275,6 +299,7 @@ class Parser {
   }
 
   const std::string& name_;
+  base::UnknownNames unknown_;
   CsvInstance instance_;
   std::array<int, kColumns> columns_;  // which field; -1: none
   Fields fields_;
@@ -304,8 +329,9 @@ std::string ReplaceField(absl::string_view line, int field, absl::string_view te
 
 }  // namespace
 
-absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name) {
-  Parser parser(name, std::count(text.begin(), text.end(), '\n'), text.size());
+absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name,
+                                     bool ignore_unknown) {
+  Parser parser(name, ignore_unknown, std::count(text.begin(), text.end(), '\n'), text.size());
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     absl::Status status = parser.Line(text.substr(begin, end - begin));
@@ -315,11 +341,14 @@ absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& 
   return parser.Finish();
 }
 
-absl::StatusOr<CsvInstance> ReadCsv(const std::string& path) {
+absl::StatusOr<CsvInstance> ReadCsv(const std::string& path, bool ignore_unknown) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
   const auto bytes = file->bytes();
-  return ParseCsv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  absl::StatusOr<CsvInstance> instance =
+      ParseCsv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, ignore_unknown);
+  if (absl::Status whole = file->Whole(path); !whole.ok()) return whole;
+  return instance;
 }
 
 std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& offsets) {

@@ -27,8 +27,8 @@ struct CsvBuffer {
   std::string id;     // unique in the instance; any text
   int64_t lower = 0;  // live in [lower, upper)
   int64_t upper = 0;
-  int64_t size = 0;               // bytes, > 0
-  int64_t alignment = 1;          // a power of two
+  int64_t size = 0;               // bytes; one of 0 costs nothing
+  int64_t alignment = 1;          // a power of two, below 2^56
   std::optional<int64_t> offset;  // of the `offset` column: given in an instance, planned in a plan
   std::vector<CsvGap> gaps;       // ascending, disjoint, inside the lifetime
   int64_t line = 0;               // in the file, from 1
@@ -43,18 +43,21 @@ struct CsvInstance {
   std::string header;      // the line of the column names
   std::string rows;        // the line of each buffer, ended by a newline
   int offset_column = -1;  // -1: none
+  std::string ignored;     // columns that are not known, for one warning; empty: none
 };
 
 // Reads columns by name, in any order and case: id (or buffer, buffer_id), lower (start, begin),
 // upper, size; optional alignment, offset (empty: free) and gaps ("LOWER-UPPER" or
-// "LOWER-UPPER@FROM:TO", separated by spaces). Other columns are ignored. A column named `end`
-// instead of `upper` holds the last instant at which the buffer lives, as in minimalloc, so
-// upper = end + 1, for gaps too. Lines may end in CR LF; blank lines and lines that begin with '#'
-// are skipped; fields may be quoted. Numbers are decimal, not negative, and fit int64, as does the
-// sum of all sizes.
+// "LOWER-UPPER@FROM:TO", separated by spaces). Other columns are refused, also minimalloc's `hint`,
+// or with `ignore_unknown` left aside and listed. A column named `end` instead of `upper` holds the
+// last instant at which the buffer lives, as in minimalloc, so upper = end + 1, for gaps too. Lines
+// may end in CR LF; blank lines and lines that begin with '#' are skipped; fields may be quoted.
+// Numbers are decimal, not negative, and fit int64, as does the sum of all sizes; sizes and
+// alignments are below 2^56, as in a trace.
 // Errors: InvalidArgument "FILE:LINE: expected ..., found ..."; opening as MappedFile::Open.
-absl::StatusOr<CsvInstance> ReadCsv(const std::string& path);
-absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name);
+absl::StatusOr<CsvInstance> ReadCsv(const std::string& path, bool ignore_unknown = false);
+absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name,
+                                     bool ignore_unknown = false);
 
 // The rows of `instance` as they were read with one `offset` per buffer, in instance order: in a
 // last column, or in the place of the offsets that were given. The text of a whole file.

@@ -9,8 +9,8 @@
 
 namespace reprise::trace {
 
-// Sizes, alignments and usable sizes are below 2^56: more than any address space has. What is not
-// in a file is damage, so that sums over a few blocks stay far from 2^63.
+// Sizes, alignments and usable sizes are below 2^56: more than any address space has; all sizes of
+// a recording together stay below 2^63. What does not is damage.
 inline constexpr int kSizeBits = 56;
 inline constexpr uint64_t kMaxSize = (uint64_t{1} << kSizeBits) - 1;
 

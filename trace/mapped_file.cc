@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -19,7 +22,70 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-absl::Status ReadAll(int descriptor, const std::string& path, std::string& content) {
+// The mappings that may lose their pages. A handler may look at them at any time.
+struct Guarded {
+  std::atomic<bool> taken = false;
+  std::atomic<uintptr_t> begin = 0, end = 0;  // 0, 0: none
+  std::atomic<bool> lost = false;
+};
+constexpr int kMostGuarded = 256;
+std::array<Guarded, kMostGuarded> guarded;
+struct sigaction earlier;  // what SIGBUS did before
+
+// A page beyond the end of its file: from there on the mapping reads as zeros.
+void OnBusError(int number, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (Guarded& it : guarded) {
+    const uintptr_t end = it.end.load();
+    if (address < it.begin.load() || address >= end) continue;
+    const uintptr_t page = address & ~uintptr_t{kPageBytes - 1};
+    it.lost.store(true);
+    const void* zeros = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (zeros != MAP_FAILED) return;
+  }
+  if ((earlier.sa_flags & SA_SIGINFO) != 0 && earlier.sa_sigaction != nullptr) {
+    earlier.sa_sigaction(number, info, context);
+  } else {
+    sigaction(SIGBUS, &earlier, nullptr);  // and the access is tried again
+  }
+}
+
+void InstallHandler() {
+  static const bool installed = [] {
+    struct sigaction action = {};
+    action.sa_sigaction = OnBusError;
+    action.sa_flags = SA_SIGINFO;
+    sigemptyset(&action.sa_mask);
+    return sigaction(SIGBUS, &action, &earlier) == 0;
+  }();
+  static_cast<void>(installed);
+}
+
+// An entry for a mapping that is about to be made; -1 when all are taken.
+int TakeGuard() {
+  InstallHandler();
+  for (int i = 0; i < kMostGuarded; ++i) {
+    if (!guarded[i].taken.exchange(true)) return i;
+  }
+  return -1;
+}
+
+void Guard(int entry, const void* address, size_t size) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  guarded[entry].lost.store(false);
+  guarded[entry].begin.store(begin);
+  guarded[entry].end.store((begin + size + kPageBytes - 1) & ~uintptr_t{kPageBytes - 1});
+}
+
+void DropGuard(int entry) {
+  guarded[entry].end.store(0);
+  guarded[entry].begin.store(0);
+  guarded[entry].taken.store(false);
+}
+
+absl::Status ReadAll(int descriptor, const std::string& path, bool regular, std::string& content) {
+  constexpr size_t kMost = size_t{1} << 30;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t got = read(descriptor, buffer, sizeof buffer);
@@ -27,6 +93,10 @@ absl::Status ReadAll(int descriptor, const std::string& path, std::string& conte
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FileError(errno, path);
     content.append(buffer, static_cast<size_t>(got));
+    if (!regular && content.size() > kMost) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected at most 1 GiB, as it is no regular file, found more"));
+    }
   }
 }
 
@@ -69,18 +139,23 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   }
   MappedFile file;
   absl::Status result = absl::OkStatus();
-  if (S_ISREG(status.st_mode) && status.st_size > 0) {
+  const bool regular = S_ISREG(status.st_mode) && status.st_size > 0;
+  const int guard = regular ? TakeGuard() : -1;
+  if (guard >= 0) {
     const auto size = static_cast<size_t>(status.st_size);
     void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
     if (address == MAP_FAILED) {
       result = FileError(errno, path);
+      DropGuard(guard);
     } else {
+      Guard(guard, address, size);
       file.bytes_ = {static_cast<const uint8_t*>(address), size};
       file.mapped_ = true;
+      file.guard_ = guard;
       CoverHoles(descriptor, static_cast<uint8_t*>(address), size);
     }
   } else {
-    result = ReadAll(descriptor, path, file.content_);
+    result = ReadAll(descriptor, path, regular, file.content_);
     file.bytes_ = {reinterpret_cast<const uint8_t*>(file.content_.data()), file.content_.size()};
   }
   close(descriptor);
@@ -96,7 +171,10 @@ MappedFile MappedFile::FromBytes(std::string bytes) {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : bytes_(other.bytes_), mapped_(other.mapped_), content_(std::move(other.content_)) {
+    : bytes_(other.bytes_),
+      mapped_(other.mapped_),
+      guard_(other.guard_),
+      content_(std::move(other.content_)) {
   if (!mapped_) {
     bytes_ = {reinterpret_cast<const uint8_t*>(content_.data()), content_.size()};
   }
@@ -105,7 +183,14 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
 }
 
 MappedFile::~MappedFile() {
-  if (mapped_) munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+  if (!mapped_) return;
+  DropGuard(guard_);
+  munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+absl::Status MappedFile::Whole(const std::string& path) const {
+  if (!mapped_ || !guarded[guard_].lost.load()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": cut short while it was read"));
 }
 
 void MappedFile::Fetch() const {

@@ -12,10 +12,12 @@
 namespace reprise::trace {
 
 // Maps a regular file, so that holes cost nothing and only touched pages are resident; reads
-// anything else (a pipe) whole.
+// anything else (a pipe) whole. Where a mapped file is cut short meanwhile, zeros stand in for what
+// is gone, instead of a SIGBUS. Thread-safe.
 class MappedFile {
  public:
-  // NotFound, PermissionDenied or Unavailable with the text of errno.
+  // NotFound, PermissionDenied or Unavailable with the text of errno; InvalidArgument when a pipe
+  // or device gives more than 1 GiB.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
   // As if a file held these bytes.
   static MappedFile FromBytes(std::string bytes);
@@ -24,6 +26,10 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const uint8_t> bytes() const { return bytes_; }
+
+  // DataLoss "PATH: cut short while it was read" when that has happened: whatever was read is then
+  // not what the file held.
+  absl::Status Whole(const std::string& path) const;
 
   // Brings all of a mapped file into the page cache, in single pages: where the system reads ahead
   // by itself it makes longer pieces, which a later look maps whole.
@@ -36,6 +42,7 @@ class MappedFile {
   MappedFile() = default;
   std::span<const uint8_t> bytes_;
   bool mapped_ = false;
+  int guard_ = -1;       // of a mapped file: its entry in the table of the SIGBUS handler
   std::string content_;  // of what cannot be mapped
 };
 

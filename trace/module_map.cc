@@ -53,7 +53,7 @@ Frame ModuleMap::FrameAt(uint64_t address) const {
 }
 
 void ModuleMap::DefineStack(uint64_t number, std::span<const uint64_t> addresses, uint64_t turn) {
-  if (addresses.empty()) return;
+  if (addresses.empty() || number >= kSpoolMostStacks) return;
   AdvanceTo(turn);
   std::vector<Frame> frames;
   std::vector<std::pair<uint32_t, uint64_t>> key;

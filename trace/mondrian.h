@@ -15,12 +15,18 @@
 namespace reprise::trace {
 
 // Reads the file's only segment, or of several the one called `segment`. Buffers are called as
-// their origin says; a name that comes again gets "#2", "#3" … Errors: InvalidArgument "FILE:
+// their origin says; a name that comes again gets "#2", "#3" … Unknown fields are refused, or with
+// `ignore_unknown` left aside and listed in CsvInstance::ignored. Errors: InvalidArgument "FILE:
 // segments[0] .allocations[3].size: expected …, found …"; FailedPrecondition when there are several
 // segments and none is chosen; opening as MappedFile::Open.
-absl::StatusOr<CsvInstance> ReadMondrian(const std::string& path, const std::string& segment = "");
+struct MondrianOptions {
+  std::string segment{};
+  bool ignore_unknown = false;
+};
+absl::StatusOr<CsvInstance> ReadMondrian(const std::string& path,
+                                         const MondrianOptions& options = {});
 absl::StatusOr<CsvInstance> ParseMondrian(const std::string& text, const std::string& name,
-                                          const std::string& segment = "");
+                                          const MondrianOptions& options = {});
 
 // One allocation of a segment that is being written.
 struct MondrianBuffer {

@@ -20,6 +20,19 @@ absl::Status NotATrace(const MappedFile& file, const std::string& path) {
                    file.bytes().empty() ? "an empty file" : "something else"));
 }
 
+absl::StatusOr<Process> ReadProcess(const MappedFile& file, const std::string& path) {
+  switch (DetectFormat(file, path)) {
+    case Format::kSpool:
+      return ReadSpoolProcess(file, path);
+    case Format::kCompact:
+      return ReadCompactProcess(file, path);
+    case Format::kAndroid:
+      return Process{};
+    default:
+      return NotATrace(file, path);
+  }
+}
+
 }  // namespace
 
 absl::Status ReadTrace(const MappedFile& file, const std::string& path, Recording& recording,
@@ -40,22 +53,17 @@ absl::Status ReadTrace(const std::string& path, Recording& recording,
                        absl::FunctionRef<void(const Event&)> on_event) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
-  return ReadTrace(*file, path, recording, on_event);
+  absl::Status read = ReadTrace(*file, path, recording, on_event);
+  absl::Status whole = file->Whole(path);
+  return whole.ok() ? read : whole;
 }
 
 absl::StatusOr<Process> ReadProcess(const std::string& path) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
-  switch (DetectFormat(*file, path)) {
-    case Format::kSpool:
-      return ReadSpoolProcess(*file, path);
-    case Format::kCompact:
-      return ReadCompactProcess(*file, path);
-    case Format::kAndroid:
-      return Process{};
-    default:
-      return NotATrace(*file, path);
-  }
+  absl::StatusOr<Process> process = ReadProcess(*file, path);
+  absl::Status whole = file->Whole(path);
+  return whole.ok() ? process : whole;
 }
 
 void AppendEvent(Recording& recording, const Event& event) {
@@ -92,6 +100,7 @@ absl::StatusOr<Recording> LoadRecording(const std::string& path) {
   Recording recording;
   if (DetectFormat(*file, path) == Format::kCompact) {
     absl::Status status = LoadCompact(*file, path, recording);
+    if (absl::Status whole = file->Whole(path); !whole.ok()) return whole;
     if (!status.ok()) return status;
     return recording;
   }
@@ -100,6 +109,7 @@ absl::StatusOr<Recording> LoadRecording(const std::string& path) {
     too_many |= event.block >= kNone;
     AppendEvent(recording, event);
   });
+  if (absl::Status whole = file->Whole(path); !whole.ok()) return whole;
   if (!status.ok()) return status;
   if (too_many) return TooManyAllocations(path);
   return recording;
@@ -119,6 +129,8 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   std::vector<std::string> found;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     const fs::path& file = it->path();
+    std::error_code gone;  // since it was listed
+    if (!fs::is_regular_file(file, gone)) continue;
     if (file.extension() == ".trace") found.push_back(file.string());
     if (file.extension() == ".spool" && SpoolHasBegun(file) &&
         !fs::exists(fs::path(file).replace_extension(".trace"))) {

@@ -29,7 +29,7 @@ absl::Status ReadTrace(const MappedFile& file, const std::string& path, Recordin
                        absl::FunctionRef<void(const Event&)> on_event);
 
 // The whole trace in memory, about 50 bytes per allocation. Errors as ReadTrace, and
-// ResourceExhausted when there are more allocations than 32-bit indices.
+// OutOfRange when there are more allocations than 32-bit indices.
 absl::StatusOr<Recording> LoadRecording(const std::string& path);
 
 // Adds what an event says to recording.allocations and usable_answers. Events come in order.
@@ -39,8 +39,8 @@ void AppendEvent(Recording& recording, const Event& event);
 absl::StatusOr<Process> ReadProcess(const std::string& path);
 
 // The traces that `path` stands for: itself when it is a file; of a directory its *.trace and
-// *.spool files by name, a spool only when it has begun and not been compacted to a trace yet.
-// InvalidArgument when there is none, and for a pipe.
+// *.spool files by name, regular files only, a spool only when it has begun and not been compacted
+// to a trace yet. InvalidArgument when there is none, and for a pipe.
 absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path);
 
 // The events of a recording in memory, in order. An event index at which nothing is born or dies

@@ -103,6 +103,14 @@ struct Damage {
   std::string reason;
 };
 
+// Adds a stretch; beyond 10,000 of them the last one stands for all that follow.
+inline void AddDamage(std::vector<Damage>& list, Damage damage) {
+  constexpr size_t kMost = 10'000;
+  if (list.size() < kMost) return list.push_back(std::move(damage));
+  list.back().bytes += damage.bytes;
+  list.back().reason = "here and in more places behind it";
+}
+
 struct Recording {
   Process process;
   std::vector<Module> modules;

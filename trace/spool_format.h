@@ -33,6 +33,7 @@ inline constexpr uint32_t kSpoolVersion = 6;
 inline constexpr uint32_t kSpoolByteOrder = 0x01020304;
 inline constexpr uint64_t kSpoolHeaderBytes = 4096;
 inline constexpr uint64_t kSpoolModuleBytes = 1 << 20;  // room for module records
+inline constexpr uint32_t kSpoolMostModules = 512;      // of them
 inline constexpr uint64_t kSpoolChunkBytes = 64 << 10;
 inline constexpr uint64_t kSpoolChunksOffset = kSpoolHeaderBytes + kSpoolModuleBytes;
 inline constexpr uint32_t kSpoolRing = 64;                // chunks under way to a copy, and back

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <compare>
 #include <cstring>
 #include <map>
 #include <string>
@@ -27,14 +28,10 @@ constexpr uint64_t kNoNumber = UINT64_MAX;
 struct OpenRealloc {
   uint32_t thread;
   uint64_t address;
-  uint64_t turn;
+  uint64_t turn;  // in one, the order is that of memory
   uint64_t position;
+  auto operator<=>(const OpenRealloc&) const = default;
 };
-
-// Whether one event of a thread comes before another: in a turn, the order is that of memory.
-bool Before(const OpenRealloc& a, const OpenRealloc& b) {
-  return std::pair(a.turn, a.position) < std::pair(b.turn, b.position);
-}
 
 // Zero words of a chunk still written to may become non-zero at any time; word 0 comes last.
 uint64_t LoadWord(const MappedFile& file, uint64_t position) {
@@ -93,7 +90,7 @@ class Indexer {
   }
 
   void AddDamage(uint64_t offset, uint64_t bytes, std::string reason) {
-    recording_.damage.push_back({offset, bytes, std::move(reason)});
+    trace::AddDamage(recording_.damage, {offset, bytes, std::move(reason)});
   }
 
   // A chunk in its place has a number; a copy tells its original's. False: it was never started.
@@ -258,15 +255,14 @@ class Indexer {
   }
 
   void Finish() {
+    // Each revokes the latest one before it of its thread and address.
+    std::sort(open_.begin(), open_.end());
     for (const OpenRealloc& failure : failures_) {
-      const OpenRealloc* best = nullptr;
-      for (const OpenRealloc& candidate : open_) {
-        if (candidate.thread == failure.thread && candidate.address == failure.address &&
-            Before(candidate, failure) && (best == nullptr || Before(*best, candidate))) {
-          best = &candidate;
-        }
-      }
-      if (best != nullptr) index_.revoked.insert(best->position);
+      const auto after = std::lower_bound(open_.begin(), open_.end(), failure);
+      if (after == open_.begin()) continue;
+      const OpenRealloc& latest = after[-1];
+      if (latest.thread != failure.thread || latest.address != failure.address) continue;
+      index_.revoked.insert(latest.position);
     }
     // Threads get their numbers in the order of their ids, whatever chunks they wrote to first.
     std::vector<uint32_t> rank(recording_.threads.size());

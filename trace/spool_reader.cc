@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "trace/ledger.h"
+#include "trace/limits.h"
 #include "trace/module_map.h"
 #include "trace/spool_format.h"
 #include "trace/spool_index.h"
@@ -53,6 +54,7 @@ absl::StatusOr<SpoolHeader> ReadHeader(const MappedFile& file, const std::string
 std::vector<LoadedModule> ReadModules(const MappedFile& file, const SpoolHeader& header,
                                       std::vector<Damage>& damage) {
   std::vector<LoadedModule> modules;
+  size_t loaded = 0;  // the others are no modules
   const uint64_t size = file.bytes().size();
   const uint64_t used = std::min(header.module_bytes_used, kSpoolModuleBytes);
   const uint64_t end = std::min(kSpoolHeaderBytes + used, size);
@@ -62,10 +64,14 @@ std::vector<LoadedModule> ReadModules(const MappedFile& file, const SpoolHeader&
     if (record.bytes == 0) break;
     const uint64_t text = uint64_t{record.path_bytes} + record.build_id_bytes;
     if (record.bytes > end - at || sizeof(SpoolModule) + text > record.bytes) {
-      damage.push_back({at, end - at, "not a module record"});
+      AddDamage(damage, {at, end - at, "not a module record"});
       break;
     }
     const auto* name = reinterpret_cast<const char*>(file.bytes().data() + at + sizeof(record));
+    if (record.begin < record.end && ++loaded > kMostModules) {
+      AddDamage(damage, {at, end - at, absl::StrCat("more than ", kMostModules, " modules")});
+      break;
+    }
     LoadedModule module;
     module.module.path.assign(name, record.path_bytes);
     module.module.build_id =
@@ -133,7 +139,8 @@ class Interpreter {
  public:
   Interpreter(Recording& recording, std::vector<LoadedModule> modules, uint64_t stack_base,
               const SpoolIndex& index, absl::FunctionRef<void(const Event&)> on_event)
-      : index_(index),
+      : recording_(recording),
+        index_(index),
         modules_(recording, std::move(modules), stack_base),
         ledger_(recording, on_event),
         open_reallocs_(recording.threads.size()) {}
@@ -178,6 +185,11 @@ class Interpreter {
     block.allocation_kind = kind;
     block.log2_alignment = static_cast<uint8_t>(event.words[1] >> kSpoolSizeBits);
     block.size = event.words[1] & ((uint64_t{1} << kSpoolSizeBits) - 1);
+    if (block.size > bytes_left_) {  // no sum of sizes reaches 2^63
+      ++recording_.lost_events;
+      return;
+    }
+    bytes_left_ -= block.size;
     std::vector<uint64_t>& open = open_reallocs_[thread];
     if (kind == AllocationKind::kRealloc && !open.empty()) {
       block.previous = open.back();
@@ -186,7 +198,9 @@ class Interpreter {
     ledger_.Allocate(event.address, block);
   }
 
+  Recording& recording_;
   const SpoolIndex& index_;
+  uint64_t bytes_left_ = INT64_MAX;  // that all allocations together may still ask for
   ModuleMap modules_;
   Ledger ledger_;
   std::vector<std::vector<uint64_t>> open_reallocs_;  // per thread: blocks freed by reallocs
@@ -261,8 +275,8 @@ absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recordin
   Merge(file, index, interpreter);
   absl::StatusOr<SpoolHeader> now = ReadHeader(file, path);
   if (now.ok() && now->rewritten_count != header->rewritten_count) {
-    recording.damage.push_back(
-        {kSpoolChunksOffset, 0, "the process wrote chunks anew while they were read"});
+    AddDamage(recording.damage,
+              {kSpoolChunksOffset, 0, "the process wrote chunks anew while they were read"});
   }
   return absl::OkStatus();
 }

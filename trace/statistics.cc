@@ -10,7 +10,7 @@
 namespace reprise::trace {
 
 uint64_t BlockBytes(uint64_t size, uint64_t alignment) {
-  if (size == 0) return alignment;
+  if (size == 0) return alignment > 1 ? alignment : 0;
   if (size > UINT64_MAX - (alignment - 1)) return UINT64_MAX & ~(alignment - 1);
   return (size + alignment - 1) & ~(alignment - 1);
 }

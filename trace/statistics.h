@@ -15,8 +15,8 @@ namespace reprise::trace {
 // Every block of a recording counts as rounded up to this many bytes.
 inline constexpr uint64_t kBlockAlignment = 16;
 
-// `size` rounded up to a multiple of `alignment` (a power of two), one multiple at least. Saturates
-// rather than wraps.
+// `size` rounded up to a multiple of `alignment` (a power of two), one multiple at least unless
+// sizes count as given (alignment 1). Saturates rather than wraps.
 uint64_t BlockBytes(uint64_t size, uint64_t alignment = kBlockAlignment);
 
 // Counts by powers of two: entry 0 counts the value 0, entry n the values of [2^(n-1), 2^n).

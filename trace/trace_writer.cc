@@ -4,14 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "trace/chunk.h"
+#include "trace/limits.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
 
 namespace reprise::trace {
 namespace {
-
-// A chunk is closed when it has grown beyond this; a token is far smaller than what is left.
-constexpr size_t kChunkTarget = 1 << 20;
 
 void AppendCode(std::string& out, EventCode code) {
   AppendVarint(out, static_cast<uint64_t>(code) << 2 | 2);
@@ -45,8 +43,10 @@ void TraceWriter::WriteChunk(ChunkType type, const std::string& raw) {
 
 void TraceWriter::WriteProcess(const Process& process) {
   std::string raw;
-  AppendField(raw, ProcessTag::kPlace, process.place);
-  AppendField(raw, ProcessTag::kParentPlace, process.parent_place);
+  if (!drop_names_) {  // the places are hashes of names, which can be guessed
+    AppendField(raw, ProcessTag::kPlace, process.place);
+    AppendField(raw, ProcessTag::kParentPlace, process.parent_place);
+  }
   AppendField(raw, ProcessTag::kStartOrder, process.start_order);
   if (!drop_names_) {
     AppendField(raw, ProcessTag::kExecutable, process.executable);
@@ -179,13 +179,12 @@ absl::Status TraceWriter::Finish(const Recording& tables) {
   FlushEvents(tables);
   if (!tables.damage.empty()) {
     std::string raw;
-    constexpr size_t kMaxDamage = 10000;
-    const size_t count = std::min(tables.damage.size(), kMaxDamage);
+    const size_t count = tables.damage.size();
     AppendVarint(raw, count);
     for (size_t i = 0; i < count; ++i) {
       AppendVarint(raw, tables.damage[i].offset);
       AppendVarint(raw, tables.damage[i].bytes);
-      AppendText(raw, tables.damage[i].reason.substr(0, 200));
+      AppendText(raw, tables.damage[i].reason.substr(0, kMostReasonBytes));
     }
     WriteChunk(ChunkType::kDamage, raw);
   }

@@ -26,8 +26,8 @@ class TraceWriter {
   // Errors carry the text of errno and name the path.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path);
 
-  // Leaves out of what follows the names and build ids of modules and everything that names the
-  // program. Before the first Add().
+  // Leaves out of what follows the names and build ids of modules, everything that names the
+  // program, and the hashes of such names (Process::place). Before the first Add().
   void DropNames() { drop_names_ = true; }
 
   // Appends one event. `tables` must hold the module, site and thread that the event names, and may

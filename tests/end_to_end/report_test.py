@@ -490,13 +490,25 @@ def bad_input(bench):
         "other-json": ('{"results": [1]}', "expected what `reprise compare --json` prints"),
     }
     result = '{"results": [{"allocator": "a", "footprint": 1, %s}]}'
-    wrong["version"] = (result % '"version": 7', "expected the fields")
-    wrong["series"] = (result % '"series": {"events": 1, "rss": "x"}', "expected the series")
+    wrong["version"] = (result % '"version": 7', "results[0].version: expected text, found 7")
+    wrong["series"] = (
+        result % '"series": {"events": 1, "rss": "x"}',
+        "results[0].series.events: expected a list of numbers, found 1",
+    )
+    wrong["values"] = (result % '"series": {"events": [1], "rss": []}', "found 0 and 1")
+    wrong["number"] = (result % '"seconds": 1e999', "numbers below 1.8e308, found '1e999'")
+    wrong["null"] = (result % '"peak_rss": null', "results[0].peak_rss: expected a number")
+    wrong["name"] = (result % '"peakrss": 1', "found 'peakrss' (did you mean 'peak_rss'?)")
+    wrong["depth"] = ("[" * 80_000, "at most 64 levels of brackets")
     for name, (text, message) in wrong.items():
         (bench.work / name).write_text(text)
         outcome = bench.run(bench.reprise, "report", instance, "--compare", name, "-o", "x.html")
         expect_equal(outcome.status, 3, name)
         expect(message in outcome.stderr.decode(), outcome.stderr)
+        expect_equal(outcome.stderr.count(b"\n"), 1, f"lines of {outcome.stderr}")
+    words = ["report", instance, "--compare", "name", "--ignore-unknown", "-o", "known.html"]
+    outcome = bench.run(bench.reprise, *words, expected=0)
+    expect(b"name: not known and left aside: 'peakrss'" in outcome.stderr, outcome.stderr)
     outcome = bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", "x.html")
     expect_equal(outcome.status, 3, "plan without offsets")
     outcome = bench.run(bench.reprise, "report", "absent", "-o", "x.html")

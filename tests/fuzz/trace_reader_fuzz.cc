@@ -1,60 +1,26 @@
-// Feeds the readers of traces and instances anything at all. The first byte says what the others
+// Feeds the readers of traces anything at all. The first byte says what the others
 // are, so that a mutation gets past the checksums:
 //   0  a file of any format
 //   1  chunks of a compact trace: (type, length / 256, length % 256, content), sealed here
 //   2  events of a spool's two chunks, one after another; and its module records
-//   3  an instance as CSV
-//   4  Android text
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "tests/fuzz/read_trace.h"
 #include "trace/chunk.h"
-#include "trace/csv.h"
-#include "trace/reader.h"
 #include "trace/spool_format.h"
-#include "trace/statistics.h"
 
 namespace {
 
 using namespace reprise::trace;  // NOLINT(google-build-using-namespace)
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-// Reads and checks what every consumer relies on.
-void Read(std::string bytes, const char* name) {
+void Read(std::string bytes) {
   Recording recording;
-  StatisticsBuilder statistics;
-  uint64_t next = 0;
-  uint64_t allocations = 0;
-  const absl::Status status =
-      ReadTrace(MappedFile::FromBytes(std::move(bytes)), name, recording, [&](const Event& event) {
-        Require(event.thread < recording.threads.size());
-        Require(event.site == kNone || event.site < recording.sites.size());
-        if (event.kind != EventKind::kUsable) Require(event.index == next++);
-        if (event.kind == EventKind::kAllocate) Require(event.block == allocations++);
-        Require(event.kind == EventKind::kUnmatchedFree || event.block < allocations);
-        statistics.Add(event);
-        AppendEvent(recording, event);
-      });
-  Require(!status.ok() || recording.events == next);
-  for (const Site& site : recording.sites) {
-    Require(site.module == kNone || site.module < recording.modules.size());
-    Require(site.stack == kNone || site.stack < recording.stacks.size());
-  }
-  for (const std::vector<Frame>& stack : recording.stacks) {
-    for (const Frame& frame : stack) {
-      Require(frame.module == kNone || frame.module < recording.modules.size());
-    }
-  }
-  statistics.Finish(recording.sites, 10);
+  reprise::fuzz::ReadAnyTrace(std::move(bytes), recording).IgnoreError();
 }
 
 std::string SealChunks(const std::string& data) {
@@ -102,25 +68,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string rest(reinterpret_cast<const char*>(data + 1), size - 1);
   switch (data[0]) {
     case 1:
-      Read(SealChunks(rest), "fuzz");
+      Read(SealChunks(rest));
       break;
     case 2:
-      Read(MakeSpool(rest), "fuzz");
-      break;
-    case 3: {
-      const absl::StatusOr<CsvInstance> instance = ParseCsv(rest, "fuzz");
-      if (!instance.ok()) break;
-      Require(Peak(*instance).load >= 0);
-      Require(ToRecording(*instance).allocations.size() == instance->buffers.size());
-      const std::vector<int64_t> offsets(instance->buffers.size(), 0);
-      Require(ParseCsv(FormatCsv(*instance, offsets), "fuzz").ok());
-      break;
-    }
-    case 4:
-      Read("1: " + rest, "fuzz");
+      Read(MakeSpool(rest));
       break;
     default:
-      Read(rest, "fuzz");
+      Read(rest);
   }
   return 0;
 }

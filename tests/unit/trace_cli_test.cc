@@ -114,7 +114,8 @@ TEST(TraceCommands, BadInputs) {
        "offset 20: expected a header of 32 bytes"},
       {newer, "a.spool", "offset 8: expected spool version 6, found 7"},
       {"", "a.csv", "a.csv:1: expected a header"},
-      {"id,lower,upper,size\na,1,2,0\n", "b.csv", "b.csv:2: expected a size above 0, found 0"},
+      {"id,lower,upper,size\na,2,2,1\n", "b.csv", "b.csv:2: expected lower < upper"},
+      {"id,lower,upper,size,align\na,1,2,1,8\n", "c.csv", "(did you mean 'alignment'?)"},
       {"1: malloc\n", "a.txt", "a.txt:1: expected malloc PTR SIZE"},
   };
   for (const Case& one : cases) {
@@ -173,7 +174,11 @@ TEST(TraceCommands, ConvertKeepsAnInstance) {
   const std::string text =
       "id,lower,upper,size,alignment,gaps,note\n\"a, b\",0,10,60,1,2-8@8:16,x\nb,3,7,9,64,,\n";
   WriteFile(TestPath("a.csv"), text);
-  ASSERT_EQ(Reprise("convert " + TestPath("a.csv") + " " + TestPath("b.csv")).code, 0);
+  const std::string words = "convert " + TestPath("a.csv") + " " + TestPath("b.csv");
+  EXPECT_EQ(Reprise(words).code, 3);
+  const Result result = Reprise(words + " --ignore-unknown");
+  ASSERT_EQ(result.code, 0);
+  EXPECT_THAT(result.errors, testing::HasSubstr("a.csv: not known and left aside: 'note'"));
   EXPECT_EQ(ReadFile(TestPath("b.csv")), text);
 }
 
@@ -205,6 +210,9 @@ TEST(TraceCommands, ConvertAnonymizes) {
   ASSERT_TRUE(recording.ok());
   EXPECT_EQ(recording->modules[0].path, "module 0");
   EXPECT_EQ(recording->process.executable, "");
+  // Hashes of names could be tried out.
+  EXPECT_EQ(recording->process.place, 0u);
+  EXPECT_EQ(recording->process.parent_place, 0u);
 }
 
 }  // namespace

@@ -10,12 +10,13 @@
 
 #include "trace/csv.h"
 #include "trace/format.h"
+#include "trace/statistics.h"
 
 namespace reprise::trace {
 namespace {
 
-CsvInstance Parse(const std::string& text) {
-  auto instance = ParseCsv(text, "f.csv");
+CsvInstance Parse(const std::string& text, bool ignore_unknown = false) {
+  auto instance = ParseCsv(text, "f.csv", ignore_unknown);
   EXPECT_TRUE(instance.ok()) << instance.status();
   return instance.ok() ? *std::move(instance) : CsvInstance{};
 }
@@ -33,7 +34,7 @@ std::vector<std::string> Story(const CsvInstance& instance) {
 TEST(TraceCsv, ColumnsInAnyOrder) {
   EXPECT_THAT(Story(Parse("id,lower,upper,size\nb1,0,3,4\nb2,3,9,5\n")),
               testing::ElementsAre("b1[0,3)4", "b2[3,9)5"));
-  EXPECT_THAT(Story(Parse("size,note,upper,lower,ID\n4,x,3,0,b1\n")),
+  EXPECT_THAT(Story(Parse("size,gaps,upper,lower,ID\n4,,3,0,b1\n")),
               testing::ElementsAre("b1[0,3)4"));
   EXPECT_THAT(Story(Parse("id,lower,upper,size\n")), testing::IsEmpty());
 }
@@ -82,7 +83,6 @@ TEST(TraceCsv, WrongInputsAreNamed) {
       {"id,lower,upper,size\na,1,2\n", "f.csv:2: expected 4 fields, found 3"},
       {"id,lower,upper,size\na,1,2,3,4\n", "f.csv:2: expected 4 fields, found 5"},
       {"id,lower,upper,size\n\"a,1,2,0\n", "f.csv:2: expected closed quotes"},
-      {"id,lower,upper,size\na,1,2,0\n", "f.csv:2: expected a size above 0, found 0"},
       {"id,lower,upper,size\n\na,2,2,1\n", "f.csv:3: expected lower < upper, found 2 and 2"},
       {"id,lower,upper,size\na,3,2,1\n", "f.csv:2: expected lower < upper, found 3 and 2"},
       {"id,start,end,size\na,3,2,1\n", "f.csv:2: expected start <= end, found 3 and 2"},
@@ -98,10 +98,18 @@ TEST(TraceCsv, WrongInputsAreNamed) {
       {"id,lower,upper,size\na,1,,3\n", "for upper, found an empty field"},
       {"id,lower,upper,size\n,1,2,3\n", "f.csv:2: expected an id, found an empty field"},
       {"id,start,end,size\na,1,9223372036854775807,3\n", "f.csv:2: expected an end below 2^63 - 1"},
-      {"id,lower,upper,size\na,1,2,9223372036854775807\nb,3,4,1\n",
-       "f.csv:3: expected sizes whose sum is below 2^63"},
+      {"id,lower,upper,size\na,1,2,72057594037927936\n",
+       "f.csv:2: expected a size below 2^56, found 72057594037927936"},
       {"id,lower,upper,size,alignment\na,1,2,3,0\n", "f.csv:2: expected a power of two"},
-      {"id,lower,upper,size,alignment\na,1,2,3,24\n", "f.csv:2: expected a power of two"},
+      {"id,lower,upper,size,alignment\na,1,2,3,24\n",
+       "f.csv:2: expected a power of two below 2^56 for alignment, found 24"},
+      {"id,lower,upper,size,alignment\na,1,2,3,72057594037927936\n", "found 72057594037927936"},
+      {"id,lower,upper,size,align\na,1,2,3,24\n", "found 'align' (did you mean 'alignment'?)"},
+      {"id,lower,upper,sise\na,1,2,3\n", "expected a header with the column size"},
+      {"id,lower,upper,size,ofset,gap\na,1,2,3,,\n", "found 'ofset' (did you mean 'offset'?)"},
+      {"id,lower,upper,size,hint\na,1,2,3,24\n",
+       "f.csv:1: expected the columns id, lower, upper, size, alignment, offset, gaps"},
+      {"id,lower,upper,size,memory,apart\na,1,2,3,m,\n", "found 'memory'"},
       {"id,lower,upper,size,offset\na,1,2,3,-4\n", "for offset, found '-4'"},
       {"id,lower,upper,size,offset\na,1,2,3,9223372036854775807\n", "expected offset + size below"},
       {"id,lower,upper,size,gaps\na,1,9,3,4\n", "f.csv:2: expected a gap LOWER-UPPER"},
@@ -119,8 +127,26 @@ TEST(TraceCsv, WrongInputsAreNamed) {
   }
 }
 
+TEST(TraceCsv, UnknownColumnsAreLeftAsideOnRequest) {
+  const CsvInstance instance =
+      Parse("id,lower,upper,size,align,hint,note\x1b\na,0,3,4,64,8,x\n", true);
+  EXPECT_THAT(Story(instance), testing::ElementsAre("a[0,3)4"));
+  EXPECT_EQ(instance.buffers[0].alignment, 1);
+  EXPECT_EQ(instance.ignored, "'align', 'hint', 'note?'");
+  EXPECT_EQ(Parse("id,lower,upper,size\na,0,3,4\n", true).ignored, "");
+}
+
+TEST(TraceCsv, ASizeOfZeroCostsNothing) {
+  const CsvInstance instance = Parse("id,lower,upper,size,gaps\na,0,3,0,1-2\nb,0,3,4,\nc,0,3,0,\n");
+  EXPECT_EQ(instance.buffers[0].size, 0);
+  EXPECT_EQ(Peak(instance).load, 4);
+  const Statistics statistics = ComputeStatistics(instance, ToRecording(instance));
+  EXPECT_EQ(statistics.max_load, 4u);
+  EXPECT_EQ(statistics.buffers, 3u);
+}
+
 TEST(TraceCsv, OffsetsAreWrittenBesideTheOriginalColumns) {
-  EXPECT_EQ(FormatCsv(Parse("size,x,id,lower,upper\n4,\"a,b\",b1,0,3\n5,,b2,3,9\n"), {8, 0}),
+  EXPECT_EQ(FormatCsv(Parse("size,x,id,lower,upper\n4,\"a,b\",b1,0,3\n5,,b2,3,9\n", true), {8, 0}),
             "size,x,id,lower,upper,offset\n4,\"a,b\",b1,0,3,8\n5,,b2,3,9,0\n");
   EXPECT_EQ(FormatCsv(Parse("id,lower,upper,size\na,1,2,3,,\n"), {8}),
             "id,lower,upper,size,offset\na,1,2,3,8\n");
