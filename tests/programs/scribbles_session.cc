@@ -45,10 +45,9 @@ int main(int argc, char** argv) {
     _exit(7);
   }
   // What is written is the number of images, too: there are none that many.
-  ForEachMapping("/registry", [](char* begin, size_t bytes) {
-    const size_t most = bytes < (24u << 20) ? bytes : 24u << 20;
-    std::memset(begin, 'A', most);
-  });
+  for (const char* name : {"/registry", "/taken"}) {
+    ForEachMapping(name, [](char* begin, size_t bytes) { std::memset(begin, 'A', bytes); });
+  }
   ForEachMapping("/counters.0", [](char* begin, size_t bytes) { std::memset(begin, 'A', bytes); });
   ForEachMapping(".spool", [](char* begin, size_t bytes) {
     std::memset(begin + 64, 'A', bytes < 4032 ? bytes - 64 : 4032 - 64);
