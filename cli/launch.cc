@@ -19,6 +19,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "cli/program.h"
 #include "cli/session_folder.h"
 #include "cli/spool_drainer.h"
 
@@ -30,17 +31,6 @@ using interpose::ImageEntry;
 using interpose::PlanEntry;
 using interpose::Registry;
 using interpose::SessionFile;
-
-// bin/reprise finds lib/libreprise.so beside it, in the build tree and where it is installed.
-absl::StatusOr<std::string> FindLibrary() {
-  std::error_code error;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* candidate : {"../lib/libreprise.so", "../" REPRISE_LIBDIR "/libreprise.so"}) {
-    const fs::path library = binary / candidate;
-    if (fs::exists(library, error)) return fs::canonical(library, error).string();
-  }
-  return absl::InternalError(absl::StrCat("libreprise.so not found beside ", binary.string()));
-}
 
 absl::StatusOr<SessionFolder> MakeSession(const LaunchRequest& request) {
   absl::StatusOr<SessionFolder> folder = SessionFolder::Make();
@@ -82,23 +72,24 @@ void PassOn(int signal, siginfo_t* info, void*) {
 }
 
 // As long as the program runs, signals for us are passed on to it. What comes before and afterwards
-// waits until nothing of the session is left, and then does to us what it always does.
+// waits until nothing of the session is left, and then does to us what it always does. What was
+// ignored from the start (nohup, the background jobs of a script) is ignored in the program too
+// until it decides otherwise, and is passed on all the same.
 class SignalsForProgram {
  public:
   SignalsForProgram() {
     sigemptyset(&passed_);
+    sigemptyset(&heeded_);
     for (size_t i = 0; i < std::size(kPassed); ++i) {
       sigaction(kPassed[i], nullptr, &before_[i]);
-      // What was ignored from the start (nohup) stays ignored, in the program too.
-      if (before_[i].sa_handler != SIG_IGN) sigaddset(&passed_, kPassed[i]);
+      sigaddset(&passed_, kPassed[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaddset(&heeded_, kPassed[i]);
     }
     sigprocmask(SIG_BLOCK, &passed_, &mask_);
     struct sigaction action {};
     action.sa_sigaction = PassOn;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
-    for (int signal : kPassed) {
-      if (sigismember(&passed_, signal) == 1) sigaction(signal, &action, nullptr);
-    }
+    for (int signal : kPassed) sigaction(signal, &action, nullptr);
   }
   ~SignalsForProgram() { Restore(); }
   SignalsForProgram(const SignalsForProgram&) = delete;
@@ -108,7 +99,7 @@ class SignalsForProgram {
   bool Waiting() const {
     sigset_t pending;
     sigpending(&pending);
-    sigandset(&pending, &pending, &passed_);
+    sigandset(&pending, &pending, &heeded_);
     return sigisemptyset(&pending) == 0;
   }
   void Begin(pid_t program) {
@@ -129,6 +120,7 @@ class SignalsForProgram {
   static constexpr int kPassed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   struct sigaction before_[std::size(kPassed)];
   sigset_t passed_, mask_;
+  sigset_t heeded_;  // those that were not ignored from the start
 };
 
 // As long as it lives, a page that a mapped file has no more, because the program has cut the file,
@@ -235,8 +227,13 @@ absl::StatusOr<Registry*> MapRegistry(const SessionFolder& session) {
   if (fd < 0) return SystemError(errno, session.path() + "/registry");
   void* mapped =
       mmap(nullptr, interpose::kRegistryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int error = errno;
   close(fd);
-  if (mapped == MAP_FAILED) return SystemError(errno, session.path() + "/registry");
+  if (mapped == MAP_FAILED && (error == ENODEV || error == EINVAL)) {
+    return absl::InternalError(absl::StrCat(
+        session.path(), ": its file system has no shared mappings, which reprise needs"));
+  }
+  if (mapped == MAP_FAILED) return SystemError(error, session.path() + "/registry");
   return static_cast<Registry*>(mapped);
 }
 
@@ -250,6 +247,7 @@ void EndText(char (&text)[N]) {
 void Collect(const SessionFolder& session, const Registry& registry, const LaunchRequest& request,
              LaunchResult& result) {
   result.left_out = registry.left_out;
+  result.forbidden = registry.forbidden;
   result.session_removed = !session.Has("session");
   const uint32_t count = std::min(registry.images, interpose::kMaxImages);
   for (uint32_t i = 0; i < count; ++i) {
@@ -332,10 +330,17 @@ void PrintMessages(const LaunchResult& result) {
         stderr);
   }
   if (result.left_out > 0) {
-    std::fprintf(stderr,
-                 "reprise: %u process images were left out: there is room for %u, or the disk of "
-                 "the session's folder is full\n",
-                 result.left_out, interpose::kMaxImages);
+    std::fprintf(
+        stderr, "reprise: %u process images were left out: %s\n", result.left_out,
+        result.images.size() >= interpose::kMaxImages
+            ? absl::StrCat("there is room for ", interpose::kMaxImages).c_str()
+            : "there was no room on the disk or in the memory that holds the session's folder");
+  }
+  if (result.forbidden > 0) {
+    std::fprintf(
+        stderr,
+        "reprise: %u process images were left out: a sandbox (seccomp) forbids what it takes\n",
+        result.forbidden);
   }
 }
 

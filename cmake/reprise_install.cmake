@@ -1,13 +1,15 @@
 # What `cmake --install` puts where: the command, the preload library and the player, so that they
-# find each other; and the trace and planner libraries for find_package(reprise).
+# find each other; and the trace, planner and random_walk libraries for find_package(reprise).
 include(CMakePackageConfigHelpers)
 
 set(reprise_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
 
-install(TARGETS reprise_base reprise_trace reprise_planner EXPORT reprise_targets
+install(TARGETS reprise_base reprise_trace reprise_planner reprise_random_walk EXPORT reprise_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/base ${PROJECT_SOURCE_DIR}/trace ${PROJECT_SOURCE_DIR}/planner
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise FILES_MATCHING PATTERN "*.h")
+        ${PROJECT_SOURCE_DIR}/random_walk
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh"
+        PATTERN preload EXCLUDE)
 install(EXPORT reprise_targets NAMESPACE reprise:: DESTINATION ${reprise_package_dir})
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/reprise-config.cmake.in

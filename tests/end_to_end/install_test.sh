@@ -25,6 +25,9 @@ generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")  #
 cmake -G "$generator" -S "$consumer" -B "$scratch/consumer" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
 cmake --build "$scratch/consumer"
 [[ $("$scratch/consumer/consumer") == 'makespan 96 of 96' ]]
+cmake -G "$generator" -S "$consumer/pages" -B "$scratch/pages" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
+cmake --build "$scratch/pages"
+[[ $("$scratch/pages/pages") == 'free 1024 of 1024' ]]
 
 reprise=$prefix/bin/reprise
 "$reprise" --version
