@@ -93,6 +93,10 @@ void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
                Printable(path).c_str(), static_cast<unsigned long long>(bytes));
 }
 
+absl::Status Finish(base::AtomicFile& file) {
+  return file.Finish() ? absl::OkStatus() : absl::UnavailableError(file.problem());
+}
+
 void PrintDamage(const std::string& path, const trace::Recording& recording) {
   constexpr size_t kMostLines = 100;
   const std::vector<trace::Damage>& all = recording.damage;

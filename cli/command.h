@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/atomic_file.h"
 #include "base/text.h"
 #include "trace/recording.h"
 
@@ -77,6 +78,9 @@ void WarnOfIgnored(const std::string& path, const std::string& names);
 
 // Says on stderr that a trace is damaged, and that what follows is about what could be read.
 void WarnOfDamage(const std::string& path, const trace::Recording& recording);
+
+// Gives an output file its name; Unavailable when anything went wrong since it was opened.
+absl::Status Finish(base::AtomicFile& file);
 
 // One line on stderr for each of the first 100 stretches that could not be read, and one for the
 // others.

@@ -10,9 +10,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/convert_export.h"
-#include "cli/text_file.h"
 #include "trace/android.h"
 #include "trace/csv.h"
 #include "trace/format.h"
@@ -77,15 +77,15 @@ absl::Status WriteTrace(const ConvertOptions& options, ReadFunction read,
 
 absl::Status WriteAndroid(const ConvertOptions& options, ReadFunction read,
                           trace::Recording& tables) {
-  TextFile file(options.output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(options.output);
+  if (!file.ok()) return Finish(file);
   const auto write = [&](const std::string& line) { file.Write(line); };
   trace::AndroidWriter writer(write);
   const absl::Status status =
       read(options.input, tables, [&](const trace::Event& event) { writer.Add(event); });
   if (!status.ok()) return status;
   writer.Finish();
-  return file.Finish();
+  return Finish(file);
 }
 
 // An instance as the planner would see the recording: times are event indices, sizes are rounded up
@@ -98,8 +98,8 @@ absl::Status WriteCsv(const ConvertOptions& options, ReadFunction read, trace::R
     alignments |= event.log2_alignment > kUsualAlignment;
   });
   if (!status.ok()) return status;
-  TextFile file(options.output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(options.output);
+  if (!file.ok()) return Finish(file);
   file.Write(alignments ? "id,lower,upper,size,alignment\n" : "id,lower,upper,size\n");
   absl::flat_hash_map<uint64_t, trace::Event> live;
   bool fits = true;
@@ -132,7 +132,7 @@ absl::Status WriteCsv(const ConvertOptions& options, ReadFunction read, trace::R
         options.input.path,
         ": expected blocks below 2^56 bytes when rounded up to 16, found one of 2^56"));
   }
-  return file.Finish();
+  return Finish(file);
 }
 
 template <ExportFormat format>
@@ -228,10 +228,10 @@ absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
 absl::Status CopyInstance(const ConvertOptions& options) {
   const absl::StatusOr<trace::CsvInstance> instance = LoadCsv(options.input);
   if (!instance.ok()) return instance.status();
-  TextFile file(options.output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(options.output);
+  if (!file.ok()) return Finish(file);
   file.Write(instance->header + "\n" + instance->rows);
-  return file.Finish();
+  return Finish(file);
 }
 
 // Instances keep their names and offsets, and as CSV every column; all else goes as events.

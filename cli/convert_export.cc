@@ -6,8 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/atomic_file.h"
+#include "cli/command.h"
 #include "cli/report_input.h"
-#include "cli/text_file.h"
 #include "trace/export.h"
 #include "trace/mondrian.h"
 
@@ -71,8 +72,8 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
       callers.push_back(named(frame));
     }
   }
-  TextFile file(output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(output);
+  if (!file.ok()) return Finish(file);
   const auto write = [&](const std::string& text) { file.Write(text); };
   switch (format) {
     case ExportFormat::kPerfetto:
@@ -91,18 +92,18 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
       trace::WriteSummary(profile, write);
       break;
   }
-  return file.Finish();
+  return Finish(file);
 }
 
 absl::Status WritePlacedCsv(const trace::CsvInstance& instance, const std::string& output) {
-  TextFile file(output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(output);
+  if (!file.ok()) return Finish(file);
   file.Write("id,lower,upper,size,offset\n");
   for (const trace::CsvBuffer& it : instance.buffers) {
     file.Write(absl::StrCat(Quoted(it.id), ",", it.lower, ",", it.upper, ",", it.size, ",",
                             it.offset.value_or(0), "\n"));
   }
-  return file.Finish();
+  return Finish(file);
 }
 
 absl::Status WriteInstanceAsMondrian(const trace::CsvInstance& instance, const std::string& input,
@@ -115,8 +116,8 @@ absl::Status WriteInstanceAsMondrian(const trace::CsvInstance& instance, const s
     }
     end = std::max(end, *it.offset + it.size);
   }
-  TextFile file(output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(output);
+  if (!file.ok()) return Finish(file);
   trace::WriteMondrian(
       FileName(input), end, instance.buffers.size(),
       [&](size_t i) {
@@ -124,7 +125,7 @@ absl::Status WriteInstanceAsMondrian(const trace::CsvInstance& instance, const s
         return trace::MondrianBuffer{it.id, it.lower, it.upper, it.size, *it.offset};
       },
       [&](const std::string& text) { file.Write(text); });
-  return file.Finish();
+  return Finish(file);
 }
 
 absl::Status WriteTraceAsMondrian(const Source& input, const std::string& plan,
@@ -142,8 +143,8 @@ absl::Status WriteTraceAsMondrian(const Source& input, const std::string& plan,
   for (uint32_t i = 0; i < map->offsets.size(); ++i) {
     if (map->offsets[i] != HeapMap::kNowhere) placed.push_back(i);
   }
-  TextFile file(output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(output);
+  if (!file.ok()) return Finish(file);
   trace::WriteMondrian(
       subject->name, map->height, placed.size(),
       [&](size_t i) {
@@ -154,7 +155,7 @@ absl::Status WriteTraceAsMondrian(const Source& input, const std::string& plan,
             static_cast<int64_t>(trace::BlockBytes(it.size)), map->offsets[placed[i]]};
       },
       [&](const std::string& text) { file.Write(text); });
-  return file.Finish();
+  return Finish(file);
 }
 
 }  // namespace reprise::cli

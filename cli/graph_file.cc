@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/atomic_file.h"
 #include "cli/command.h"
-#include "cli/text_file.h"
 #include "planner/graph/check_graph.h"
 #include "planner/graph/flow.h"
 #include "planner/graph/graph_json.h"
@@ -102,14 +102,14 @@ int PlanGraphFile(const std::string& input, const std::string& output,
   const std::string path =
       output.empty() ? std::filesystem::path(input).replace_extension(".plan.json").string()
                      : output;
-  TextFile file(path);
+  base::AtomicFile file(path);
   file.Write(FormatPlan(*graph, {plan->offsets, plan->order},
                         {{"makespan", absl::StrCat(plan->makespan)},
                          {"max_load", absl::StrCat(plan->max_load)},
                          {"lower_bound", absl::StrCat(plan->lower_bound)},
                          {"unsafe_pairs", absl::StrCat(plan->unsafe_pairs)},
                          {"order_changed", plan->order_changed ? "true" : "false"}}));
-  if (absl::Status status = file.Finish(); !status.ok()) return Fail(status);
+  if (absl::Status status = Finish(file); !status.ok()) return Fail(status);
   if (json) {
     PrintJson(Summary(*plan));
   } else {

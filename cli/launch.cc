@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -21,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/session_folder.h"
 #include "cli/spool_drainer.h"
 
 namespace reprise::cli {
@@ -32,61 +32,36 @@ using interpose::PlanEntry;
 using interpose::Registry;
 using interpose::SessionFile;
 
-// A file of the session: written at once and mapped or read by the images.
-absl::Status WriteFile(const std::string& path, const void* bytes, size_t count, uint64_t size) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return SystemError(errno, path);
-  const absl::Cleanup close_file = [fd] { close(fd); };
-  if (ftruncate(fd, static_cast<off_t>(size)) != 0) return SystemError(errno, path);
-  const ssize_t put = pwrite(fd, bytes, count, 0);
-  if (put < 0) return SystemError(errno, path);
-  if (static_cast<size_t>(put) < count) return SystemError(ENOSPC, path);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> MakeSession(const LaunchRequest& request) {
-  // The same length whatever the run, so that the program's stack does not move.
-  std::string directory = "/tmp/reprise-XXXXXX";
-  if (mkdtemp(directory.data()) == nullptr) return SystemError(errno, "/tmp/reprise-XXXXXX");
-  std::vector<char> bytes(sizeof(SessionFile) + request.plans.size() * sizeof(PlanEntry));
-  auto* session = reinterpret_cast<SessionFile*>(bytes.data());
-  session->magic = interpose::kSessionMagic;
-  session->flags = request.flags;
-  session->stack_frames = request.stack_frames;
-  session->plans = static_cast<uint32_t>(request.plans.size());
-  std::strncpy(session->directory, directory.c_str(), interpose::kPathBytes - 1);
-  std::strncpy(session->output, request.output.c_str(), interpose::kPathBytes - 1);
-  if (!request.plans.empty()) {
-    std::memcpy(session + 1, request.plans.data(), request.plans.size() * sizeof(PlanEntry));
-  }
+absl::StatusOr<SessionFolder> MakeSession(const LaunchRequest& request) {
+  absl::StatusOr<SessionFolder> folder = SessionFolder::Make();
+  if (!folder.ok()) return folder;
+  SessionFile session{};
+  session.magic = interpose::kSessionMagic;
+  session.flags = request.flags;
+  session.stack_frames = request.stack_frames;
+  session.plans = static_cast<uint32_t>(request.plans.size());
+  std::strncpy(session.directory, folder->path().c_str(), interpose::kPathBytes - 1);
+  std::strncpy(session.output, request.output.c_str(), interpose::kPathBytes - 1);
+  std::string bytes(reinterpret_cast<const char*>(&session), sizeof(session));
+  bytes.append(reinterpret_cast<const char*>(request.plans.data()),
+               request.plans.size() * sizeof(PlanEntry));
+  absl::Status status = folder->Write("session", bytes, bytes.size());
   Registry registry{};
   registry.magic = interpose::kSessionMagic;
-  absl::Status status = WriteFile(directory + "/session", bytes.data(), bytes.size(), bytes.size());
-  if (status.ok()) {
-    status =
-        WriteFile(directory + "/registry", &registry, sizeof(registry), interpose::kRegistryBytes);
-  }
-  if (!status.ok()) {
-    std::error_code ignored;
-    fs::remove_all(directory, ignored);
-    return status;
-  }
-  return directory;
-}
-
-// LD_PRELOAD cannot name a path with a space or a colon in it: a link in the session stands in.
-absl::StatusOr<std::string> NameForPreload(const std::string& library, const std::string& session) {
-  if (library.find_first_of(" :") == std::string::npos) return library;
-  std::string link = session + "/libreprise.so";
-  if (symlink(library.c_str(), link.c_str()) != 0) return SystemError(errno, link);
-  return link;
+  bytes.assign(reinterpret_cast<const char*>(&registry), sizeof(registry));
+  const uint64_t taken = request.plans.size() * sizeof(uint32_t);
+  if (status.ok()) status = folder->Write("registry", bytes, interpose::kRegistryBytes);
+  if (status.ok()) status = folder->Write("taken", std::string(taken, '\0'), taken);
+  if (!status.ok()) return status;
+  return folder;
 }
 
 volatile sig_atomic_t child_process = 0;
-// Before SettleSignals and Launch.
+// As they were before SettleSignals and Launch.
 struct sigaction file_size_action {};
 struct sigaction child_action {};
 struct sigaction pipe_action {};
+struct sigaction bus_action {};
 
 // A key press reaches the whole terminal group, the program included; only what was sent to us
 // alone is passed on.
@@ -148,6 +123,32 @@ class SignalsForProgram {
   sigset_t heeded_;  // those that were not ignored from the start
 };
 
+// As long as it lives, a page that a mapped file has no more, because the program has cut the file,
+// reads as zeros instead of ending the launcher.
+class SurvivesTruncation {
+ public:
+  SurvivesTruncation() {
+    struct sigaction action {};
+    action.sa_sigaction = Cover;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGBUS, &action, &bus_action);
+  }
+  ~SurvivesTruncation() { sigaction(SIGBUS, &bus_action, nullptr); }
+  SurvivesTruncation(const SurvivesTruncation&) = delete;
+  SurvivesTruncation& operator=(const SurvivesTruncation&) = delete;
+
+ private:
+  static void Cover(int signal, siginfo_t* info, void*) {
+    constexpr uint64_t kPage = 4096;
+    const uint64_t page = reinterpret_cast<uint64_t>(info->si_addr) & ~(kPage - 1);
+    if (info->si_code != BUS_ADRERR ||
+        mmap(reinterpret_cast<void*>(page), kPage, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+      std::signal(signal, SIG_DFL);  // the next one ends us
+    }
+  }
+};
+
 [[noreturn]] void RunProgram(const LaunchRequest& request, const std::string& library,
                              const std::string& session, int error_pipe) {
   if (!request.keep_aslr) {
@@ -193,6 +194,7 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
     sigaction(SIGXFSZ, &file_size_action, nullptr);
     sigaction(SIGCHLD, &child_action, nullptr);
     sigaction(SIGPIPE, &pipe_action, nullptr);
+    sigaction(SIGBUS, &bus_action, nullptr);
     signals.Restore();
     RunProgram(request, library, session, pipe_ends[1]);
   }
@@ -220,34 +222,43 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-absl::StatusOr<Registry*> MapRegistry(const std::string& session) {
-  const std::string path = session + "/registry";
-  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return SystemError(errno, path);
+absl::StatusOr<Registry*> MapRegistry(const SessionFolder& session) {
+  const int fd = session.Open("registry", O_RDWR);
+  if (fd < 0) return SystemError(errno, session.path() + "/registry");
   void* mapped =
       mmap(nullptr, interpose::kRegistryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   const int error = errno;
   close(fd);
   if (mapped == MAP_FAILED && (error == ENODEV || error == EINVAL)) {
-    return absl::InternalError(
-        absl::StrCat(path, ": its file system has no shared mappings, which reprise needs"));
+    return absl::InternalError(absl::StrCat(
+        session.path(), ": its file system has no shared mappings, which reprise needs"));
   }
-  if (mapped == MAP_FAILED) return SystemError(error, path);
+  if (mapped == MAP_FAILED) return SystemError(error, session.path() + "/registry");
   return static_cast<Registry*>(mapped);
 }
 
-// What the images left in the session directory.
-void Collect(const std::string& session, const Registry& registry, LaunchResult& result) {
+// A text of the registry may have no end, because the program can write anything there.
+template <size_t N>
+void EndText(char (&text)[N]) {
+  text[N - 1] = 0;
+}
+
+// What the images left in the session's folder. The program may have written over all of it.
+void Collect(const SessionFolder& session, const Registry& registry, const LaunchRequest& request,
+             LaunchResult& result) {
   result.left_out = registry.left_out;
   result.forbidden = registry.forbidden;
-  std::error_code ignored;
-  result.session_removed = !fs::exists(session + "/session", ignored);
+  result.session_removed = !session.Has("session");
   const uint32_t count = std::min(registry.images, interpose::kMaxImages);
   for (uint32_t i = 0; i < count; ++i) {
-    result.images.push_back(registry.image[i]);
-    std::ifstream file(absl::StrCat(session, "/counters.", i), std::ios::binary);
-    result.counters.emplace_back(std::istreambuf_iterator<char>(file),
-                                 std::istreambuf_iterator<char>());
+    ImageEntry& image = result.images.emplace_back(registry.image[i]);
+    EndText(image.executable);
+    EndText(image.message);
+    std::string counters;
+    if ((image.state & interpose::kImageReplayed) != 0 && image.plan < request.plans.size()) {
+      counters = session.Read(absl::StrCat("counters.", i), request.counters_bytes[image.plan]);
+    }
+    result.counters.push_back(std::move(counters));
   }
 }
 
@@ -261,22 +272,20 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &pipe_action);
   SignalsForProgram signals;  // outlives the session
-  const absl::StatusOr<std::string> session = MakeSession(request);
-  if (!session.ok()) return session.status();
-  const absl::Cleanup remove_session = [&session] {
-    std::error_code ignored;
-    fs::remove_all(*session, ignored);
-  };
-  const absl::StatusOr<std::string> preloaded = NameForPreload(*library, *session);
+  const absl::StatusOr<std::string> preloaded = NameForPreload(*library);
   if (!preloaded.ok()) return preloaded.status();
+  const absl::StatusOr<SessionFolder> session = MakeSession(request);
+  if (!session.ok()) return session.status();
   const absl::StatusOr<Registry*> registry = MapRegistry(*session);
   if (!registry.ok()) return registry.status();
   const absl::Cleanup unmap = [&] { munmap(*registry, interpose::kRegistryBytes); };
+  const SurvivesTruncation survives;
   LaunchResult result;
-  const absl::StatusOr<int> code = RunAndWait(request, *preloaded, *session, *registry, signals);
+  const absl::StatusOr<int> code =
+      RunAndWait(request, *preloaded, session->path(), *registry, signals);
   if (!code.ok()) return code.status();
   result.exit_code = *code;
-  Collect(*session, **registry, result);
+  Collect(*session, **registry, request, result);
   return result;
 }
 
@@ -302,16 +311,22 @@ int FailLaunch(const absl::Status& status) {
 }
 
 void PrintMessages(const LaunchResult& result) {
+  constexpr size_t kMostLines = 100;
   std::set<std::string> said;
   for (const ImageEntry& image : result.images) {
     if (image.message[0] == 0) continue;
     const std::string line = Printable(absl::StrCat(image.executable, ": ", image.message));
-    if (said.insert(line).second) std::fprintf(stderr, "reprise: %s\n", line.c_str());
+    if (!said.insert(line).second || said.size() > kMostLines) continue;
+    std::fprintf(stderr, "reprise: %s\n", line.c_str());
+  }
+  if (said.size() > kMostLines) {
+    std::fprintf(stderr, "reprise: and %zu other lines about process images\n",
+                 said.size() - kMostLines);
   }
   if (result.session_removed) {
     std::fputs(
-        "reprise: the session's folder in /tmp was removed while the program ran: what was started "
-        "from then on was left out\n",
+        "reprise: the session's folder was removed while the program ran: what was started from "
+        "then on was left out\n",
         stderr);
   }
   if (result.left_out > 0) {

@@ -18,17 +18,19 @@ struct LaunchRequest {
   std::string output;                // directory for spools, absolute; empty when not recording
   uint32_t stack_frames = 0;         // callers to note for each allocation
   std::vector<interpose::PlanEntry> plans;  // sorted by place
+  std::vector<uint64_t> counters_bytes;     // of each of them: of a counters file
   bool keep_aslr = false;                   // leave address randomisation and hash seeds alone
 };
 
 struct LaunchResult {
-  int exit_code = 0;                          // the program's: its status, or 128 + signal
-  std::vector<interpose::ImageEntry> images;  // in the order in which they started
-  uint32_t left_out = 0;                      // images of which nothing is known: no room
-  uint32_t forbidden = 0;                     // the same, because a sandbox forbids it
-  bool session_removed = false;               // while the program ran
-  std::vector<std::string> counters;          // per image, the bytes of its counters file; empty
-                                              // when it has none
+  int exit_code = 0;  // the program's: its status, or 128 + signal
+  // In the order in which they started. The program can write anything there; the texts end.
+  std::vector<interpose::ImageEntry> images;
+  uint32_t left_out = 0;              // images of which nothing is known: no room
+  uint32_t forbidden = 0;             // the same, because a sandbox forbids it
+  bool session_removed = false;       // while the program ran
+  std::vector<std::string> counters;  // per image, the bytes of its counters file; empty
+                                      // when it has none
 };
 
 // Starts the program and waits for it. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "trace/symbols.h"
 
 #ifndef REPRISE_VERSION
 #define REPRISE_VERSION "unknown"
@@ -33,6 +34,15 @@ void OccupyClosedStreams() {
     fd = open("/", O_PATH | O_CLOEXEC);
   } while (fd >= 0 && fd <= STDERR_FILENO);
   if (fd >= 0) close(fd);
+}
+
+// For the subcommands that print names of call sites.
+void AddDebuginfod(CLI::App& app) {
+  for (const char* name : {"replay", "info", "compare", "report", "diff", "convert"}) {
+    app.get_subcommand(name)->add_flag_callback(
+        "--debuginfod", reprise::trace::AllowDebuginfod,
+        "ask the servers in $DEBUGINFOD_URLS for debug information that is not installed");
+  }
 }
 
 // "unknown option --strateg (did you mean --strategy?)".
@@ -105,6 +115,7 @@ int main(int argc, char** argv) {
   AddConvert(app, run);
   AddReport(app, run);
   AddDiff(app, run);
+  AddDebuginfod(app);
 
   try {
     app.parse(static_cast<int>(mark - argv), argv);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +21,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "cli/graph_file.h"
 #include "cli/large_arrays.h"
 #include "cli/lessons_file.h"
-#include "cli/text_file.h"
+#include "cli/set_aside.h"
 #include "planner/graph/place.h"
 #include "planner/solve.h"
 #include "replay/plan_builder.h"
@@ -147,9 +149,9 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
                         absl::StrCat(options.input, ": ", plan.status().message()));
   }
   const std::vector<int64_t> offsets = OffsetsOfRows(plan->offsets, empty);
-  TextFile file(output);
+  base::AtomicFile file(output);
   file.Write(trace::FormatCsv(*csv, offsets));
-  if (absl::Status status = file.Finish(); !status.ok()) return status;
+  if (absl::Status status = Finish(file); !status.ok()) return status;
   return Summary(static_cast<int64_t>(offsets.size()), plan->max_load, plan->lower_bound,
                  plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
 }
@@ -227,6 +229,31 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
   return json;
 }
 
+fs::path PlanName(const std::string& trace) { return fs::path(trace).stem().string() + ".plan"; }
+
+// Plans of an earlier recording would be taken for images of this one: those that are not going to
+// be replaced are set aside.
+absl::Status PrepareFolder(const std::string& path, const std::vector<std::string>& traces) {
+  const absl::StatusOr<OutputFolder> folder = OpenFolder(path);
+  if (!folder.ok()) return folder.status();
+  std::set<fs::path> replaced;
+  for (const std::string& trace : traces) replaced.insert(PlanName(trace));
+  std::vector<std::string> others;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder->path, error)) {
+    const fs::path name = entry.path().filename();
+    if (name.extension() == ".plan" && !replaced.contains(name)) others.push_back(name.string());
+  }
+  const absl::StatusOr<std::string> old = SetAside(*folder, others);
+  close(folder->descriptor);
+  if (!old.ok()) return old.status();
+  if (!old->empty()) {
+    absl::FPrintF(stderr, "reprise: %d plans of another recording were moved to %s\n",
+                  others.size(), Printable(*old));
+  }
+  return absl::OkStatus();
+}
+
 int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
   const absl::StatusOr<std::vector<std::string>> traces = trace::FindTraces(options.input);
   if (!traces.ok()) return Fail(absl::InvalidArgumentError(traces.status().message()));
@@ -235,13 +262,10 @@ int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
     while (options.output.size() > 1 && options.output.back() == '/') options.output.pop_back();
     options.output += ".plan";
   }
-  std::error_code error;
-  fs::create_directories(options.output, error);
-  if (error) return Fail(SystemError(error.value(), options.output));
-  // Plans of an earlier recording would be taken for images of this one.
-  for (const auto& entry : fs::directory_iterator(options.output, error)) {
-    if (entry.path().extension() == ".plan") fs::remove(entry.path(), error);
+  if (absl::Status status = PrepareFolder(options.output, *traces); !status.ok()) {
+    return Fail(status);
   }
+  std::error_code error;
   // Shared by the size of the traces: what one leaves over, the next ones have.
   double budget = options.solve.budget_seconds;
   std::vector<double> weights;
@@ -254,8 +278,7 @@ int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
   for (size_t i = 0; i < traces->size(); ++i) {
     options.solve.budget_seconds = budget * weights[i] / weight_left;
     weight_left -= weights[i];
-    const fs::path output =
-        fs::path(options.output) / (fs::path((*traces)[i]).stem().string() + ".plan");
+    const fs::path output = fs::path(options.output) / PlanName((*traces)[i]);
     absl::StatusOr<ordered_json> image =
         PlanRecording(options, lessons, (*traces)[i], output.string(), /*alone=*/false);
     if (!image.ok()) return Fail(image.status());

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/apart.h"
 #include "cli/command.h"
+#include "cli/set_aside.h"
 #include "trace/spool_reader.h"
 #include "trace/trace_writer.h"
 
@@ -26,20 +27,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What a program or another user put there in the place of a spool is not looked at.
 std::vector<fs::path> SpoolsIn(const fs::path& directory, std::error_code& error) {
   std::vector<fs::path> spools;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (entry.path().extension() == ".spool") spools.push_back(entry.path());
+    std::error_code gone;
+    if (entry.path().extension() != ".spool" || entry.is_symlink(gone)) continue;
+    if (entry.is_regular_file(gone)) spools.push_back(entry.path());
   }
   return spools;
 }
 
-std::vector<fs::path> TracesIn(const fs::path& directory, std::error_code& error) {
-  std::vector<fs::path> traces = SpoolsIn(directory, error);
+std::vector<std::string> EarlierTraces(const fs::path& directory, std::error_code& error) {
+  std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (entry.path().extension() == ".trace") traces.push_back(entry.path());
+    const fs::path extension = entry.path().extension();
+    if (extension == ".spool" || extension == ".trace") {
+      names.push_back(entry.path().filename().string());
+    }
   }
-  return traces;
+  return names;
 }
 
 // The number of the process image that wrote it; kMaxImages: its name does not tell.
@@ -105,11 +112,9 @@ void CutLater(const std::vector<fs::path>& spools) {
 
 // Until this process ends, nobody else records into the directory: they would take each other's
 // spools for their own.
-absl::Status Lock(const fs::path& directory) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::UnavailableError(
-        absl::StrCat(directory.string(), ": another recording goes on there"));
+absl::Status Lock(const OutputFolder& folder) {
+  if (flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::UnavailableError(absl::StrCat(folder.path, ": another recording goes on there"));
   }
   return absl::OkStatus();  // also where the file system knows no locks
 }
@@ -117,27 +122,15 @@ absl::Status Lock(const fs::path& directory) {
 }  // namespace
 
 absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
+  const absl::StatusOr<OutputFolder> folder = OpenFolder(path);
+  if (!folder.ok()) return folder.status();
+  if (access(folder->path.c_str(), W_OK | X_OK) != 0) return SystemError(errno, path);
+  if (folder->path.size() + 128 >= interpose::kPathBytes) return SystemError(ENAMETOOLONG, path);
+  if (absl::Status locked = Lock(*folder); !locked.ok()) return locked;
   std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return SystemError(error.value(), path);
-  const fs::path directory = fs::canonical(path, error);
-  if (error) return SystemError(error.value(), path);
-  if (access(directory.c_str(), W_OK | X_OK) != 0) return SystemError(errno, path);
-  if (directory.string().size() + 128 >= interpose::kPathBytes) {
-    return SystemError(ENAMETOOLONG, path);
-  }
-  if (absl::Status locked = Lock(directory); !locked.ok()) return locked;
-  const std::vector<fs::path> earlier = TracesIn(directory, error);
-  if (!earlier.empty()) {
-    const fs::path old = directory.string() + ".old";
-    fs::create_directories(old, error);
-    for (const fs::path& trace : TracesIn(old, error)) fs::remove(trace, error);
-    for (const fs::path& trace : earlier) {
-      fs::rename(trace, old / trace.filename(), error);
-      if (error) return SystemError(error.value(), trace.string());
-    }
-  }
-  return directory.string();
+  const absl::StatusOr<std::string> old = SetAside(*folder, EarlierTraces(folder->path, error));
+  if (!old.ok()) return old.status();
+  return folder->path;
 }
 
 void FinishRecordings(const std::string& directory, const LaunchResult& result) {
@@ -167,7 +160,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
       written_to.push_back(spool);
       continue;
     }
-    if (!trace::SpoolHasBegun(spool.string())) {
+    if (ImageOf(spool) < result.images.size() && !trace::SpoolHasBegun(spool.string())) {
       fs::remove(spool, error);  // its process was killed before its first event
       continue;
     }

@@ -10,8 +10,8 @@
 namespace reprise::cli {
 
 // Makes `path` a directory for new traces and returns its absolute path. Traces of an earlier
-// recording there are kept: they move to PATH.old, in place of what an earlier recording left
-// there. Unavailable while another `reprise` records there.
+// recording there are kept: they move to a new folder, PATH.old, PATH.old.2 … (set_aside.h).
+// Unavailable while another `reprise` records there.
 absl::StatusOr<std::string> PrepareOutput(const std::string& path);
 
 // Turns the spools in `directory` into compact traces and says on stderr what was recorded. Spools

@@ -1,5 +1,7 @@
 // `reprise replay`: runs a program from the arena that a plan describes.
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,10 +9,12 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,7 +28,9 @@
 #include "cli/replay_findings.h"
 #include "cli/replay_summary.h"
 #include "replay/arena/counters.h"
+#include "replay/arena/lane_notes.h"
 #include "replay/plan_file.h"
+#include "replay/plan_verifier.h"
 #include "replay/served.h"
 
 namespace reprise::cli {
@@ -49,46 +55,86 @@ struct ReplayOptions {
 struct Offer {
   std::vector<interpose::PlanEntry> entries;  // sorted by place, then by name
   std::vector<replay::PlanHeader> headers;    // one for each entry
-  std::vector<int> files;  // the first of them, open: they may be replaced while the program runs
+  std::vector<int> files;  // some of them, open: they may be replaced while the program runs; or -1
 };
 
 constexpr size_t kMostOpenPlans = 256;  // of the descriptors, which are few
 
+// Says in an offer which file was verified.
+absl::Status Identify(int file, const std::string& name, interpose::PlanEntry& entry) {
+  struct stat info {};
+  if (fstat(file, &info) != 0) return SystemError(errno, name);
+  entry.device = info.st_dev;
+  entry.inode = info.st_ino;
+  entry.bytes = static_cast<uint64_t>(info.st_size);
+  entry.changed = info.st_ctim.tv_sec;
+  entry.changed_nanoseconds = info.st_ctim.tv_nsec;
+  return absl::OkStatus();
+}
+
+struct OfferedPlan {
+  interpose::PlanEntry entry;
+  replay::PlanHeader header;
+  int file;
+};
+
+absl::Status CheckLanes(const replay::PlanFile& plan, const std::string& name) {
+  const replay::PlanTable& table = plan.header().lanes;
+  const auto* lanes = plan.table<replay::PlanLane>(table);
+  if (std::none_of(lanes, lanes + table.count, [](const auto& lane) { return lane.path == 0; })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(name,
+                   ": a plan of a program with threads that was made with --lanes none cannot be "
+                   "replayed; plan it with --lanes thread"));
+}
+
+// Reads and verifies a plan once for all processes that follow it.
+absl::StatusOr<OfferedPlan> ReadPlan(const std::string& name) {
+  OfferedPlan offered{};
+  offered.file = open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (offered.file < 0) return SystemError(errno, name);
+  absl::Status status = Identify(offered.file, name, offered.entry);
+  const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(name, offered.file);
+  if (status.ok()) status = plan.status();
+  if (status.ok()) status = CheckLanes(*plan, name);
+  if (status.ok()) status = replay::VerifyPlan(*plan, name);
+  std::error_code error;
+  const std::string absolute = fs::absolute(name, error).string();
+  if (status.ok() && (error || absolute.size() >= sizeof(offered.entry.path))) {
+    status = SystemError(ENAMETOOLONG, name);
+  }
+  if (!status.ok()) {
+    close(offered.file);
+    return status;
+  }
+  offered.header = plan->header();
+  offered.entry.place = offered.header.place;
+  offered.entry.root = (offered.header.flags & replay::kPlanRoot) != 0 ? 1 : 0;
+  offered.entry.checksum = offered.header.checksum;
+  std::strncpy(offered.entry.path, absolute.c_str(), sizeof(offered.entry.path) - 1);
+  return offered;
+}
+
 absl::StatusOr<Offer> ReadPlans(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
   if (!paths.ok()) return paths.status();
-  std::vector<std::pair<interpose::PlanEntry, replay::PlanHeader>> plans;
+  std::vector<OfferedPlan> plans;
   for (const std::string& name : *paths) {
-    const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(name);
+    absl::StatusOr<OfferedPlan> plan = ReadPlan(name);
     if (!plan.ok()) return plan.status();
-    const replay::PlanHeader& header = plan->header();
-    const auto* lanes = plan->table<replay::PlanLane>(header.lanes);
-    for (uint64_t i = 0; i < header.lanes.count; ++i) {
-      if (lanes[i].path == 0) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            name,
-            ": a plan of a program with threads that was made with --lanes none cannot be "
-            "replayed; plan it with --lanes thread"));
-      }
-    }
-    std::error_code error;
-    const std::string absolute = fs::absolute(name, error).string();
-    interpose::PlanEntry entry{};
-    if (error || absolute.size() >= sizeof(entry.path)) return SystemError(ENAMETOOLONG, name);
-    entry.place = header.place;
-    entry.root = (header.flags & replay::kPlanRoot) != 0 ? 1 : 0;
-    std::strncpy(entry.path, absolute.c_str(), sizeof(entry.path) - 1);
-    plans.emplace_back(entry, header);
+    if (plans.size() >= kMostOpenPlans) close(std::exchange(plan->file, -1));
+    plans.push_back(*std::move(plan));
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const auto& a, const auto& b) { return a.first.place < b.first.place; });
+  std::stable_sort(plans.begin(), plans.end(), [](const OfferedPlan& a, const OfferedPlan& b) {
+    return a.entry.place < b.entry.place;
+  });
   Offer offer;
-  for (const auto& [entry, header] : plans) {
-    offer.entries.push_back(entry);
-    offer.headers.push_back(header);
-    if (offer.files.size() < kMostOpenPlans) {
-      offer.files.push_back(open(entry.path, O_RDONLY | O_CLOEXEC));
-    }
+  for (const OfferedPlan& plan : plans) {
+    offer.entries.push_back(plan.entry);
+    offer.headers.push_back(plan.header);
+    offer.files.push_back(plan.file);
   }
   return offer;
 }
@@ -234,8 +280,7 @@ ordered_json LaneDetails(const std::vector<LaneCounters>& counters,
 // A plan that was taken, or nothing, and a line that says so, when its file is another by now.
 std::optional<replay::PlanFile> PlanOf(const Offer& offer, size_t number) {
   const char* path = offer.entries[number].path;
-  absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(
-      number < offer.files.size() ? absl::StrCat("/proc/self/fd/", offer.files[number]) : path);
+  absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(path, offer.files[number]);
   if (plan.ok() && plan->header().checksum == offer.headers[number].checksum) {
     return *std::move(plan);
   }
@@ -245,6 +290,21 @@ std::optional<replay::PlanFile> PlanOf(const Offer& offer, size_t number) {
                 Printable(path));
   return std::nullopt;
 }
+
+// The plans that were taken, each read again once, when it is needed for the first time.
+class TakenPlans {
+ public:
+  explicit TakenPlans(const Offer& offer) : offer_(offer) {}
+  const replay::PlanFile* Get(size_t number) {
+    auto plan = plans_.find(number);
+    if (plan == plans_.end()) plan = plans_.emplace(number, PlanOf(offer_, number)).first;
+    return plan->second ? &*plan->second : nullptr;
+  }
+
+ private:
+  const Offer& offer_;
+  std::map<size_t, std::optional<replay::PlanFile>> plans_;
+};
 
 // An image in the statistics.
 ordered_json ImageJson(const ImageEntry& image, const Totals& totals,
@@ -286,11 +346,12 @@ void Warn(const LaunchResult& result, const Totals& sums) {
 
 // Writes the statistics and says what went elsewhere than planned. Returns kDone or kLauncher.
 int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResult& result,
-             std::FILE* stats) {
+             std::optional<base::AtomicFile>& stats) {
   Totals sums;
   std::vector<ordered_json> images;
   std::vector<SummarizedImage> astray;
   trace::Symbolizer symbolizer;
+  TakenPlans taken(offer);
   for (size_t i = 0; i < result.images.size(); ++i) {
     const ImageEntry& image = result.images[i];
     if ((image.state & interpose::kImageReplayed) == 0) continue;
@@ -303,13 +364,13 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
       sums.Add(least);
       continue;
     }
-    const std::optional<replay::PlanFile> file = PlanOf(offer, image.plan);
-    const std::vector<replay::Served> served = ServedBy(counters, file ? &*file : nullptr);
+    const replay::PlanFile* file = taken.Get(image.plan);
+    const std::vector<replay::Served> served = ServedBy(counters, file);
     const Totals totals = TotalsOf(image, counters, served, plan);
     sums.Add(totals);
     const bool worth_saying = WorthSaying(totals.allocations(), totals.astray());
     Findings findings;
-    if (file) findings = FindWhatWentWrong(result.counters[i], *file, symbolizer);
+    if (file != nullptr) findings = FindWhatWentWrong(result.counters[i], *file, symbolizer);
     images.push_back(ImageJson(image, totals, counters, served, plan, findings));
     if (!worth_saying) continue;
     astray.push_back({image.executable, totals.allocations(), totals.astray(),
@@ -325,17 +386,10 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
   if (images.empty()) json["served_percent"] = 0.0;
   json["images_without_plan"] = CountWithoutPlan(result);
   json["images"] = images;
-  std::error_code no_file;  // a pipe
-  fs::resize_file(options.stats, 0, no_file);
-  const std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  const bool whole = std::fwrite(text.data(), 1, text.size(), stats) == text.size();
-  if (std::fclose(stats) != 0 || !whole) {
-    Fail(SystemError(errno, options.stats));
-    fs::resize_file(options.stats, 0, no_file);
-    return kLauncher;
-  }
-  if (access(options.stats.c_str(), F_OK) != 0) {  // removed while the program ran
-    Fail(SystemError(errno, options.stats));
+  if (!stats) stats.emplace(options.stats);
+  stats->Write(json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  if (absl::Status written = Finish(*stats); !written.ok()) {
+    Fail(written);
     return kLauncher;
   }
   return kDone;
@@ -358,6 +412,9 @@ int RunReplay(const ReplayOptions& options) {
   if (options.huge_pages == "always") request.flags |= interpose::kSessionHugePages;
   if (options.huge_pages == "never") request.flags |= interpose::kSessionNoHugePages;
   request.plans = offer->entries;
+  for (const replay::PlanHeader& header : offer->headers) {
+    request.counters_bytes.push_back(replay::CountersLayout::Of(header).bytes);
+  }
   request.keep_aslr = options.keep_aslr;
   if (!options.record.empty()) {
     const absl::StatusOr<std::string> directory = PrepareOutput(options.record);
@@ -368,14 +425,16 @@ int RunReplay(const ReplayOptions& options) {
     request.flags |= interpose::kSessionRecord;
     request.output = *directory;
   }
-  // Found out now rather than after the program has run. Until then what is there stays.
-  std::FILE* stats = nullptr;
+  // What is wrong with the file is found out now rather than after the program has run. The program
+  // does not see it, unless it is a pipe, which stays open.
+  std::optional<base::AtomicFile> stats;
   if (!options.stats.empty()) {
-    stats = std::fopen(options.stats.c_str(), "ae");  // not for the program to inherit
-    if (stats == nullptr) {
-      Fail(SystemError(errno, options.stats));
+    stats.emplace(options.stats);
+    if (!stats->ok()) {
+      Fail(absl::UnavailableError(stats->problem()));
       return kLauncher;
     }
+    if (!stats->direct()) stats.reset();
   }
   const absl::StatusOr<LaunchResult> result = Launch(request);
   if (!result.ok()) return FailLaunch(result.status());

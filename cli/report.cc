@@ -13,13 +13,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/measured_json.h"
 #include "cli/picture.h"
 #include "cli/report_facts.h"
 #include "cli/report_input.h"
 #include "cli/report_page.h"
-#include "cli/text_file.h"
 
 namespace reprise::cli {
 namespace {
@@ -80,9 +80,9 @@ absl::StatusOr<std::vector<HeapMap>> LoadMaps(const Subject& subject,
 }
 
 absl::Status WriteFile(const std::string& path, std::string_view text) {
-  TextFile file(path);
+  base::AtomicFile file(path);
   file.Write(text);
-  return file.Finish();
+  return Finish(file);
 }
 
 absl::Status WritePicture(const ReportOptions& options, const Subject& subject,
@@ -149,10 +149,10 @@ absl::Status Report(const ReportOptions& options) {
   }
   if (!HasChart()) page.fallback_curves = DrawCurves(page.facts);
   page.columns = GatherColumns(*subject, sites, *maps, options.most_blocks, page.facts);
-  TextFile file(options.output);
-  if (!file.ok()) return file.Finish();
+  base::AtomicFile file(options.output);
+  if (!file.ok()) return Finish(file);
   WritePage(page, [&](std::string_view text) { file.Write(text); });
-  return file.Finish();
+  return Finish(file);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <ctime>
 #include <system_error>
 #include <utility>
@@ -27,7 +28,8 @@ constexpr timespec kPatience = {0, 200'000'000};
 
 // As the recorder names it.
 std::string SpoolPath(const std::string& output, uint32_t number, const ImageEntry& image) {
-  std::string name = image.executable;
+  // The program may write over it meanwhile: its end need not be there.
+  std::string name(image.executable, strnlen(image.executable, sizeof(image.executable)));
   name.erase(0, name.rfind('/') + 1);
   return absl::StrFormat("%s/%05d-%s.spool", output, number, name.substr(0, 64));
 }

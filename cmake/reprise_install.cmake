@@ -23,3 +23,7 @@ install(FILES ${PROJECT_BINARY_DIR}/reprise-config.cmake
 # The command installs itself (cli/CMakeLists.txt) and looks for these two beside it.
 install(TARGETS reprise_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS reprise_player RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reprise)
+
+# Beside the licence of this, those of what is built in.
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})

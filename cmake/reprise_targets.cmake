@@ -30,6 +30,21 @@ if(REPRISE_FUZZ)  # a fuzzer needs to see what its inputs reach
   target_link_options(reprise_sanitize INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# What reads files that others made: overruns end the process. Not for libreprise.so, in which each
+# instruction of malloc counts.
+add_library(reprise_hardened INTERFACE)
+if(REPRISE_HARDEN AND NOT REPRISE_SANITIZE)
+  target_compile_options(reprise_hardened INTERFACE -fstack-protector-strong
+    $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE>
+    $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-D_FORTIFY_SOURCE=2>)
+endif()
+
+# reprise_harden(TARGET): an executable at a random address, whose tables of functions are read-only.
+function(reprise_harden name)
+  target_link_libraries(${name} PRIVATE reprise_hardened)
+  target_link_options(${name} PRIVATE -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+endfunction()
+
 # Code that runs inside someone else's process: no exceptions, no RTTI, no C++ runtime, and
 # thread-local storage that never calls into the loader.
 add_library(reprise_hook_flags INTERFACE)
@@ -45,7 +60,7 @@ function(reprise_library name)
   add_library(reprise::${name} ALIAS reprise_${name})
   set_target_properties(reprise_${name} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(reprise_${name} PRIVATE $<BUILD_INTERFACE:reprise_flags>
-                        $<BUILD_INTERFACE:reprise_sanitize>)
+                        $<BUILD_INTERFACE:reprise_sanitize> $<BUILD_INTERFACE:reprise_hardened>)
   target_include_directories(reprise_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/reprise>)
 endfunction()

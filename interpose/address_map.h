@@ -28,7 +28,8 @@ inline constexpr Range kFallback = {kReserved.begin + 1024 * kGiB, 256 * kGiB};
 inline constexpr Range kSideHeap = {kReserved.begin + 1536 * kGiB, 64 * kGiB};
 
 // Parts of kControl.
-inline constexpr Range kSessionMap = {kControl.begin + kGiB / 2, kGiB / 2};
+inline constexpr Range kSessionMap = {kControl.begin + kGiB / 2, kGiB / 4};
+inline constexpr Range kTakenMap = {kSessionMap.begin + kSessionMap.bytes, kGiB / 4};
 inline constexpr Range kRegistryMap = {kControl.begin + 1 * kGiB, 1 * kGiB};
 inline constexpr Range kCountersMap = {kControl.begin + 2 * kGiB, 1 * kGiB};
 inline constexpr Range kStackMap = {kControl.begin + 3 * kGiB, 1 * kGiB};         // record --stacks

@@ -32,6 +32,7 @@ REPRISE_SMALL constinit Process process = {.mode = Mode::kUnstarted,
                                            .reserved = false,
                                            .session = nullptr,
                                            .registry = nullptr,
+                                           .taken = nullptr,
                                            .image = nullptr,
                                            .image_number = 0,
                                            .executable = {},
@@ -101,28 +102,37 @@ uint64_t PeakRss() {
   return kilobytes << 10;
 }
 
-bool MapShared(const char* directory, const char* name, Range range, uint64_t bytes, void** out) {
+// Whether the session's folder is ours alone. A process may outlive its session: whoever makes a
+// folder of that name then gives no orders.
+bool IsPrivate(const char* directory, uid_t user) {
+  struct stat info;
+  return SystemCall(SYS_newfstatat, AT_FDCWD, reinterpret_cast<long>(directory),
+                    reinterpret_cast<long>(&info), AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(info.st_mode) && info.st_uid == user && (info.st_mode & 077) == 0;
+}
+
+// Maps a file of the session, all of it, for writing or not; null when it cannot be.
+void* MapShared(const char* directory, const char* name, Range range, bool writable) {
   char path[kPathBytes + 32];
   const size_t length = strnlen(directory, kPathBytes - 1);
   memcpy(path, directory, length);
   strcpy(path + length, name);
-  const int fd = OpenFile(path, O_RDWR);
-  if (fd < 0) return false;
+  const int fd = OpenFile(path, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return nullptr;
   struct stat info;
-  // A process may outlive its session. Whoever makes a folder of that name then gives no orders.
-  if (SystemCall(SYS_fstat, fd, reinterpret_cast<long>(&info)) != 0 ||
-      info.st_uid != static_cast<uid_t>(SystemCall(SYS_geteuid))) {
+  const auto user = static_cast<uid_t>(SystemCall(SYS_geteuid));
+  if (SystemCall(SYS_fstat, fd, reinterpret_cast<long>(&info)) != 0 || info.st_uid != user ||
+      !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) > range.bytes ||
+      !IsPrivate(directory, user)) {
     CloseFile(fd);
-    return false;
+    return nullptr;
   }
-  if (bytes == 0) bytes = static_cast<uint64_t>(info.st_size);
   const int flags = MAP_SHARED | (process.reserved ? MAP_FIXED : 0);
   const long result = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(range.begin) : 0,
-                                 static_cast<long>(bytes), PROT_READ | PROT_WRITE, flags, fd, 0);
+                                 static_cast<long>(info.st_size),
+                                 PROT_READ | (writable ? PROT_WRITE : 0), flags, fd, 0);
   CloseFile(fd);
-  if (Failed(result)) return false;
-  *out = reinterpret_cast<void*>(result);
-  return true;
+  return Failed(result) ? nullptr : reinterpret_cast<void*>(result);
 }
 
 // The latest image of process `pid` that is not `except`; null when there is none.
@@ -285,12 +295,16 @@ const char* SessionPath() {
 Mode ChooseMode(const char* left_alone) {
   const char* path = SessionPath();
   if (path == nullptr) return Mode::kPlain;
-  void* mapped = nullptr;
-  if (!MapShared(path, "/session", kSessionMap, 0, &mapped)) return Mode::kPlain;
-  process.session = static_cast<SessionFile*>(mapped);
-  if (process.session->magic != kSessionMagic) return Mode::kPlain;
-  if (!MapShared(path, "/registry", kRegistryMap, kRegistryBytes, &mapped)) return Mode::kPlain;
-  process.registry = static_cast<Registry*>(mapped);
+  process.session =
+      static_cast<const SessionFile*>(MapShared(path, "/session", kSessionMap, /*writable=*/false));
+  if (process.session == nullptr || process.session->magic != kSessionMagic) return Mode::kPlain;
+  process.registry =
+      static_cast<Registry*>(MapShared(path, "/registry", kRegistryMap, /*writable=*/true));
+  if (process.registry == nullptr) return Mode::kPlain;
+  if (process.session->plans > 0) {
+    process.taken = static_cast<uint32_t*>(MapShared(path, "/taken", kTakenMap, /*writable=*/true));
+    if (process.taken == nullptr) return Mode::kPlain;
+  }
   if (process.registry->magic != kSessionMagic || !Register()) return Mode::kPlain;
   if (left_alone == nullptr && Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
     left_alone = "neither recorded nor replayed: the system does not tell it of forks";
@@ -421,7 +435,7 @@ __attribute__((constructor)) void OnLoad() {
   process.behind = process.mode >= Mode::kRecord && !ComesFirst();
   // Little of what a start takes is needed again.
   if (process.mode >= Mode::kReplay) {
-    Advise(process.session, sizeof(SessionFile), MADV_DONTNEED);
+    Advise(const_cast<SessionFile*>(process.session), sizeof(SessionFile), MADV_DONTNEED);
     Advise(scratch, kScratchBytes, MADV_DONTNEED);
     // Linux maps 64 KiB of code at once, as far as the mapping goes. What a run needs that follows
     // its plan is less (CMakeLists.txt): its mapping ends where another kind begins.

@@ -43,9 +43,10 @@ struct alignas(4096) Pulse {
 
 struct Process {
   Mode mode;
-  bool reserved;         // kReserved is ours
-  SessionFile* session;  // null in kPlain without a session
+  bool reserved;               // kReserved is ours
+  const SessionFile* session;  // null in kPlain without a session
   Registry* registry;
+  uint32_t* taken;        // atomic, one for each plan of the session; null without plans
   ImageEntry* image;      // our entry, or our parent's: see IsOwnImage
   uint32_t image_number;  // its index: 0 is the program that was started
   char executable[kPathBytes];

@@ -1,6 +1,7 @@
 #include "interpose/replay_setup.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "interpose/address_map.h"
 #include "interpose/modules.h"
@@ -120,7 +121,7 @@ bool LearnSite(uint64_t site) {
 
 // The plan for this image, or null.
 const PlanEntry* FindPlan() {
-  auto* entries = reinterpret_cast<PlanEntry*>(process.session + 1);
+  const auto* entries = reinterpret_cast<const PlanEntry*>(process.session + 1);
   const uint32_t count = process.session->plans;
   uint32_t first = 0;
   while (first < count && entries[first].place != process.image->place) ++first;
@@ -133,16 +134,30 @@ const PlanEntry* FindPlan() {
   // Images of the same place are told apart by the order in which they come, no more.
   uint32_t same = 1;
   while (first + same < count && entries[first + same].place == process.image->place) ++same;
-  const uint32_t number = __atomic_fetch_add(&entries[first].taken, 1, __ATOMIC_RELAXED);
+  const uint32_t number = __atomic_fetch_add(&process.taken[first], 1, __ATOMIC_RELAXED);
   return &entries[first + number % same];
 }
 
+// Whether an open file is the one that the launcher verified, and has not been written to since.
+bool IsVerified(int fd, const PlanEntry& entry) {
+  struct stat info;
+  return SystemCall(SYS_fstat, fd, reinterpret_cast<long>(&info)) == 0 && S_ISREG(info.st_mode) &&
+         info.st_dev == entry.device && info.st_ino == entry.inode &&
+         static_cast<uint64_t>(info.st_size) == entry.bytes &&
+         info.st_ctim.tv_sec == entry.changed && info.st_ctim.tv_nsec == entry.changed_nanoseconds;
+}
+
 // Maps the plan file; false with a message when it is not what it should be. The launcher has
-// verified the checksum; what is looked at here is what a mapping needs.
-bool MapPlan(const char* path) {
-  const int fd = OpenFile(path, O_RDONLY);
+// verified checksum and meaning; what is looked at here is whether it is still that file.
+bool MapPlan(const PlanEntry& entry) {
+  const int fd = OpenFile(entry.path, O_RDONLY | O_NONBLOCK);
   if (fd < 0) {
     Say("not replayed: its plan cannot be opened");
+    return false;
+  }
+  if (!IsVerified(fd, entry)) {
+    Say("not replayed: its plan was replaced or changed after it was verified");
+    CloseFile(fd);
     return false;
   }
   const long bytes = SystemCall(SYS_lseek, fd, 0, SEEK_END);
@@ -172,7 +187,7 @@ bool MapPlan(const char* path) {
   const auto* plan = static_cast<const PlanHeader*>(mapped);
   if (plan == nullptr || plan->magic != replay::kPlanMagic ||
       plan->version != replay::kPlanVersion || plan->byte_order != replay::kPlanByteOrder ||
-      plan->file_bytes != static_cast<uint64_t>(bytes)) {
+      plan->file_bytes != static_cast<uint64_t>(bytes) || plan->checksum != entry.checksum) {
     Say("not replayed: its plan is not a plan file of this version");
     return false;
   }
@@ -328,7 +343,7 @@ bool StartReplay() {
         "which cannot take blocks of the arena");
     return false;
   }
-  if (!MapPlan(entry->path)) return false;
+  if (!MapPlan(*entry)) return false;
   process.image->plan =
       static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
   replay_state.counters = MapCounters(replay::CountersLayout::Of(*replay_state.plan).bytes);

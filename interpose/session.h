@@ -3,10 +3,15 @@
 // environment variable REPRISE_SESSION names. The variable always has the same length, so that the
 // program's stack lies the same in every run.
 //
-//   DIR/session   SessionFile: written by the launcher, read by every process image
+//   DIR/session   SessionFile: written by the launcher, mapped read-only by every process image
 //   DIR/registry  Registry: one ImageEntry per process image, mapped by all of them; who is whose
-//                 parent, how often each place in the tree has been taken, what each image counted
+//                 parent, what each image counted
+//   DIR/taken     for each plan, how often its place in the tree has been taken
 //   DIR/counters.N  the replay counters of image N (replay/arena/counters.h)
+//
+// A process that has given up privileges still maps what it mapped before. So nothing that it can
+// write to says what another process opens or executes; whoever reads the registry takes it for
+// what anybody may have written.
 #ifndef REPRISE_INTERPOSE_SESSION_H_
 #define REPRISE_INTERPOSE_SESSION_H_
 
@@ -15,7 +20,7 @@
 namespace reprise::interpose {
 
 inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
-inline constexpr uint64_t kSessionMagic = 0x3653534550525245;  // changes with every layout below
+inline constexpr uint64_t kSessionMagic = 0x3753534550525245;  // changes with every layout below
 inline constexpr uint32_t kMostStackFrames = 64;
 inline constexpr uint32_t kMaxImages = 1 << 16;
 inline constexpr uint32_t kPathBytes = 1024;
@@ -33,18 +38,22 @@ enum SessionFlags : uint32_t {
 
 // A plan that an image of this session may take.
 struct PlanEntry {
-  uint64_t place;         // the image's place in the recorded process tree
-  uint32_t root;          // 1: it was the program that was started; the new one takes it whatever
-                          // its place
-  uint32_t taken;         // atomic: how many images took a plan of this place so far
-  char path[kPathBytes];  // the plan file
+  uint64_t place;  // the image's place in the recorded process tree
+  uint32_t root;   // 1: it was the program that was started; the new one takes it whatever
+                   // its place
+  uint32_t unused;
+  // The file that the launcher verified: another one is not mapped.
+  uint64_t device, inode, bytes;
+  int64_t changed, changed_nanoseconds;  // st_ctim
+  uint64_t checksum;                     // of its header
+  char path[kPathBytes];
 };
 
 struct SessionFile {
   uint64_t magic;
   uint32_t flags;
   uint32_t stack_frames;       // with kSessionRecord: callers noted for each allocation; 0: none
-  uint32_t plans;              // PlanEntry records follow, sorted by place; mapped shared
+  uint32_t plans;              // PlanEntry records follow, sorted by place
   char directory[kPathBytes];  // the session directory
   char output[kPathBytes];     // where spools go; empty when not recording
 };

@@ -1,31 +1,25 @@
 #include "replay/plan_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <string_view>
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "replay/arena/stream.h"
 #include "trace/statistics.h"
-#include "trace/whole_file.h"
 
 namespace reprise::replay {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::Status SystemError(const std::string& path) {
-  return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
-}
 
 absl::Status Refuse(const std::string& path, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
@@ -128,12 +122,13 @@ std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
 
 }  // namespace
 
-absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path) {
+absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path, int descriptor) {
+  const std::string source = descriptor < 0 ? path : absl::StrCat("/proc/self/fd/", descriptor);
   std::error_code error;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+  if (fs::exists(source, error) && !fs::is_regular_file(source, error)) {
     return Refuse(path, "expected a plan file, found a directory or device");
   }
-  absl::StatusOr<trace::MappedFile> file = trace::MappedFile::Open(path);
+  absl::StatusOr<trace::MappedFile> file = trace::MappedFile::Open(source);
   if (!file.ok()) return absl::UnavailableError(file.status().message());
   absl::StatusOr<PlanFile> plan = Parse(*std::move(file), path);
   if (plan.ok()) {
@@ -190,26 +185,13 @@ size_t PieceEnd(const std::string& bytes, size_t at) {
 }  // namespace
 
 absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
-  const std::string temporary = trace::TemporaryFor(path);
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return SystemError(path);
+  base::AtomicFile file(path);
   for (size_t at = 0; at < bytes.size();) {
-    const ssize_t put = write(fd, bytes.data() + at, PieceEnd(bytes, at) - at);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) {
-      const absl::Status status = SystemError(path);
-      close(fd);
-      trace::Discard(temporary, path);
-      return status;
-    }
-    at += static_cast<size_t>(put);
+    const size_t end = PieceEnd(bytes, at);
+    file.Write(std::string_view(bytes).substr(at, end - at));
+    at = end;
   }
-  if (close(fd) != 0 || trace::Publish(temporary, path) != 0) {
-    const absl::Status status = SystemError(path);
-    trace::Discard(temporary, path);
-    return status;
-  }
-  return absl::OkStatus();
+  return file.Finish() ? absl::OkStatus() : absl::UnavailableError(file.problem());
 }
 
 absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,

@@ -21,8 +21,9 @@ class PlanFile {
  public:
   // Errors, one line that begins with the path: it cannot be read (Unavailable, with the errno
   // text); it is no plan, is damaged or cut short (InvalidArgument, DataLoss); it is of a newer
-  // version (Unimplemented).
-  static absl::StatusOr<PlanFile> Read(const std::string& path);
+  // version (Unimplemented). `descriptor`: the file that is read, already open; -1: the one at
+  // `path`.
+  static absl::StatusOr<PlanFile> Read(const std::string& path, int descriptor = -1);
   // The same of a file that is open; `path` is what errors call it.
   static absl::StatusOr<PlanFile> Parse(trace::MappedFile file, const std::string& path);
 

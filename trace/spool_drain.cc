@@ -78,7 +78,7 @@ bool WriteAll(int file, const char* bytes, size_t count, uint64_t offset) {
 
 absl::StatusOr<SpoolDrain> SpoolDrain::Open(const std::string& path) {
   SpoolDrain drain;
-  drain.file_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  drain.file_ = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (drain.file_ < 0) return FileError(errno, path);
   struct stat info;
   if (fstat(drain.file_, &info) != 0) return FileError(errno, path);
@@ -124,7 +124,10 @@ uint64_t SpoolDrain::Run() {
     copied += outcome == Outcome::kCopied;
     return outcome != Outcome::kUnfinished;
   });
-  for (uint64_t next = header_->copied_count; next < Load(header_->sealed_count); ++next) {
+  // The program may write anything into the header: more chunks than wait at a time are none.
+  uint64_t left = kSpoolRing;
+  for (uint64_t next = header_->copied_count; next < Load(header_->sealed_count) && left-- > 0;
+       ++next) {
     const uint32_t index = header_->sealed[next % kSpoolRing];
     const Outcome outcome = Copy(index);
     copied += outcome == Outcome::kCopied;

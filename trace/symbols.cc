@@ -4,13 +4,16 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -19,12 +22,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
 #include "base/text.h"
+#include "trace/module_file.h"
 
 namespace reprise::trace {
 namespace {
 
-constexpr char kCacheHeader[] = "reprise-symbols 1";
+constexpr char kCacheHeader[] = "reprise-symbols 2 ";  // and which file its names are of
+constexpr uint64_t kMostCacheBytes = 64 << 20;
+constexpr char kDebugFolder[] = "/usr/lib/debug/.build-id/";
+
+bool debuginfod_allowed = false;
+
+// Whether it can stand in a line of the cache.
+bool IsOneField(const std::string& text) {
+  return text.find_first_of(std::string_view("\t\n\0", 3)) == std::string::npos;
+}
 
 std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -60,6 +74,53 @@ std::string InnermostFunction(Dwarf_Die* unit, Dwarf_Addr address) {
   return name;
 }
 
+// Dwfl_Callbacks: a module that is reported has its file already.
+int FindNoElf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; }
+
+// Dwfl_Callbacks: debug information that is installed apart is found by build id, and nowhere else;
+// what the file itself names may be anything.
+int FindDebugInfo(Dwfl_Module* module, void** data, const char* name, Dwarf_Addr base,
+                  const char* file, const char* link, GElf_Word crc, char** found) {
+  const unsigned char* bits = nullptr;
+  GElf_Addr where = 0;
+  const int length = dwfl_module_build_id(module, &bits, &where);
+  if (length <= 0) return -1;
+  const std::string id = absl::BytesToHexString(
+      std::string(reinterpret_cast<const char*>(bits), static_cast<size_t>(length)));
+  if (!IsBuildId(id) || id.size() < 4) return -1;
+  const std::string path = absl::StrCat(kDebugFolder, id.substr(0, 2), "/", id.substr(2), ".debug");
+  const absl::StatusOr<ModuleFile> opened = OpenModuleFile(path);
+  if (opened.ok()) {
+    *found = strdup(path.c_str());
+    return opened->descriptor;
+  }
+  if (!debuginfod_allowed) return -1;
+  return dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+}
+
+// As long as it lives, this process gets at most so many bytes more than it has. For one call of a
+// library that reports it when it gets none.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(uint64_t more) {
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    if (pages == 0 || getrlimit(RLIMIT_AS, &before_) != 0) return;
+    rlimit limit = before_;
+    limit.rlim_cur = std::min<rlim_t>(pages * 4096 + more, before_.rlim_cur);
+    limited_ = setrlimit(RLIMIT_AS, &limit) == 0;
+  }
+  ~MemoryLimit() {
+    if (limited_) setrlimit(RLIMIT_AS, &before_);
+  }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  bool limited_ = false;
+};
+
 // A stretch of code, up to `end`, and the unit of the debug information that tells of it.
 struct Unit {
   Dwarf_Addr end = 0;
@@ -71,7 +132,8 @@ struct Unit {
 
 // A module with its symbol tables, opened when the first name is asked that the cache lacks.
 struct Symbolizer::LoadedModule {
-  std::string path, build_id, cache_file;
+  std::string path, build_id;
+  std::string cache_file, cache_header;  // empty: nothing is kept
   std::map<uint64_t, Symbol> known;
   bool known_changed = false;
   bool opened = false;
@@ -90,25 +152,26 @@ struct Symbolizer::LoadedModule {
   void Open() {
     opened = true;
     static const Dwfl_Callbacks kCallbacks = {
-        .find_elf = dwfl_build_id_find_elf,
-        // By build id and debug link in the usual folders; asks no server.
-        .find_debuginfo = dwfl_standard_find_debuginfo,
+        .find_elf = FindNoElf,
+        .find_debuginfo = FindDebugInfo,
         .section_address = dwfl_offline_section_address,
         .debuginfo_path = nullptr,
     };
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) {
-      complaint = absl::StrCat(path, ": not there: its call sites have no names");
+    const absl::StatusOr<ModuleFile> file = OpenModuleFile(path);
+    if (!file.ok()) {
+      complaint = absl::StrCat(file.status().message(), ": its call sites have no names");
       return;
     }
     session = dwfl_begin(&kCallbacks);
-    if (session == nullptr) return;
-    module = dwfl_report_offline(session, path.c_str(), path.c_str(), -1);
-    dwfl_report_end(session, nullptr, nullptr);
-    if (module == nullptr) {
+    module = session == nullptr
+                 ? nullptr
+                 : dwfl_report_offline(session, path.c_str(), path.c_str(), file->descriptor);
+    if (module == nullptr) {  // else the session has the descriptor
       complaint = absl::StrCat(path, ": ", dwfl_errmsg(-1));
+      close(file->descriptor);
       return;
     }
+    dwfl_report_end(session, nullptr, nullptr);
     const unsigned char* bits = nullptr;
     GElf_Addr where = 0;
     const int length = dwfl_module_build_id(module, &bits, &where);
@@ -122,6 +185,11 @@ struct Symbolizer::LoadedModule {
                                ": its call sites have no names");
       module = nullptr;
       return;
+    }
+    if (file->has_packed_symbols) {
+      constexpr uint64_t kUnpacked = 1 << 30;  // with what the file itself takes
+      const MemoryLimit limit(kUnpacked);
+      dwfl_module_getsymtab(module);
     }
     dwfl_module_getelf(module, &bias);
   }
@@ -170,9 +238,16 @@ struct Symbolizer::LoadedModule {
   }
 
   void ReadCache() {
+    std::error_code error;
+    // Not a pipe, nor a device, nor a link to one.
+    if (std::filesystem::symlink_status(cache_file, error).type() !=
+            std::filesystem::file_type::regular ||
+        std::filesystem::file_size(cache_file, error) > kMostCacheBytes) {
+      return;
+    }
     std::ifstream file(cache_file);
     std::string line;
-    if (!std::getline(file, line) || line != kCacheHeader) return;
+    if (!std::getline(file, line) || line != cache_header) return;
     while (std::getline(file, line)) {
       const std::vector<std::string> fields = absl::StrSplit(line, '\t');
       Symbol symbol;
@@ -192,24 +267,18 @@ struct Symbolizer::LoadedModule {
     if (!known_changed || cache_file.empty()) return;
     std::error_code error;
     std::filesystem::create_directories(std::filesystem::path(cache_file).parent_path(), error);
-    const std::string temporary = absl::StrCat(cache_file, ".", getpid());
-    {
-      std::ofstream file(temporary);
-      file << kCacheHeader << '\n';
-      for (const auto& [offset, symbol] : known) {
-        if (symbol.line == 0) continue;
-        file << offset << '\t' << symbol.line << '\t' << symbol.function << '\t' << symbol.file
-             << '\n';
-      }
-      file.close();
-      if (!file) {
-        std::filesystem::remove(temporary, error);
-        return;
-      }
+    base::AtomicFile file(cache_file);
+    file.Write(cache_header + "\n");
+    for (const auto& [offset, symbol] : known) {
+      if (symbol.line == 0 || !IsOneField(symbol.function) || !IsOneField(symbol.file)) continue;
+      file.Write(
+          absl::StrCat(offset, "\t", symbol.line, "\t", symbol.function, "\t", symbol.file, "\n"));
     }
-    std::filesystem::rename(temporary, cache_file, error);
+    file.Finish();  // without it names are looked up again
   }
 };
+
+void AllowDebuginfod() { debuginfod_allowed = true; }
 
 std::string Symbolizer::DefaultCache() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
@@ -231,9 +300,13 @@ Symbolizer::LoadedModule& Symbolizer::Load(const Module& module) {
     loaded = std::make_unique<LoadedModule>();
     loaded->path = module.path;
     loaded->build_id = module.build_id;
-    // Without a build id nobody knows whether the file is still the same.
-    if (!cache_.empty() && !module.build_id.empty()) {
+    // A build id is what the trace says. What was read from a file is that file's only: else a
+    // forged one with the build id of another would name the other's functions.
+    const std::string identity = FileIdentity(module.path);
+    if (!cache_.empty() && IsBuildId(module.build_id) && !identity.empty() &&
+        IsOneField(module.path)) {
       loaded->cache_file = absl::StrCat(cache_, "/", module.build_id);
+      loaded->cache_header = absl::StrCat(kCacheHeader, identity, " ", module.path);
       loaded->ReadCache();
     }
   }

@@ -21,10 +21,15 @@ struct Symbol {
   int line = 0;          // 0: not known
 };
 
+// From now on debug information that is not installed may be asked for from the servers that
+// $DEBUGINFOD_URLS names: they learn the build ids of the modules. Without this nobody is asked.
+void AllowDebuginfod();
+
 // Looks names up and remembers them, also on disk: in $XDG_CACHE_HOME/reprise/symbols (or
-// ~/.cache/…), a file per build id, so that a large program is read once. Debug information that is
-// installed apart (/usr/lib/debug/.build-id) is found; nothing is fetched from the network. A
-// module whose file has another build id than was recorded has no names. Not for several threads at
+// ~/.cache/…), a file per build id, so that a large program is read once. It holds for the file
+// that the names were read from, as it was then. Debug information that is installed apart
+// (/usr/lib/debug/.build-id) is found. A module whose file has another build id than was recorded,
+// or is none that OpenModuleFile takes (module_file.h), has no names. Not for several threads at
 // once.
 class Symbolizer {
  public:
@@ -39,7 +44,8 @@ class Symbolizer {
   // The call that returns to `offset` bytes from the load address of `module`.
   Symbol Find(const Module& module, uint64_t offset);
 
-  // Why modules that were asked for have no names, one line each: the file is gone, or is another.
+  // Why modules that were asked for have no names, one line each: the file is gone, is another, or
+  // is none that is read.
   std::vector<std::string> Complaints() const;
 
  private:

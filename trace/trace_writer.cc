@@ -1,18 +1,12 @@
 #include "trace/trace_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "trace/chunk.h"
 #include "trace/limits.h"
-#include "trace/mapped_file.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
-#include "trace/whole_file.h"
 
 namespace reprise::trace {
 namespace {
@@ -37,30 +31,14 @@ void AppendField(std::string& out, Tag tag, uint64_t number) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
-  std::string temporary = TemporaryFor(path);
-  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
-  if (file == nullptr) return FileError(errno, path);
-  auto writer = std::unique_ptr<TraceWriter>(new TraceWriter(path, std::move(temporary), file));
-  writer->Write(SealFileHeader());
+  auto writer = std::unique_ptr<TraceWriter>(new TraceWriter(path));
+  if (!writer->file_.ok()) return absl::UnavailableError(writer->file_.problem());
+  writer->file_.Write(SealFileHeader());
   return writer;
 }
 
-TraceWriter::TraceWriter(std::string path, std::string temporary, std::FILE* file)
-    : path_(std::move(path)), temporary_(std::move(temporary)), file_(file) {}
-
-TraceWriter::~TraceWriter() {
-  if (file_ == nullptr) return;
-  std::fclose(file_);
-  Discard(temporary_, path_);
-}
-
-void TraceWriter::Write(const std::string& bytes) {
-  if (error_ != 0) return;
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) error_ = errno;
-}
-
 void TraceWriter::WriteChunk(ChunkType type, const std::string& raw) {
-  Write(SealChunk(type, chunks_++, raw));
+  file_.Write(SealChunk(type, chunks_++, raw));
 }
 
 void TraceWriter::WriteProcess(const Process& process) {
@@ -73,6 +51,8 @@ void TraceWriter::WriteProcess(const Process& process) {
   if (!drop_names_) {
     AppendField(raw, ProcessTag::kExecutable, process.executable);
     AppendField(raw, ProcessTag::kBuildId, process.build_id);
+    // Both may hold passwords.
+    if (!process.command.empty() || !process.environment.empty()) file_.KeepPrivate();
     if (!process.command.empty()) AppendField(raw, ProcessTag::kCommand, process.command);
     if (!process.environment.empty()) {
       AppendField(raw, ProcessTag::kEnvironment, process.environment);
@@ -216,11 +196,7 @@ absl::Status TraceWriter::Finish(const Recording& tables) {
   AppendField(raw, EndTag::kLostEvents, tables.lost_events);
   WriteChunk(ChunkType::kEnd, raw);
 
-  if (std::fclose(std::exchange(file_, nullptr)) != 0 && error_ == 0) error_ = errno;
-  if (error_ == 0) error_ = Publish(temporary_, path_);
-  if (error_ == 0) return absl::OkStatus();
-  Discard(temporary_, path_);
-  return FileError(error_, path_);
+  return file_.Finish() ? absl::OkStatus() : absl::UnavailableError(file_.problem());
 }
 
 absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to, bool drop_names) {

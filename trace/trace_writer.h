@@ -3,7 +3,6 @@
 #define REPRISE_TRACE_TRACE_WRITER_H_
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/atomic_file.h"
 #include "trace/compact_format.h"
 #include "trace/event.h"
 #include "trace/recording.h"
@@ -18,13 +18,13 @@
 namespace reprise::trace {
 
 // The file appears under its name when Finish() succeeds, whole; until then, and if Finish() is
-// never called, only a temporary file beside it exists. Memory: a chunk, the threads and the sites.
+// never called, only a temporary file beside it exists. A trace with a command line or environment
+// can be read by its owner only. Memory: a chunk, the threads and the sites.
 // Not for several threads at once.
 class TraceWriter {
  public:
   // Errors carry the text of errno and name the path.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path);
-  ~TraceWriter();
 
   // Leaves out of what follows the names and build ids of modules, everything that names the
   // program, and the hashes of such names (Process::place). Before the first Add().
@@ -39,13 +39,12 @@ class TraceWriter {
   absl::Status Finish(const Recording& tables);
 
  private:
-  TraceWriter(std::string path, std::string temporary, std::FILE* file);
+  explicit TraceWriter(const std::string& path) : file_(path) {}
   void BeginEvents(uint32_t thread);
   void FlushEvents(const Recording& tables);
   void WriteProcess(const Process& process);
   void WriteDefinitions(const Recording& tables);
   void WriteChunk(ChunkType type, const std::string& raw);
-  void Write(const std::string& bytes);
   uint64_t Key(const Event& event);
 
   // What a call site is in the file: the site, and how it allocates.
@@ -55,9 +54,7 @@ class TraceWriter {
     uint8_t log2_alignment;
   };
 
-  std::string path_, temporary_;
-  std::FILE* file_;
-  int error_ = 0;  // errno of the first write that failed
+  base::AtomicFile file_;
   uint32_t chunks_ = 0;
   bool drop_names_ = false;
   bool process_written_ = false;

@@ -52,6 +52,7 @@ class RecorderTest : public testing::Test {
   static void SetUpTestSuite() {
     directory_ = fs::temp_directory_path() / ("recorder_test." + std::to_string(getpid()));
     fs::create_directories(directory_ / "out");
+    fs::permissions(directory_, fs::perms::owner_all);
     SessionFile session{};
     session.magic = kSessionMagic;
     session.flags = kSessionRecord;

@@ -38,3 +38,5 @@ target_link_libraries(replay_soak PRIVATE reprise_flags reprise_sanitize replay_
   replay_arena_seen CLI11::CLI11 Threads::Threads)
 add_test(NAME replay_soak COMMAND replay_soak --operations 20000000 --seconds 8 --seed 4)
 set_tests_properties(replay_soak PROPERTIES LABELS unit TIMEOUT 120)
+reprise_test(replay_plan_verifier_test LABEL unit SOURCES replay_plan_verifier_test.cc
+  LIBRARIES replay_test_support)

@@ -1,7 +1,9 @@
 // Names of this test's own code.
 #include <elf.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "trace/module_file.h"
 #include "trace/symbols.h"
 
 namespace reprise::trace {
@@ -134,10 +137,128 @@ TEST_F(SymbolsTest, WhatIsGoneOrNoProgramHasNoNames) {
 
 TEST_F(SymbolsTest, ADamagedCacheDoesNoHarm) {
   const Module self = Self();
-  std::ofstream(cache_ + "/" + self.build_id)
-      << "reprise-symbols 1\nx\ty\n\t\t\t\n99999999999999999999\t1\ta\tb\n5\n";
+  const std::string path = cache_ + "/" + self.build_id;
+  Symbolizer(cache_).Find(self, CallFromTemplate<short>(self.base));
+  std::string header;
+  std::ifstream file(path);
+  ASSERT_TRUE(std::getline(file, header));
+  std::ofstream(path) << header << "\nx\ty\n\t\t\t\n99999999999999999999\t1\ta\tb\n5\n";
   Symbolizer symbolizer(cache_);
   EXPECT_NE(symbolizer.Find(self, CallFromTemplate<long>(self.base)).function, "");
+}
+
+// A file that says it is another one's build leaves no names for that one.
+TEST_F(SymbolsTest, TheCacheHoldsForTheFileThatItWasReadFrom) {
+  const Module self = Self();
+  const uint64_t offset = CallFromTemplate<int>(self.base);
+  const std::string path = cache_ + "/" + self.build_id;
+  Module forged = self;
+  forged.path = cache_ + "/forged";
+  std::filesystem::copy_file(self.path, forged.path);
+  const std::string name = Symbolizer(cache_).Find(forged, offset).function;
+  std::ifstream file(path);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  ASSERT_NE(text.find(name), std::string::npos) << path;
+  text.replace(text.find(name), name.size(), "Forged");
+  std::ofstream(path) << text;
+  EXPECT_EQ(Symbolizer(cache_).Find(forged, offset).function, "Forged");
+  EXPECT_EQ(Symbolizer(cache_).Find(self, offset).function, name);
+  // Nor does it hold for what has been written to since.
+  Symbolizer(cache_).Find(forged, offset);
+  std::ofstream(forged.path, std::ios::app | std::ios::binary) << "more";
+  EXPECT_EQ(Symbolizer(cache_).Find(forged, offset).function, name);
+}
+
+TEST_F(SymbolsTest, ABuildIdIsNoPath) {
+  for (const char* text : {"", "a", "abc", "../ab", "AB", "ab/cd", "ag", "ab\n"}) {
+    EXPECT_FALSE(IsBuildId(text)) << text;
+  }
+  EXPECT_FALSE(IsBuildId(std::string(66, 'a')));
+  EXPECT_TRUE(IsBuildId("00ff"));
+  EXPECT_TRUE(IsBuildId(std::string(64, 'a')));
+  // Whoever waits for a pipe, or reads zeros, does not come back.
+  ASSERT_EQ(mkfifo((cache_ + "/pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", cache_ + "/ab");
+  std::filesystem::create_directory(cache_ + "/names");
+  for (const char* id : {"../pipe", "../ab", "ab"}) {
+    Module module = Self();
+    module.build_id = id;
+    EXPECT_EQ(Symbolizer(cache_ + (id[0] == '.' ? "/names" : "")).Find(module, 64).function, "");
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(cache_ + "/pipe"));
+}
+
+class HostileModuleTest : public SymbolsTest {
+ protected:
+  // Why the file has no names; empty: it has.
+  std::string Complaint(const std::string& path) const {
+    Module module = Self();
+    module.path = path;
+    Symbolizer symbolizer("");
+    symbolizer.Find(module, CallFromTemplate<double>(module.base));
+    return symbolizer.Complaints().empty() ? "" : symbolizer.Complaints()[0];
+  }
+  // A copy of this executable that a command has changed.
+  std::string Made(const std::string& command) const {
+    const std::string copy = cache_ + "/copy";
+    EXPECT_EQ(std::system((command + " " + Self().path + " " + copy).c_str()), 0) << command;
+    return copy;
+  }
+};
+
+TEST_F(HostileModuleTest, OnlyRegularElfFilesAtAbsolutePathsAreOpened) {
+  const auto has = [](const std::string& what) { return testing::HasSubstr(what); };
+  const std::string relative = std::filesystem::relative(Self().path);
+  EXPECT_THAT(Complaint(relative), has("no absolute path"));
+  ASSERT_EQ(mkfifo((cache_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_THAT(Complaint(cache_ + "/pipe"), has("no regular file"));
+  EXPECT_THAT(Complaint("/dev/zero"), has("no regular file"));
+  EXPECT_THAT(Complaint("/"), has("no regular file"));
+  std::ofstream(cache_ + "/short") << "\x7f"
+                                      "ELF";
+  EXPECT_THAT(Complaint(cache_ + "/short"), has("no ELF file"));
+  EXPECT_EQ(Complaint(Made("cp")), "");
+}
+
+TEST_F(HostileModuleTest, PackedFilesAreNotUnpacked) {
+  const std::string copy = cache_ + "/packed";
+  ASSERT_EQ(std::system(("gzip -c " + Self().path + " > " + copy).c_str()), 0);
+  EXPECT_THAT(Complaint(copy), testing::HasSubstr("no ELF file"));
+}
+
+TEST_F(HostileModuleTest, ACompressedSectionMayClaimSixtyFourTimesItsSize) {
+  std::ofstream(cache_ + "/zeros") << std::string(16 << 20, '\0');
+  const std::string copy = Made("objcopy --add-section .debug_zeros=" + cache_ + "/zeros");
+  EXPECT_EQ(Complaint(copy), "");
+  for (const char* kind : {"zlib", "zlib-gnu"}) {
+    const std::string packed = cache_ + "/" + kind;
+    const std::string compress = std::string("objcopy --compress-debug-sections=") + kind + " ";
+    ASSERT_EQ(std::system((compress + copy + " " + packed).c_str()), 0);
+    EXPECT_THAT(Complaint(packed), testing::HasSubstr("compressed section"));
+    EXPECT_EQ(Complaint(Made(compress)), "") << kind;
+    std::filesystem::remove(copy);
+    Made("objcopy --add-section .debug_zeros=" + cache_ + "/zeros");
+  }
+}
+
+TEST_F(HostileModuleTest, NoOtherFileIsNamedForDebugInformation) {
+  std::ofstream(cache_ + "/link") << "/dev/zero" << '\0' << "12345678901234567890";
+  EXPECT_THAT(Complaint(Made("objcopy --add-section .gnu_debugaltlink=" + cache_ + "/link")),
+              testing::HasSubstr("names another file"));
+  // Without debug information nobody follows the link: so are the programs of a distribution.
+  EXPECT_EQ(
+      Complaint(Made("objcopy --strip-debug --add-section .gnu_debugaltlink=" + cache_ + "/link")),
+      "");
+}
+
+TEST_F(HostileModuleTest, ASectionTableThatIsNotInTheFileIsRefused) {
+  const std::string copy = Made("cp");
+  std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
+  for (const uint64_t offset : {UINT64_MAX, uint64_t{1} << 40, std::filesystem::file_size(copy)}) {
+    file.seekp(40);  // e_shoff
+    file.write(reinterpret_cast<const char*>(&offset), sizeof(offset)).flush();
+    EXPECT_THAT(Complaint(copy), testing::HasSubstr("section table"));
+  }
 }
 
 }  // namespace
