@@ -1,6 +1,7 @@
 #include "planner/bounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -85,12 +86,17 @@ class Clique {
   // Sets meets_ for those that `job` overlaps, itself included.
   void Mark(uint32_t job) {
     std::fill(meets_.begin(), meets_.end(), 0);
-    for (uint32_t s = first_span_[job]; s < first_span_[job + 1]; ++s) {
-      for (const Span& span : spans_) {
-        if (span.lower < spans_[s].upper && spans_[s].lower < span.upper) meets_[span.job] = 1;
-      }
-      work_ += static_cast<int64_t>(spans_.size());
+    // Its own spans are ascending and disjoint: the first one that ends behind the beginning of
+    // another span meets it, or none does.
+    const auto begin = spans_.begin() + first_span_[job];
+    const auto end = spans_.begin() + first_span_[job + 1];
+    for (const Span& span : spans_) {
+      const auto own =
+          std::partition_point(begin, end, [&](const Span& it) { return it.upper <= span.lower; });
+      if (own != end && own->lower < span.upper) meets_[span.job] = 1;
     }
+    work_ +=
+        static_cast<int64_t>(spans_.size()) * std::bit_width(static_cast<uint64_t>(end - begin));
   }
 
   void Change(uint32_t job, bool in) {

@@ -85,7 +85,7 @@ void DropGuard(int entry) {
 }
 
 absl::Status ReadAll(int descriptor, const std::string& path, bool regular, std::string& content) {
-  constexpr size_t kMost = size_t{1} << 30;
+  constexpr size_t kMost = size_t{256} << 20;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t got = read(descriptor, buffer, sizeof buffer);
@@ -95,7 +95,7 @@ absl::Status ReadAll(int descriptor, const std::string& path, bool regular, std:
     content.append(buffer, static_cast<size_t>(got));
     if (!regular && content.size() > kMost) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ": expected at most 1 GiB, as it is no regular file, found more"));
+          absl::StrCat(path, ": expected at most 256 MiB, as it is no regular file, found more"));
     }
   }
 }

@@ -17,7 +17,7 @@ namespace reprise::trace {
 class MappedFile {
  public:
   // NotFound, PermissionDenied or Unavailable with the text of errno; InvalidArgument when a pipe
-  // or device gives more than 1 GiB.
+  // or device gives more than 256 MiB.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
   // As if a file held these bytes.
   static MappedFile FromBytes(std::string bytes);

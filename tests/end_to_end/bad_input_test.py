@@ -120,7 +120,7 @@ def csv_plan(bench):
     for number, (text, message) in enumerate(rows.items()):
         path = write(bench, f"row{number}.csv", text)
         table.row(BAD_INPUT, f"{path}: {message}", "plan", path, "-o", "out.csv")
-    large = write(bench, "large.csv", offset + f"e,0,1,0,\na,0,1,4,{2**62}\n")
+    large = write(bench, "large.csv", offset + f"e,0,1,0,0\na,0,1,4,{2**62}\n")
     table.row(BAD_INPUT, f"{large}: buffer 'a' in line 3: fixed offset", "check", large, large)
     table.finish()
     expect(not (bench.work / "out.csv").exists(), "a plan was left behind")
