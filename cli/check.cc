@@ -180,7 +180,8 @@ int RunCheck(const Arguments& arguments) {
   if (std::filesystem::is_directory(arguments.instance, error)) return CheckFolder(arguments);
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(arguments.instance);
   if (format.ok() && *format == trace::Format::kJson) {
-    return CheckGraphFile(arguments.instance, arguments.plan, arguments.json);
+    return CheckGraphFile(arguments.instance, arguments.plan, arguments.ignore_unknown,
+                          arguments.json);
   }
   const absl::StatusOr<Verdict> verdict =
       CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance), arguments);

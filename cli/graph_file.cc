@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "cli/text_file.h"
 #include "planner/graph/check_graph.h"
@@ -30,10 +31,13 @@ std::string_view Text(const trace::MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-absl::StatusOr<Graph> ReadGraph(const std::string& path) {
+// Unknown fields that are not refused.
+using Ignored = std::vector<std::string>;
+
+absl::StatusOr<Graph> ReadGraph(const std::string& path, Ignored* ignored) {
   const absl::StatusOr<trace::MappedFile> file = Open(path);
   if (!file.ok()) return file.status();
-  return ParseGraph(Text(*file), path);
+  return ParseGraph(Text(*file), path, ignored);
 }
 
 // The same with the file's name in front.
@@ -86,8 +90,10 @@ void Print(const GraphPlan& plan, const std::string& output) {
 
 int PlanGraphFile(const std::string& input, const std::string& output,
                   const planner::Options& options, const GraphChoices& choices, bool json) {
-  const absl::StatusOr<Graph> graph = ReadGraph(input);
+  Ignored ignored;
+  const absl::StatusOr<Graph> graph = ReadGraph(input, choices.ignore_unknown ? &ignored : nullptr);
   if (!graph.ok()) return Fail(graph.status());
+  WarnOfIgnored(input, absl::StrJoin(ignored, ", "));
   const absl::StatusOr<GraphPlan> plan =
       PlanGraph(*graph, {options, choices.order, choices.safety});
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
@@ -111,15 +117,19 @@ int PlanGraphFile(const std::string& input, const std::string& output,
   return kDone;
 }
 
-int CheckGraphFile(const std::string& input, const std::string& plan_path, bool json) {
-  const absl::StatusOr<Graph> graph = ReadGraph(input);
+int CheckGraphFile(const std::string& input, const std::string& plan_path, bool ignore_unknown,
+                   bool json) {
+  Ignored ignored;
+  Ignored* const ignore = ignore_unknown ? &ignored : nullptr;
+  const absl::StatusOr<Graph> graph = ReadGraph(input, ignore);
   if (!graph.ok()) return Fail(graph.status());
   const absl::StatusOr<Flow> flow = MakeFlow(*graph);
   if (!flow.ok()) return Fail(In(input, flow.status()));
   const absl::StatusOr<trace::MappedFile> file = Open(plan_path);
   if (!file.ok()) return Fail(file.status());
-  const absl::StatusOr<Placement> plan = ParsePlan(Text(*file), plan_path, *graph);
+  const absl::StatusOr<Placement> plan = ParsePlan(Text(*file), plan_path, *graph, ignore);
   if (!plan.ok()) return Fail(plan.status());
+  WarnOfIgnored(input, absl::StrJoin(ignored, ", "));
   const GraphCheck check = CheckGraph(*graph, plan->offsets, plan->order);
   if (json) {
     ordered_json violations = ordered_json::array();

@@ -12,6 +12,7 @@ namespace reprise::cli {
 struct GraphChoices {
   std::string order = "auto";
   std::string safety = "stream_graph";
+  bool ignore_unknown = false;  // fields: warn, do not refuse
 };
 
 // Plans `input` into `output` (empty: beside the input, as .plan.json) and prints what came of it.
@@ -20,7 +21,8 @@ int PlanGraphFile(const std::string& input, const std::string& output,
                   const planner::Options& options, const GraphChoices& choices, bool json);
 
 // Checks `plan` against the graph in `input`, prints the verdict, returns the exit code.
-int CheckGraphFile(const std::string& input, const std::string& plan, bool json);
+int CheckGraphFile(const std::string& input, const std::string& plan, bool ignore_unknown,
+                   bool json);
 
 }  // namespace reprise::cli
 

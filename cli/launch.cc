@@ -20,6 +20,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
+#include "cli/program.h"
 #include "cli/spool_drainer.h"
 
 namespace reprise::cli {
@@ -30,17 +31,6 @@ using interpose::ImageEntry;
 using interpose::PlanEntry;
 using interpose::Registry;
 using interpose::SessionFile;
-
-// bin/reprise finds lib/libreprise.so beside it, in the build tree and where it is installed.
-absl::StatusOr<std::string> FindLibrary() {
-  std::error_code error;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* candidate : {"../lib/libreprise.so", "../" REPRISE_LIBDIR "/libreprise.so"}) {
-    const fs::path library = binary / candidate;
-    if (fs::exists(library, error)) return fs::canonical(library, error).string();
-  }
-  return absl::InternalError(absl::StrCat("libreprise.so not found beside ", binary.string()));
-}
 
 // A file of the session: written at once and mapped or read by the images.
 absl::Status WriteFile(const std::string& path, const void* bytes, size_t count, uint64_t size) {
@@ -107,23 +97,24 @@ void PassOn(int signal, siginfo_t* info, void*) {
 }
 
 // As long as the program runs, signals for us are passed on to it. What comes before and afterwards
-// waits until nothing of the session is left, and then does to us what it always does.
+// waits until nothing of the session is left, and then does to us what it always does. What was
+// ignored from the start (nohup, the background jobs of a script) is ignored in the program too
+// until it decides otherwise, and is passed on all the same.
 class SignalsForProgram {
  public:
   SignalsForProgram() {
     sigemptyset(&passed_);
+    sigemptyset(&heeded_);
     for (size_t i = 0; i < std::size(kPassed); ++i) {
       sigaction(kPassed[i], nullptr, &before_[i]);
-      // What was ignored from the start (nohup) stays ignored, in the program too.
-      if (before_[i].sa_handler != SIG_IGN) sigaddset(&passed_, kPassed[i]);
+      sigaddset(&passed_, kPassed[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaddset(&heeded_, kPassed[i]);
     }
     sigprocmask(SIG_BLOCK, &passed_, &mask_);
     struct sigaction action {};
     action.sa_sigaction = PassOn;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
-    for (int signal : kPassed) {
-      if (sigismember(&passed_, signal) == 1) sigaction(signal, &action, nullptr);
-    }
+    for (int signal : kPassed) sigaction(signal, &action, nullptr);
   }
   ~SignalsForProgram() { Restore(); }
   SignalsForProgram(const SignalsForProgram&) = delete;
@@ -133,7 +124,7 @@ class SignalsForProgram {
   bool Waiting() const {
     sigset_t pending;
     sigpending(&pending);
-    sigandset(&pending, &pending, &passed_);
+    sigandset(&pending, &pending, &heeded_);
     return sigisemptyset(&pending) == 0;
   }
   void Begin(pid_t program) {
@@ -154,6 +145,7 @@ class SignalsForProgram {
   static constexpr int kPassed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   struct sigaction before_[std::size(kPassed)];
   sigset_t passed_, mask_;
+  sigset_t heeded_;  // those that were not ignored from the start
 };
 
 [[noreturn]] void RunProgram(const LaunchRequest& request, const std::string& library,
@@ -234,14 +226,20 @@ absl::StatusOr<Registry*> MapRegistry(const std::string& session) {
   if (fd < 0) return SystemError(errno, path);
   void* mapped =
       mmap(nullptr, interpose::kRegistryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int error = errno;
   close(fd);
-  if (mapped == MAP_FAILED) return SystemError(errno, path);
+  if (mapped == MAP_FAILED && (error == ENODEV || error == EINVAL)) {
+    return absl::InternalError(
+        absl::StrCat(path, ": its file system has no shared mappings, which reprise needs"));
+  }
+  if (mapped == MAP_FAILED) return SystemError(error, path);
   return static_cast<Registry*>(mapped);
 }
 
 // What the images left in the session directory.
 void Collect(const std::string& session, const Registry& registry, LaunchResult& result) {
   result.left_out = registry.left_out;
+  result.forbidden = registry.forbidden;
   std::error_code ignored;
   result.session_removed = !fs::exists(session + "/session", ignored);
   const uint32_t count = std::min(registry.images, interpose::kMaxImages);
@@ -318,8 +316,16 @@ void PrintMessages(const LaunchResult& result) {
   }
   if (result.left_out > 0) {
     std::fprintf(
-        stderr, "reprise: %u process images were left out: there is room for %u, or /tmp is full\n",
-        result.left_out, interpose::kMaxImages);
+        stderr, "reprise: %u process images were left out: %s\n", result.left_out,
+        result.images.size() >= interpose::kMaxImages
+            ? absl::StrCat("there is room for ", interpose::kMaxImages).c_str()
+            : "there was no room on the disk or in the memory that holds the session's folder");
+  }
+  if (result.forbidden > 0) {
+    std::fprintf(
+        stderr,
+        "reprise: %u process images were left out: a sandbox (seccomp) forbids what it takes\n",
+        result.forbidden);
   }
 }
 

@@ -24,7 +24,8 @@ struct LaunchRequest {
 struct LaunchResult {
   int exit_code = 0;                          // the program's: its status, or 128 + signal
   std::vector<interpose::ImageEntry> images;  // in the order in which they started
-  uint32_t left_out = 0;                      // images of which nothing is known
+  uint32_t left_out = 0;                      // images of which nothing is known: no room
+  uint32_t forbidden = 0;                     // the same, because a sandbox forbids it
   bool session_removed = false;               // while the program ran
   std::vector<std::string> counters;          // per image, the bytes of its counters file; empty
                                               // when it has none

@@ -330,6 +330,7 @@ int RunPlan(PlanOptions options) {
     if (options.solve.strategy == "reorder" || options.solve.strategy == "olla_ilp") {
       options.graph.order = std::exchange(options.solve.strategy, "auto");
     }
+    options.graph.ignore_unknown = options.ignore_unknown;
     return PlanGraphFile(options.input, options.output, options.solve, options.graph, options.json);
   }
   if (!any_input) return Fail(graphs_only);

@@ -1,54 +1,71 @@
 #include "cli/program.h"
 
-#include <elf.h>
+#include <dlfcn.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <vector>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "interpose/preloadable.h"
 
 namespace reprise::cli {
 namespace {
 
-#if defined(__aarch64__)
-constexpr int kMachine = EM_AARCH64;
-#else
-constexpr int kMachine = EM_X86_64;
-#endif
-constexpr int kMostInterpreters = 4;  // as the kernel follows scripts
-
-absl::Status Refuse(const std::string& path, const char* why) {
-  return absl::FailedPreconditionError(absl::StrCat(path, ": cannot be preloaded: ", why));
-}
+namespace fs = std::filesystem;
+using interpose::Obstacle;
+using interpose::ProgramCheck;
 
 bool IsExecutableFile(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-absl::Status CheckElf(const std::string& path, std::ifstream& file) {
-  Elf64_Ehdr header{};
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (file.gcount() < EI_NIDENT || header.e_ident[EI_CLASS] != ELFCLASS64) {
-    return Refuse(path, "it is a 32-bit program");
+// Why a program cannot be preloaded.
+std::string Reason(const ProgramCheck& check) {
+  switch (check.obstacle) {
+    case Obstacle::kNotElf:
+      return "it is not an ELF program";
+    case Obstacle::kNoInterpreter:
+      return "its first line names no interpreter";
+    case Obstacle::kTooDeep:
+      return "its interpreters are scripts of scripts";
+    case Obstacle::kSetuid:
+      return "it is a setuid or setgid program";
+    case Obstacle::kCapabilities:
+      return "it has file capabilities";
+    case Obstacle::kStatic:
+      return "it is statically linked";
+    case Obstacle::kOtherClass:
+      return "it is a 32-bit program";
+    case Obstacle::kOtherMachine:
+      return "it is a program for another processor";
+    case Obstacle::kOtherLibrary:
+      return absl::StrCat("it is not linked against glibc: its loader is ", check.loader);
+    case Obstacle::kOldLibrary:
+      return absl::StrCat("it is linked against a glibc that is too old, without ", check.version,
+                          ": its loader is ", check.loader);
+    case Obstacle::kOutOfReach:
+      return "libreprise.so cannot be opened";
+    case Obstacle::kNone:
+    case Obstacle::kAbsent:
+      break;
   }
-  if (header.e_machine != kMachine) return Refuse(path, "it is a program for another processor");
-  for (int i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment{};
-    file.clear();
-    file.seekg(static_cast<std::streamoff>(header.e_phoff) + i * header.e_phentsize);
-    if (!file.read(reinterpret_cast<char*>(&segment), sizeof(segment))) break;
-    if (segment.p_type == PT_INTERP) return absl::OkStatus();
-  }
-  return Refuse(path, "it is statically linked");
+  return "";
+}
+
+// The dynamic linker that this program was started by: it loads the library, which was built with
+// it.
+interpose::FileIdentity OwnLoader() {
+  Dl_info info;
+  const auto* base = reinterpret_cast<void*>(getauxval(AT_BASE));
+  return base != nullptr && dladdr(base, &info) != 0 ? interpose::IdentityOf(info.dli_fname)
+                                                     : interpose::FileIdentity{};
 }
 
 }  // namespace
@@ -74,43 +91,41 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   return absl::NotFoundError(absl::StrCat(name, ": not found in PATH"));
 }
 
+absl::StatusOr<std::string> FindLibrary() {
+  std::error_code error;
+  const fs::path binary = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (error) {
+    return absl::InternalError(
+        absl::StrCat("/proc/self/exe: ", error.message(), ": is /proc mounted?"));
+  }
+  for (const char* candidate : {"../lib/libreprise.so", "../" REPRISE_LIBDIR "/libreprise.so"}) {
+    const fs::path library = binary / candidate;
+    if (fs::exists(library, error)) return fs::canonical(library, error).string();
+  }
+  return absl::InternalError(absl::StrCat("libreprise.so not found beside ", binary.string()));
+}
+
 absl::StatusOr<std::string> FindPreloadable(const std::string& name) {
   absl::StatusOr<std::string> path = FindProgram(name);
   if (!path.ok()) return path;
-  absl::Status status = CheckPreloadable(*path);
+  const absl::StatusOr<std::string> library = FindLibrary();
+  if (!library.ok()) return library.status();
+  absl::Status status = CheckPreloadable(*path, *library);
   return status.ok() ? path : status;
 }
 
-absl::Status CheckPreloadable(const std::string& path) {
-  std::string current = path;
-  for (int depth = 0; depth <= kMostInterpreters; ++depth) {
-    struct stat info;
-    if (stat(current.c_str(), &info) != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(current, ": ", std::strerror(errno)));
-    }
-    if ((info.st_mode & (S_ISUID | S_ISGID)) != 0) {
-      return Refuse(current, "it is a setuid or setgid program");
-    }
-    if (getxattr(current.c_str(), "security.capability", nullptr, 0) > 0) {
-      return Refuse(current, "it has file capabilities");
-    }
-    std::ifstream file(current, std::ios::binary);
-    char start[256] = {};
-    file.read(start, sizeof(start) - 1);
-    // A program that may be run but not read: the loader decides.
-    if (!file.is_open()) return absl::OkStatus();
-    if (std::memcmp(start, ELFMAG, SELFMAG) == 0) {
-      file.clear();
-      return CheckElf(current, file);
-    }
-    if (start[0] != '#' || start[1] != '!') return Refuse(current, "it is not an ELF program");
-    const std::string line(start + 2, std::strcspn(start + 2, "\n"));
-    const std::vector<std::string> words =
-        absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    if (words.empty()) return Refuse(current, "its first line names no interpreter");
-    current = words[0];
+absl::Status CheckPreloadable(const std::string& path, const std::string& library) {
+  ProgramCheck check;
+  interpose::CheckProgram(path.c_str(), library.c_str(), OwnLoader(), &check);
+  const std::string file = check.file[0] != 0 ? check.file : path;
+  if (check.obstacle == Obstacle::kNone) return absl::OkStatus();
+  if (check.obstacle == Obstacle::kAbsent) {
+    const bool exists = access(file.c_str(), F_OK) == 0;
+    return absl::FailedPreconditionError(
+        absl::StrCat(file, ": ", exists ? "not an executable file" : std::strerror(errno)));
   }
-  return Refuse(path, "its interpreters are scripts of scripts");
+  return absl::FailedPreconditionError(
+      absl::StrCat(file, ": cannot be preloaded: ", Reason(check)));
 }
 
 }  // namespace reprise::cli

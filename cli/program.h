@@ -15,10 +15,15 @@ absl::StatusOr<std::string> FindProgram(const std::string& name);
 // The same, when a library can be preloaded into it (CheckPreloadable).
 absl::StatusOr<std::string> FindPreloadable(const std::string& name);
 
-// OK when a library can be preloaded into the program at `path`: a 64-bit dynamically linked ELF
-// file without setuid, setgid or file capabilities, or a script whose interpreter is one. Otherwise
-// FailedPrecondition with a message that says why not.
-absl::Status CheckPreloadable(const std::string& path);
+// libreprise.so, which lies beside this program: bin/reprise and lib/libreprise.so, in the build tree
+// and where it is installed.
+absl::StatusOr<std::string> FindLibrary();
+
+// OK when the library at `library` can be preloaded into the program at `path`: a 64-bit ELF file
+// that a glibc loads which is no older than the library's, without setuid, setgid or file
+// capabilities, or a script whose interpreter is one. Otherwise FailedPrecondition with a message
+// that says why not.
+absl::Status CheckPreloadable(const std::string& path, const std::string& library);
 
 }  // namespace reprise::cli
 

@@ -43,7 +43,7 @@ int RunRecord(const RecordOptions& options) {
   const absl::StatusOr<LaunchResult> result = Launch(request);
   if (!result.ok()) return FailLaunch(result.status());
   PrintMessages(*result);
-  FinishRecordings(*directory, *result);
+  FinishApart(*directory, *result);
   return result->exit_code;
 }
 

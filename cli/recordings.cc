@@ -1,7 +1,10 @@
 #include "cli/recordings.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/apart.h"
 #include "cli/command.h"
 #include "trace/spool_reader.h"
 #include "trace/trace_writer.h"
@@ -66,6 +70,39 @@ bool HasWriter(const fs::path& spool, const LaunchResult& result) {
   return trace::StillRuns(result.images[number].pid, result.images[number].start_time);
 }
 
+// Waits for the processes and then cuts the room off that their spools did not use: much more than
+// all else, and without a page on the disk.
+void CutWhenEnded(const std::vector<fs::path>& spools) {
+  for (const fs::path& spool : spools) {
+    const trace::SpoolProcess writer = trace::WriterOf(spool.string());
+    const int process = static_cast<int>(syscall(SYS_pidfd_open, writer.pid, 0));
+    // In another namespace it goes by another number.
+    if (process >= 0 && trace::StillRuns(writer.pid, writer.start_time)) {
+      pollfd ended = {process, POLLIN, 0};
+      while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
+      }
+    }
+    if (process >= 0) close(process);
+    if (!trace::SpoolHasWriter(spool.string())) trace::CutSpool(spool.string());
+  }
+}
+
+// The same, in a process that outlives this one. It holds nothing that anybody may wait for.
+void CutLater(const std::vector<fs::path>& spools) {
+  if (spools.empty()) return;
+  const pid_t child = fork();
+  if (child != 0) {
+    if (child > 0) waitpid(child, nullptr, 0);
+    return;
+  }
+  setsid();
+  close_range(0, ~0U, 0);
+  if (open("/dev/null", O_RDWR) == 0 && dup(0) >= 0 && dup(0) >= 0 && fork() == 0) {
+    if (chdir("/") == 0) CutWhenEnded(spools);
+  }
+  _exit(0);
+}
+
 // Until this process ends, nobody else records into the directory: they would take each other's
 // spools for their own.
 absl::Status Lock(const fs::path& directory) {
@@ -116,13 +153,18 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
         Printable(directory), missing);
   }
   size_t left = 0;
+  std::vector<fs::path> written_to;
   uint64_t events = 0;
   uint64_t lost = 0;
   for (const fs::path& spool : spools) {
     if (HasWriter(spool, result)) {
-      absl::FPrintF(stderr, "reprise: %s: its process still runs; left as a spool\n",
-                    Printable(spool.string()));
+      const uint32_t pid = trace::WriterOf(spool.string()).pid;
+      absl::FPrintF(stderr,
+                    "reprise: %s: its process%s still runs; left as a spool, which is not complete "
+                    "until that has ended\n",
+                    Printable(spool.string()), pid != 0 ? absl::StrCat(" (", pid, ")") : "");
       ++left;
+      written_to.push_back(spool);
       continue;
     }
     if (!trace::SpoolHasBegun(spool.string())) {
@@ -147,6 +189,16 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
                 result.images.size(), Printable(directory),
                 left > 0 ? absl::StrFormat(", besides those in %d spools", left) : "");
   if (lost > 0) absl::FPrintF(stderr, "reprise: %d events were lost\n", lost);
+  CutLater(written_to);
+}
+
+void FinishApart(const std::string& directory, const LaunchResult& result) {
+  RunApart(
+      [&] {
+        FinishRecordings(directory, result);
+        return 0;
+      },
+      Printable(directory) + ": what was recorded is left as spools", 0);
 }
 
 }  // namespace reprise::cli

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/apart.h"
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/page_cost.h"
@@ -281,6 +282,63 @@ void Warn(const LaunchResult& result, const Totals& sums) {
   }
 }
 
+// Writes the statistics and says what went elsewhere than planned. Returns kDone or kLauncher.
+int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResult& result,
+             std::FILE* stats) {
+  Totals sums;
+  std::vector<ordered_json> images;
+  std::vector<SummarizedImage> astray;
+  trace::Symbolizer symbolizer;
+  for (size_t i = 0; i < result.images.size(); ++i) {
+    const ImageEntry& image = result.images[i];
+    if ((image.state & interpose::kImageReplayed) == 0) continue;
+    if (image.plan >= offer.headers.size()) continue;
+    const replay::PlanHeader& plan = offer.headers[image.plan];
+    const std::vector<LaneCounters> counters = CountersOf(result.counters[i], plan);
+    // Reading the plan again takes a while: only where something is to be said of it.
+    const Totals least = TotalsOf(image, counters, ServedBy(counters, nullptr), plan);
+    if (options.stats.empty() && !WorthSaying(least.allocations(), least.astray())) {
+      sums.Add(least);
+      continue;
+    }
+    const std::optional<replay::PlanFile> file = PlanOf(offer, image.plan);
+    const std::vector<replay::Served> served = ServedBy(counters, file ? &*file : nullptr);
+    const Totals totals = TotalsOf(image, counters, served, plan);
+    sums.Add(totals);
+    const bool worth_saying = WorthSaying(totals.allocations(), totals.astray());
+    Findings findings;
+    if (file) findings = FindWhatWentWrong(result.counters[i], *file, symbolizer);
+    images.push_back(ImageJson(image, totals, counters, served, plan, findings));
+    if (!worth_saying) continue;
+    astray.push_back({image.executable, totals.allocations(), totals.astray(),
+                      counters.empty() ? 0 : counters.back().fallback, std::move(findings)});
+  }
+  Warn(result, sums);
+  for (const std::string& line :
+       SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
+    absl::FPrintF(stderr, "reprise: %s\n", Printable(line));
+  }
+  if (options.stats.empty()) return kDone;
+  ordered_json json = sums.Json();
+  if (images.empty()) json["served_percent"] = 0.0;
+  json["images_without_plan"] = CountWithoutPlan(result);
+  json["images"] = images;
+  std::error_code no_file;  // a pipe
+  fs::resize_file(options.stats, 0, no_file);
+  const std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const bool whole = std::fwrite(text.data(), 1, text.size(), stats) == text.size();
+  if (std::fclose(stats) != 0 || !whole) {
+    Fail(SystemError(errno, options.stats));
+    fs::resize_file(options.stats, 0, no_file);
+    return kLauncher;
+  }
+  if (access(options.stats.c_str(), F_OK) != 0) {  // removed while the program ran
+    Fail(SystemError(errno, options.stats));
+    return kLauncher;
+  }
+  return kDone;
+}
+
 int RunReplay(const ReplayOptions& options) {
   const absl::StatusOr<Offer> offer = ReadPlans(options.plan);
   if (!offer.ok()) {
@@ -320,60 +378,10 @@ int RunReplay(const ReplayOptions& options) {
   const absl::StatusOr<LaunchResult> result = Launch(request);
   if (!result.ok()) return FailLaunch(result.status());
   PrintMessages(*result);
-  if (!options.record.empty()) FinishRecordings(request.output, *result);
-
-  Totals sums;
-  std::vector<ordered_json> images;
-  std::vector<SummarizedImage> astray;
-  trace::Symbolizer symbolizer;
-  for (size_t i = 0; i < result->images.size(); ++i) {
-    const ImageEntry& image = result->images[i];
-    if ((image.state & interpose::kImageReplayed) == 0) continue;
-    if (image.plan >= offer->headers.size()) continue;
-    const replay::PlanHeader& plan = offer->headers[image.plan];
-    const std::vector<LaneCounters> counters = CountersOf(result->counters[i], plan);
-    // Reading the plan again takes a while: only where something is to be said of it.
-    const Totals least = TotalsOf(image, counters, ServedBy(counters, nullptr), plan);
-    if (options.stats.empty() && !WorthSaying(least.allocations(), least.astray())) {
-      sums.Add(least);
-      continue;
-    }
-    const std::optional<replay::PlanFile> file = PlanOf(*offer, image.plan);
-    const std::vector<replay::Served> served = ServedBy(counters, file ? &*file : nullptr);
-    const Totals totals = TotalsOf(image, counters, served, plan);
-    sums.Add(totals);
-    const bool worth_saying = WorthSaying(totals.allocations(), totals.astray());
-    Findings findings;
-    if (file) findings = FindWhatWentWrong(result->counters[i], *file, symbolizer);
-    images.push_back(ImageJson(image, totals, counters, served, plan, findings));
-    if (!worth_saying) continue;
-    astray.push_back({image.executable, totals.allocations(), totals.astray(),
-                      counters.empty() ? 0 : counters.back().fallback, std::move(findings)});
-  }
-  Warn(*result, sums);
-  for (const std::string& line :
-       SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
-    absl::FPrintF(stderr, "reprise: %s\n", Printable(line));
-  }
-  if (options.stats.empty()) return result->exit_code;
-  ordered_json json = sums.Json();
-  if (images.empty()) json["served_percent"] = 0.0;
-  json["images_without_plan"] = CountWithoutPlan(*result);
-  json["images"] = images;
-  std::error_code no_file;  // a pipe
-  fs::resize_file(options.stats, 0, no_file);
-  const std::string text = json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  const bool whole = std::fwrite(text.data(), 1, text.size(), stats) == text.size();
-  if (std::fclose(stats) != 0 || !whole) {
-    Fail(SystemError(errno, options.stats));
-    fs::resize_file(options.stats, 0, no_file);
-    return kLauncher;
-  }
-  if (access(options.stats.c_str(), F_OK) != 0) {  // removed while the program ran
-    Fail(SystemError(errno, options.stats));
-    return kLauncher;
-  }
-  return result->exit_code;
+  if (!options.record.empty()) FinishApart(request.output, *result);
+  const int concluded = RunApart([&] { return Conclude(options, *offer, *result, stats); },
+                                 "what was counted in replay is not told", kDone);
+  return concluded == kDone ? result->exit_code : concluded;
 }
 
 }  // namespace

@@ -1,94 +1,119 @@
 #include "interpose/exec.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "interpose/modules.h"
+#include "interpose/preloadable.h"
 #include "interpose/process.h"
 #include "interpose/recorder.h"
-#include "interpose/system_call.h"
 
 namespace reprise::interpose {
 namespace {
 
-bool ReadAt(int fd, uint64_t offset, void* out, size_t bytes) {
-  return SystemCall(SYS_pread64, fd, reinterpret_cast<long>(out), static_cast<long>(bytes),
-                    static_cast<long>(offset)) == static_cast<long>(bytes);
+constexpr char kPreload[] = "LD_PRELOAD=";
+constexpr size_t kPreloadBytes = sizeof(kPreload) - 1;
+
+// libreprise.so, as LD_PRELOAD names it.
+const char* Library() {
+  LoadedModule ours;
+  return FindModule(reinterpret_cast<uint64_t>(&Library), &ours) ? ours.path : "";
 }
 
-// Of a program; 1 for what is none. Piece by piece, because stacks may be small here.
-int HasInterpreter(int fd) {
-  Elf64_Ehdr header;
-  if (!ReadAt(fd, 0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
-    return 1;  // a script: its interpreter is started in this image's place
-  }
-  if (header.e_ident[EI_CLASS] != ELFCLASS64) return 0;
-  for (int i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    if (!ReadAt(fd, header.e_phoff + static_cast<uint64_t>(i) * sizeof(segment), &segment,
-                sizeof(segment)) ||
-        segment.p_type == PT_INTERP) {
-      return 1;
-    }
-  }
-  return 0;
-}
-
-// 1: can be preloaded; 0: cannot; -1: there is no such program here.
-int Preloadable(const char* path) {
-  struct stat info;
-  if (SystemCall(SYS_newfstatat, AT_FDCWD, reinterpret_cast<long>(path),
-                 reinterpret_cast<long>(&info), 0) != 0 ||
-      !S_ISREG(info.st_mode) || (info.st_mode & 0111) == 0) {
-    return -1;
-  }
-  if ((info.st_mode & (S_ISUID | S_ISGID)) != 0) return 0;
-  const int fd = OpenFile(path, O_RDONLY);
-  if (fd < 0) return 1;  // may be run but not read: nobody knows
-  const int preloadable = HasInterpreter(fd);
-  CloseFile(fd);
-  return preloadable;
-}
-
-void Count(int preloadable) {
-  if (preloadable != 0) return;
+void Count() {
+  if (process.image == nullptr) return;
   __atomic_fetch_add(&process.image->unpreloadable, 1, __ATOMIC_RELAXED);
   if (!Forked()) CountUnpreloadable();
 }
 
+// What execvp starts, when there is such a program in PATH.
+Obstacle CheckInPath(const char* name, ProgramCheck* check) {
+  const char* directories = nullptr;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    if (strncmp(*variable, "PATH=", 5) == 0) directories = *variable + 5;
+  }
+  const size_t name_bytes = strlen(name);
+  char candidate[kPathBytes];
+  for (const char* at = directories != nullptr ? directories : "/bin:/usr/bin"; *at != 0;) {
+    const size_t length = strcspn(at, ":");
+    if (length + name_bytes + 2 < sizeof(candidate)) {
+      memcpy(candidate, at, length);
+      candidate[length] = '/';
+      memcpy(candidate + length + 1, name, name_bytes + 1);
+      CheckProgram(length != 0 ? candidate : name, Library(), process.loader, check);
+      if (check->obstacle != Obstacle::kAbsent) break;
+    }
+    at += length;
+    if (*at == ':') ++at;
+  }
+  return check->obstacle;
+}
+
+// Copies a list of libraries without ours, and returns where the copy ends.
+char* CopyWithoutUs(const char* list, char* out) {
+  const char* ours = Library();
+  const size_t ours_bytes = strlen(ours);
+  char* const begin = out;
+  while (*list != 0) {
+    const size_t length = strcspn(list, ": ");
+    if (length != 0 && (length != ours_bytes || memcmp(list, ours, length) != 0)) {
+      if (out != begin) *out++ = ':';
+      memcpy(out, list, length);
+      out += length;
+    }
+    list += length + (list[length] != 0);
+  }
+  *out = 0;
+  return out;
+}
+
 }  // namespace
 
-void NoteStart(const char* path, bool search) {
-  if (process.image == nullptr || path == nullptr) return;
+bool NoteStart(const char* path, bool search) {
+  if (path == nullptr) return true;
   const int before = errno;
+  ProgramCheck check;
+  check.obstacle = Obstacle::kAbsent;
   if (!search || strchr(path, '/') != nullptr) {
-    Count(Preloadable(path));
+    CheckProgram(path, Library(), process.loader, &check);
   } else {
-    const char* directories = nullptr;
-    for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-      if (strncmp(*variable, "PATH=", 5) == 0) directories = *variable + 5;
-    }
-    const size_t name = strlen(path);
-    char candidate[kPathBytes];
-    for (const char* at = directories != nullptr ? directories : "/bin:/usr/bin"; *at != 0;) {
-      const size_t length = strcspn(at, ":");
-      if (length + name + 2 < sizeof(candidate)) {
-        memcpy(candidate, at, length);
-        candidate[length] = '/';
-        memcpy(candidate + length + 1, path, name + 1);
-        const int preloadable = Preloadable(candidate);
-        if (preloadable >= 0) {
-          Count(preloadable);
-          break;
-        }
-      }
-      at += length;
-      if (*at == ':') ++at;
-    }
+    CheckInPath(path, &check);
   }
+  if (RunsUnseen(check.obstacle)) Count();
   errno = before;
+  return !FailsWithPreload(check.obstacle);
+}
+
+size_t BytesWithoutPreload(char* const environment[]) {
+  size_t bytes = sizeof(char*);
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    bytes += sizeof(char*);
+    if (strncmp(*environment, kPreload, kPreloadBytes) == 0) bytes += strlen(*environment) + 1;
+  }
+  return bytes;
+}
+
+char* const* WithoutPreload(char* const environment[], void* room) {
+  if (environment == nullptr) return environment;
+  size_t count = 0;
+  while (environment[count] != nullptr) ++count;
+  auto** variables = static_cast<char**>(room);
+  auto* text = reinterpret_cast<char*>(variables + count + 1);
+  size_t kept = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (strncmp(environment[i], kPreload, kPreloadBytes) != 0) {
+      variables[kept++] = environment[i];
+      continue;
+    }
+    memcpy(text, kPreload, kPreloadBytes);
+    char* end = CopyWithoutUs(environment[i] + kPreloadBytes, text + kPreloadBytes);
+    if (end == text + kPreloadBytes) continue;  // there is no other library
+    variables[kept++] = text;
+    text = end + 1;
+  }
+  variables[kept] = nullptr;
+  return variables;
 }
 
 void BeforeExec() {

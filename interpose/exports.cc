@@ -4,18 +4,22 @@
 // line inside libstdc++.
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "interpose/exec.h"
 #include "interpose/hooks.h"
+#include "interpose/modules.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
 #include "interpose/spool_modules.h"
@@ -81,11 +85,15 @@ Function* Next(Function*& cached, const char* name) {
   return cached;
 }
 
+// On the caller's stack, as in a child of vfork nothing may be allocated.
+#define WITHOUT_PRELOAD(environment) \
+  WithoutPreload(environment, __builtin_alloca(BytesWithoutPreload(environment)))
+
 template <typename Call>
-int Exec(const char* path, bool search, Call call) {
-  NoteStart(path, search);
+int Exec(const char* path, bool search, char* const environment[], Call call) {
+  const bool with_us = NoteStart(path, search);
   BeforeExec();
-  const int result = call();
+  const int result = call(with_us ? environment : WITHOUT_PRELOAD(environment));
   ExecFailed();
   return result;
 }
@@ -161,6 +169,7 @@ void* InPlaceOf(void* found) {
       MEMBER(memalign),       MEMBER(aligned_alloc),
       MEMBER(posix_memalign), MEMBER(valloc),
       MEMBER(pvalloc),        MEMBER(malloc_usable_size),
+      MEMBER(pthread_create),
 #undef MEMBER
   };
   if (found == nullptr) return nullptr;
@@ -176,21 +185,41 @@ constexpr char kFirstVersion[] = "GLIBC_2.2.5";
 constexpr char kFirstVersion[] = "GLIBC_2.17";
 #endif
 
+// The next definition of dlsym or dlvsym. By libc's own dlvsym, which cannot be called by its name:
+// that is ours.
+template <typename Function>
+Function* NextLookUp(Function*& cached, const char* name) {
+  static decltype(dlvsym)* look_up;
+  if (look_up == nullptr) {
+    const auto libc = reinterpret_cast<uint64_t>(&gnu_get_libc_version);
+    look_up = reinterpret_cast<decltype(look_up)>(SymbolOf(libc, "dlvsym"));
+  }
+  if (cached == nullptr) {
+    cached = reinterpret_cast<Function*>(look_up(RTLD_NEXT, name, kFirstVersion));
+  }
+  return cached;
+}
+
+// What depends on who asks is left alone.
+bool MeansLibc(void* handle) {
+  return handle != RTLD_NEXT && handle != RTLD_DEFAULT && process.mode > Mode::kPlain;
+}
+
 }  // namespace
 
 // Who asks libc itself for free (python's ctypes) is to get the one that everybody else has: libc's
-// would crash when it is given a block of the plan. What depends on who asks is left alone; a jump,
-// as in dlopen.
+// would crash when it is given a block of the plan. Jumps, as in dlopen.
 REPRISE_EXPORT REPRISE_JUMPS void* dlsym(void* handle, const char* name) {
-  static void* (*next)(void*, const char*);
-  if (next == nullptr) {
-    next = reinterpret_cast<decltype(next)>(dlvsym(RTLD_NEXT, "dlsym", kFirstVersion));
-  }
-  if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && process.mode > Mode::kPlain) {
-    return InPlaceOf(next(handle, name));
-  }
-  auto* look_up = next;
+  static decltype(dlsym)* next;
+  auto* look_up = NextLookUp(next, "dlsym");
+  if (MeansLibc(handle)) return InPlaceOf(look_up(handle, name));
   REPRISE_JUMP return look_up(handle, name);
+}
+REPRISE_EXPORT REPRISE_JUMPS void* dlvsym(void* handle, const char* name, const char* version) {
+  static decltype(dlvsym)* next;
+  auto* look_up = NextLookUp(next, "dlvsym");
+  if (MeansLibc(handle)) return InPlaceOf(look_up(handle, name, version));
+  REPRISE_JUMP return look_up(handle, name, version);
 }
 
 // libc's other names for its functions. A program with a malloc of its own that has libc do the
@@ -227,9 +256,31 @@ REPRISE_EXPORT int mlockall(int flags) {
   return Next(next, "mlockall")(flags);
 }
 
+// libc does not make its own threads by way of pthread_create's name.
+REPRISE_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
+  static decltype(thrd_create)* next;
+  return CreateThread(Next(next, "thrd_create"), thread, start, argument);
+}
+
+REPRISE_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) {
+  static decltype(clone)* next;
+  va_list rest;  // whether or not they were given
+  va_start(rest, argument);
+  auto* parent = va_arg(rest, pid_t*);
+  void* thread_pointer = va_arg(rest, void*);
+  auto* child = va_arg(rest, pid_t*);
+  va_end(rest);
+  constexpr int kThread = CLONE_VM | CLONE_SETTLS;
+  auto* make = Next(next, "clone");
+  if ((flags & kThread) == kThread) AnnounceThread(thread_pointer);
+  return make(function, stack, flags, argument, parent, thread_pointer, child);
+}
+
 REPRISE_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);
-  return Exec(path, false, [&] { return Next(next, "execve")(path, arguments, environment); });
+  return Exec(path, false, environment, [&](char* const* variables) {
+    return Next(next, "execve")(path, arguments, variables);
+  });
 }
 REPRISE_EXPORT int execv(const char* path, char* const arguments[]) {
   return execve(path, arguments, environ);
@@ -238,11 +289,26 @@ REPRISE_EXPORT int fexecve(int fd, char* const arguments[], char* const environm
   static int (*next)(int, char* const[], char* const[]);
   char path[sizeof("/proc/self/fd/-2147483648")];
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  return Exec(path, false, [&] { return Next(next, "fexecve")(fd, arguments, environment); });
+  return Exec(path, false, environment, [&](char* const* variables) {
+    return Next(next, "fexecve")(fd, arguments, variables);
+  });
+}
+REPRISE_EXPORT int execveat(int directory, const char* path, char* const arguments[],
+                            char* const environment[], int flags) {
+  static int (*next)(int, const char*, char* const[], char* const[], int);
+  char name[kPathBytes];
+  const bool beside = directory != AT_FDCWD && path != nullptr && path[0] != '/';
+  if (beside) snprintf(name, sizeof(name), "/proc/self/fd/%d/%s", directory, path);
+  if (beside && path[0] == 0) name[strlen(name) - 1] = 0;  // AT_EMPTY_PATH
+  return Exec(beside ? name : path, false, environment, [&](char* const* variables) {
+    return Next(next, "execveat")(directory, path, arguments, variables, flags);
+  });
 }
 REPRISE_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);
-  return Exec(file, true, [&] { return Next(next, "execvpe")(file, arguments, environment); });
+  return Exec(file, true, environment, [&](char* const* variables) {
+    return Next(next, "execvpe")(file, arguments, variables);
+  });
 }
 REPRISE_EXPORT int execvp(const char* file, char* const arguments[]) {
   return execvpe(file, arguments, environ);
@@ -290,7 +356,7 @@ REPRISE_EXPORT int posix_spawn(pid_t* child, const char* path,
                                const posix_spawnattr_t* attributes, char* const arguments[],
                                char* const environment[]) {
   static decltype(posix_spawn)* next;
-  NoteStart(path, false);
+  if (!NoteStart(path, false)) environment = WITHOUT_PRELOAD(environment);
   return Next(next, "posix_spawn")(child, path, actions, attributes, arguments, environment);
 }
 REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
@@ -298,7 +364,7 @@ REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
                                 const posix_spawnattr_t* attributes, char* const arguments[],
                                 char* const environment[]) {
   static decltype(posix_spawnp)* next;
-  NoteStart(file, true);
+  if (!NoteStart(file, true)) environment = WITHOUT_PRELOAD(environment);
   return Next(next, "posix_spawnp")(child, file, actions, attributes, arguments, environment);
 }
 

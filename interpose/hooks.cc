@@ -128,7 +128,7 @@ __attribute__((noinline, cold)) void* ReallocFailed(void* pointer, size_t size) 
 
 REPRISE_HOT void* RecordedRealloc(void* pointer, size_t size, Caller caller) {
   if (__builtin_expect(pointer == nullptr, 0)) return RecordedMalloc(size, caller);
-  if (__builtin_expect(IsSide(pointer), 0)) return ReallocInOtherModes(pointer, size, caller);
+  if (__builtin_expect(MayBeSide(pointer), 0)) return ReallocInOtherModes(pointer, size, caller);
   RecordFree(trace::kSpoolReallocFree, pointer);
   const uint64_t site = SiteWord(caller);
   NoteModule(caller.return_address());
@@ -139,7 +139,7 @@ REPRISE_HOT void* RecordedRealloc(void* pointer, size_t size, Caller caller) {
 
 REPRISE_HOT size_t RecordedUsable(void* pointer) {
   if (__builtin_expect(pointer == nullptr, 0)) return 0;
-  if (__builtin_expect(IsSide(pointer), 0)) return SideUsable(pointer);
+  if (__builtin_expect(MayBeSide(pointer), 0)) return UsableInOtherModes(pointer);
   const size_t answer = real.malloc_usable_size(pointer);
   RecordUsable(pointer, answer);
   return answer;
@@ -147,7 +147,7 @@ REPRISE_HOT size_t RecordedUsable(void* pointer) {
 
 REPRISE_HOT void RecordedFree(void* pointer) {
   if (__builtin_expect(pointer == nullptr, 0)) return;
-  if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
+  if (__builtin_expect(MayBeSide(pointer), 0)) return FreeInOtherModes(pointer);
   WriteFree(pointer);
 }
 
@@ -170,10 +170,10 @@ __attribute__((noinline, cold)) void* MallocInOtherModes(size_t size, Caller cal
 }
 
 __attribute__((noinline, cold)) void FreeInOtherModes(void* pointer) {
-  if (PulseIs(Mode::kRecordStacks)) return RecordedFree(pointer);
+  if (PulseIs(Mode::kRecordStacks) && !MayBeSide(pointer)) return RecordedFree(pointer);
   const Mode mode = CurrentMode();
   if (pointer == nullptr) return;
-  if (__builtin_expect(IsSide(pointer), 0)) return SideFree(pointer);
+  if (IsSide(pointer)) return SideFree(pointer);
   if (mode == Mode::kStarting) return;  // nothing but the side heap has given out blocks yet
   if (Records(mode)) RecordFree(trace::kSpoolFree, pointer);
   if (Serves(mode)) {
@@ -208,7 +208,7 @@ __attribute__((noinline, hot)) void* CallocInOtherModes(size_t count, size_t siz
 __attribute__((noinline, hot)) void* ReallocInOtherModes(void* pointer, size_t size,
                                                          Caller caller) {
   const Mode mode = CurrentMode();
-  if (mode == Mode::kStarting || __builtin_expect(IsSide(pointer), 0)) {
+  if (mode == Mode::kStarting || IsSide(pointer)) {
     if (pointer == nullptr) return StartingAllocate(size);
     // A side block is not in the recording, so its successor enters as a plain allocation.
     void* fresh = mode == Mode::kStarting ? StartingAllocate(size) : HookMalloc(size, caller);
@@ -258,8 +258,8 @@ int HookPosixMemalign(void** out, size_t alignment, size_t size, Caller caller) 
     result = real.posix_memalign(&passed, alignment, size);
     return result == 0 ? passed : nullptr;
   });
+  if (pointer == nullptr) return result;  // errno is ENOMEM then, as glibc leaves it
   errno = before;
-  if (pointer == nullptr) return result;
   *out = pointer;
   return 0;
 }

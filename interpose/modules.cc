@@ -211,6 +211,46 @@ bool FindModule(uint64_t address, LoadedModule* module) {
   return true;
 }
 
+namespace {
+
+uint32_t GnuHash(const char* name) {
+  uint32_t hash = 5381;
+  for (; *name != 0; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
+  return hash;
+}
+
+}  // namespace
+
+void* SymbolOf(uint64_t address, const char* name) {
+  dl_find_object found;
+  if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return nullptr;
+  const link_map* map = found.dlfo_link_map;
+  const ElfW(Sym)* symbols = nullptr;
+  const char* strings = nullptr;
+  const uint32_t* table = nullptr;  // DT_GNU_HASH
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    const void* at = reinterpret_cast<const void*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_SYMTAB) symbols = static_cast<const ElfW(Sym)*>(at);
+    if (entry->d_tag == DT_STRTAB) strings = static_cast<const char*>(at);
+    if (entry->d_tag == DT_GNU_HASH) table = static_cast<const uint32_t*>(at);
+  }
+  if (symbols == nullptr || strings == nullptr || table == nullptr) return nullptr;
+  const uint32_t buckets = table[0], first_hashed = table[1], filter_words = table[2];
+  const uint32_t* bucket = table + 4 + 2 * filter_words;
+  const uint32_t* chain = bucket + buckets;
+  const uint32_t hash = GnuHash(name);
+  for (uint32_t index = bucket[hash % buckets]; index >= first_hashed; ++index) {
+    const ElfW(Sym)& symbol = symbols[index];
+    const uint32_t other = chain[index - first_hashed];
+    if ((other | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF &&
+        strcmp(strings + symbol.st_name, name) == 0) {
+      return reinterpret_cast<void*>(map->l_addr + symbol.st_value);
+    }
+    if ((other & 1) != 0) break;
+  }
+  return nullptr;
+}
+
 void ForEachModule(void (*visit)(const LoadedModule& module, void* context), void* context) {
   Visit data{visit, context};
   dl_iterate_phdr(VisitObject, &data);

@@ -23,6 +23,10 @@ extern __attribute__((visibility("hidden"))) uint32_t module_generation;
 // The module that holds `address`; false when there is none. Takes no loader lock.
 bool FindModule(uint64_t address, LoadedModule* module);
 
+// The address of the function that the module which holds `address` defines by this name, of any
+// version; null when there is none. Asks no dynamic linker.
+void* SymbolOf(uint64_t address, const char* name);
+
 // Calls `visit` for every loaded module. Takes the loader's lock: only while the library starts.
 void ForEachModule(void (*visit)(const LoadedModule& module, void* context), void* context);
 

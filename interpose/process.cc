@@ -1,7 +1,9 @@
 #include "interpose/process.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -32,7 +34,9 @@ REPRISE_SMALL constinit Process process = {.mode = Mode::kUnstarted,
                                            .registry = nullptr,
                                            .image = nullptr,
                                            .image_number = 0,
-                                           .executable = {}};
+                                           .executable = {},
+                                           .behind = false,
+                                           .loader = {}};
 
 namespace {
 
@@ -136,7 +140,7 @@ ImageEntry* LatestImage(uint32_t pid, uint64_t start_time, const ImageEntry* exc
   return nullptr;
 }
 
-// Null: the registry is full, or its disk is.
+// Null: the registry is full, or its disk is, or the program may not ask for memory (a sandbox).
 ImageEntry* ClaimImage() {
   Registry* registry = process.registry;
   ImageEntry* entry;
@@ -144,8 +148,11 @@ ImageEntry* ClaimImage() {
   do {
     entry = &registry->image[number];
     // What is counted is looked at, so there must be a page behind it first.
-    if (number >= kMaxImages || !Populate(reinterpret_cast<char*>(entry), sizeof(*entry))) {
-      __atomic_fetch_add(&registry->left_out, 1, __ATOMIC_RELAXED);
+    const int refused =
+        number >= kMaxImages ? EFAULT : PopulateOr(reinterpret_cast<char*>(entry), sizeof(*entry));
+    if (refused != 0) {
+      const bool full = refused == EFAULT || refused == ENOMEM;
+      __atomic_fetch_add(full ? &registry->left_out : &registry->forbidden, 1, __ATOMIC_RELAXED);
       return nullptr;
     }
   } while (!__atomic_compare_exchange_n(&registry->images, &number, number + 1, /*weak=*/false,
@@ -238,6 +245,28 @@ bool RunsUnderValgrind() {
   return preloaded != nullptr && strstr(preloaded, "vgpreload_") != nullptr;
 }
 
+// qemu-user shows the program's file where the kernel shows its own. It runs in a process that may
+// be recorded itself, cannot tell of forks (MADV_WIPEONFORK), and takes minutes to reserve our
+// range.
+bool RunsInEmulator() {
+  char shown[kPathBytes], real_one[kPathBytes];
+  const long shown_bytes =
+      SystemCall(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
+                 reinterpret_cast<long>(shown), sizeof(shown));
+  const long real_bytes =
+      SystemCall(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/thread-self/exe"),
+                 reinterpret_cast<long>(real_one), sizeof(real_one));
+  return shown_bytes > 0 && real_bytes > 0 &&
+         (shown_bytes != real_bytes || memcmp(shown, real_one, shown_bytes) != 0);
+}
+
+// Why the program must be left alone; null: it need not.
+const char* WhyLeftAlone() {
+  if (RunsUnderValgrind()) return "neither recorded nor replayed: it runs under valgrind";
+  if (RunsInEmulator()) return "neither recorded nor replayed: it runs in an emulator (qemu-user)";
+  return nullptr;
+}
+
 // Of a process that is not replayed.
 Mode RecordMode() {
   const uint32_t frames = process.session->stack_frames;
@@ -247,23 +276,27 @@ Mode RecordMode() {
   return Mode::kRecord;
 }
 
-Mode ChooseMode() {
+// The session's folder; null when there is none.
+const char* SessionPath() {
   const char* path = Variable(kSessionVariable);
-  if (path == nullptr || path[0] != '/' || strlen(path) >= kPathBytes) return Mode::kPlain;
-  const bool under_valgrind = RunsUnderValgrind();
-  process.reserved = !under_valgrind && Reserve();
+  return path != nullptr && path[0] == '/' && strlen(path) < kPathBytes ? path : nullptr;
+}
+
+Mode ChooseMode(const char* left_alone) {
+  const char* path = SessionPath();
+  if (path == nullptr) return Mode::kPlain;
   void* mapped = nullptr;
   if (!MapShared(path, "/session", kSessionMap, 0, &mapped)) return Mode::kPlain;
   process.session = static_cast<SessionFile*>(mapped);
   if (process.session->magic != kSessionMagic) return Mode::kPlain;
   if (!MapShared(path, "/registry", kRegistryMap, kRegistryBytes, &mapped)) return Mode::kPlain;
   process.registry = static_cast<Registry*>(mapped);
-  if (process.registry->magic != kSessionMagic || !Register() ||
-      Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
-    return Mode::kPlain;
+  if (process.registry->magic != kSessionMagic || !Register()) return Mode::kPlain;
+  if (left_alone == nullptr && Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
+    left_alone = "neither recorded nor replayed: the system does not tell it of forks";
   }
-  if (under_valgrind) {
-    Say("neither recorded nor replayed: it runs under valgrind");
+  if (left_alone != nullptr) {
+    Say(left_alone);
     return Mode::kPlain;
   }
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
@@ -274,13 +307,25 @@ Mode ChooseMode() {
   return replay ? Mode::kReplay : Mode::kPlain;
 }
 
+// Now, because the program may change its root later.
+void FindLoader() {
+  LoadedModule loader;
+  if (FindModule(reinterpret_cast<uint64_t>(&__libc_stack_end), &loader)) {
+    process.loader = IdentityOf(loader.path);
+  }
+}
+
 }  // namespace
 
 void Start() {
   SetMode(Mode::kStarting);
+  // First, because FindReal may need the side heap.
+  const char* left_alone = SessionPath() != nullptr ? WhyLeftAlone() : nullptr;
+  process.reserved = SessionPath() != nullptr && left_alone == nullptr && Reserve();
   FindReal();
+  FindLoader();
   StartMainThread();
-  const Mode mode = ChooseMode();
+  const Mode mode = ChooseMode(left_alone);
   if (mode >= Mode::kReplay) WatchThreadLeaving();
   SetMode(mode);
 }
@@ -337,19 +382,16 @@ __attribute__((hot)) bool IsOwnImage() {
   return process.image != nullptr && static_cast<uint32_t>(ProcessId()) == process.image->pid;
 }
 
-__attribute__((hot)) void NoteEnd() {
-  if (!IsOwnImage()) return;
-  if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
-  if (const uint64_t peak = PeakRss(); peak != 0) process.image->peak_rss = peak;
-}
-
 namespace {
 
 // Whether the program's calls of malloc come here.
 bool ComesFirst() {
   LoadedModule first, ours;
+  if (!FindModule(reinterpret_cast<uint64_t>(&ComesFirst), &ours)) return true;
+  // Usually; a program may have a stub for calls of ours, the address of which is malloc's.
+  if (reinterpret_cast<uint64_t>(&malloc) - ours.begin < ours.end - ours.begin) return true;
   return FindModule(reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, "malloc")), &first) &&
-         FindModule(reinterpret_cast<uint64_t>(&ComesFirst), &ours) && first.begin == ours.begin;
+         first.begin == ours.begin;
 }
 
 // Whether the calling thread has. A malloc in front of ours may well call ours.
@@ -358,10 +400,25 @@ bool HasAllocated() {
          self.aligned_heap != nullptr;
 }
 
+}  // namespace
+
+__attribute__((hot)) void NoteEnd() {
+  if (!IsOwnImage()) return;
+  if (process.behind && process.mode >= Mode::kRecord && !HasAllocated()) {
+    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
+        "allocates is not seen");
+  }
+  if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
+  if (const uint64_t peak = PeakRss(); peak != 0) process.image->peak_rss = peak;
+}
+
+namespace {
+
 // Runs before main, so that the image is in the tree, and its session mapped, even when it never
 // allocates.
 __attribute__((constructor)) void OnLoad() {
   if (process.mode == Mode::kUnstarted) Start();
+  process.behind = process.mode >= Mode::kRecord && !ComesFirst();
   // Little of what a start takes is needed again.
   if (process.mode >= Mode::kReplay) {
     Advise(process.session, sizeof(SessionFile), MADV_DONTNEED);
@@ -380,10 +437,6 @@ __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
   // The ends of the libraries bring pages of theirs.
   if (process.mode >= Mode::kReplay) DropPlan();
-  if (process.mode >= Mode::kRecord && !HasAllocated() && !ComesFirst()) {
-    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
-        "allocates is not seen");
-  }
   NoteEnd();
   EndRecording();
   if (process.mode >= Mode::kReplay && HasLongPlan()) DropCodeOfStart();

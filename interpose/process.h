@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/preloadable.h"
 #include "interpose/session.h"
 
 namespace reprise::interpose {
@@ -48,6 +49,8 @@ struct Process {
   ImageEntry* image;      // our entry, or our parent's: see IsOwnImage
   uint32_t image_number;  // its index: 0 is the program that was started
   char executable[kPathBytes];
+  bool behind;          // another malloc stands in front of ours
+  FileIdentity loader;  // the dynamic linker, which loads our library; (0, 0): not known
 };
 
 // Hidden, so that no table of addresses is read to find them.

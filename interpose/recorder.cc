@@ -8,6 +8,7 @@
 #include "interpose/spool_file.h"
 #include "interpose/spool_modules.h"
 #include "interpose/thread_state.h"
+#include "interpose/threads.h"
 #include "interpose/turns.h"
 
 namespace reprise::interpose {
@@ -68,9 +69,20 @@ uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) 
   }
 }
 
+// Before the first event of a thread, of so many words; `site`: SiteWord, which some of them have.
+__attribute__((noinline, cold)) void NameThread(uint64_t site) {
+  NameUnknownThread(site & ((uint64_t{1} << trace::kSpoolSiteBits) - 1));
+}
+template <int Words>
+inline void NameThreadOf(uint64_t word1) {
+  if (__builtin_expect(self.path == 0, 0)) NameThread(Words > 1 ? word1 : 0);
+}
+
 // As FindRoom(), for an event, which is lost where there is none.
-bool FindEventRoom(const Room& before, char* at, uint64_t bytes) {
-  if (FindRoom(before, at, bytes)) return true;
+template <int Words>
+bool FindEventRoom(const Room& before, char* at, uint64_t word1) {
+  NameThreadOf<Words>(word1);
+  if (FindRoom(before, at, Words * 8)) return true;
   Lose(1);
   return false;
 }
@@ -102,6 +114,7 @@ inline bool WriteInto(uint64_t turn, uint64_t word0, uint64_t word1, uint64_t wo
 template <int Words>
 __attribute__((noinline)) void WriteInNewTurn(uint64_t word0, uint64_t word1, uint64_t word2,
                                               uint64_t flags) {
+  NameThreadOf<Words>(word1);
   for (;;) {
     // Taken after the block was touched before, so it need not be looked at again.
     const uint64_t turn = NewTurn();
@@ -109,7 +122,7 @@ __attribute__((noinline)) void WriteInNewTurn(uint64_t word0, uint64_t word1, ui
     char* at;
     if (turn == 0) return Lose(1);
     if (WriteInto<Words>(turn, word0, word1, word2, flags, room, at)) return;
-    if (!FindEventRoom(room, at, Words * 8)) return;
+    if (!FindEventRoom<Words>(room, at, word1)) return;
   }
 }
 
@@ -134,7 +147,7 @@ inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t 
 template <int Words>
 void WriteWithRoom(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags, Room room,
                    char* at) {
-  if (FindEventRoom(room, at, Words * 8)) WriteNoted<Words>(word0, word1, word2, flags);
+  if (FindEventRoom<Words>(room, at, word1)) WriteNoted<Words>(word0, word1, word2, flags);
 }
 
 template <int Words>
@@ -147,7 +160,7 @@ __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint6
 template <int Words>
 __attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2,
                                                     uint64_t size, Room before, char* at) {
-  if (FindEventRoom(before, at, Words * 8)) WriteInTurn<Words>(word0, word1, word2, size);
+  if (FindEventRoom<Words>(before, at, word1)) WriteInTurn<Words>(word0, word1, word2, size);
 }
 
 __attribute__((noinline)) void WriteFreeInTurn(void* pointer) {
@@ -156,7 +169,7 @@ __attribute__((noinline)) void WriteFreeInTurn(void* pointer) {
 }
 
 __attribute__((noinline, cold)) void WriteFreeElsewhere(void* pointer, Room before, char* at) {
-  if (FindEventRoom(before, at, 8)) return WriteFreeInTurn(pointer);
+  if (FindEventRoom<1>(before, at, 0)) return WriteFreeInTurn(pointer);
   pulse.free(pointer);
 }
 
@@ -169,7 +182,7 @@ __attribute__((noinline)) void* WriteSmallInTurn(void* pointer, size_t size, uin
 template <SpoolEventKind kind>
 __attribute__((noinline, cold)) void* WriteSmallElsewhere(void* pointer, size_t size, uint64_t site,
                                                           Room before, char* at) {
-  return FindEventRoom(before, at, 16) ? WriteSmallInTurn<kind>(pointer, size, site) : pointer;
+  return FindEventRoom<2>(before, at, site) ? WriteSmallInTurn<kind>(pointer, size, site) : pointer;
 }
 
 template <SpoolEventKind kind>

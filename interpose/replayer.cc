@@ -14,6 +14,8 @@
 #include "interpose/small.h"
 #include "interpose/system_call.h"
 #include "interpose/thread_state.h"
+#include "interpose/threads.h"
+#include "interpose/unwind.h"
 
 namespace reprise::interpose {
 
@@ -68,6 +70,7 @@ namespace {
 [[gnu::hot]] void TakeLane(uint64_t first_shape, uint64_t first_site) {
   if (self.lane_tried != 0 || self.ended != 0) return;
   self.lane_tried = 1;
+  if (self.path == 0) NameUnknownThread(replay::AddressOfSite(first_site));
   const SignalBlock block;
   self.lane = replay_arena.Take(self.path, first_shape, first_site);
   if (self.lane != nullptr) {
@@ -99,8 +102,29 @@ void* AllocateAside(size_t size, size_t alignment, bool zero) {
   return pointer;
 }
 
+// Whether the hook that keeps the thread busy will never end: a signal handler that interrupted it
+// was left by a jump (siglongjmp) to somewhere above it.
+__attribute__((noinline, cold)) bool HookIsGone() {
+  LoadedModule ours;
+  return FindModule(reinterpret_cast<uint64_t>(&HookIsGone), &ours) &&
+         !MayReturnInto(ours.begin, ours.end);
+}
+
+// What such a hook was changing may be half done: nothing of it is touched again.
+__attribute__((noinline, cold)) void LeaveBehind() {
+  const SignalBlock block;
+  self.lane = nullptr;
+  self.quiet = self.plain = self.roaming = nullptr;
+  self.resting = nullptr;
+  self.heap = self.aligned_heap = nullptr;
+  self.cache = nullptr;
+  if (self.own_counters == nullptr) self.own_counters = replay_arena.TakeCounters();
+  self.busy = 0;
+}
+
 __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment, bool zero) {
   void* pointer;
+  if (IsBusy() && HookIsGone()) LeaveBehind();
   if (IsBusy()) {
     pointer = SideAllocate(size, alignment);
     if (pointer == nullptr) errno = ENOMEM;
@@ -146,8 +170,12 @@ void ZeroBlock(void* pointer, size_t bytes) {
   const uint64_t first = (begin + 4095) & ~uint64_t{4095};
   const uint64_t last = (begin + bytes) & ~uint64_t{4095};
   memset(pointer, 0, first - begin);
-  if (Advise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
-    memset(reinterpret_cast<void*>(first), 0, last - first);
+  // The program may have mapped something else over pages of a block: what is shared, or a file's,
+  // does not become zero that way, and is refused the second time.
+  auto* const pages = reinterpret_cast<void*>(first);
+  if (Advise(pages, last - first, MADV_DONTNEED) != 0 ||
+      Advise(pages, last - first, MADV_FREE) != 0) {
+    memset(pages, 0, last - first);
   }
   memset(reinterpret_cast<void*>(last), 0, begin + bytes - last);
 }

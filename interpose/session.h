@@ -15,7 +15,7 @@
 namespace reprise::interpose {
 
 inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
-inline constexpr uint64_t kSessionMagic = 0x3553534550525245;  // changes with every layout below
+inline constexpr uint64_t kSessionMagic = 0x3653534550525245;  // changes with every layout below
 inline constexpr uint32_t kMostStackFrames = 64;
 inline constexpr uint32_t kMaxImages = 1 << 16;
 inline constexpr uint32_t kPathBytes = 1024;
@@ -78,6 +78,7 @@ struct Registry {
   uint32_t images;        // atomic
   uint32_t drain_asleep;  // futex: 1 while the launcher waits for sealed chunks
   uint32_t left_out;      // atomic: images for which there was no entry, or no room on the disk
+  uint32_t forbidden;     // atomic: the same, because a sandbox forbids to ask for it
   ImageEntry image[];     // kMaxImages of them, in a sparse file
 };
 

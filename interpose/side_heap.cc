@@ -1,6 +1,7 @@
 #include "interpose/side_heap.h"
 
 #include "interpose/address_map.h"
+#include "interpose/process.h"
 #include "interpose/small.h"
 #include "interpose/system_call.h"
 
@@ -33,7 +34,7 @@ Header* HeaderOf(const void* pointer) {
   const bool is_early = pointer >= early_side_blocks + sizeof(Header) &&
                         pointer < early_side_blocks + kEarlySideBytes;
   const bool is_mapped =
-      kSideHeap.Contains(address) &&
+      process.reserved && kSideHeap.Contains(address) &&
       address - kSideHeap.begin < __atomic_load_n(&next_page, __ATOMIC_RELAXED) * kPage;
   if (!is_early && !is_mapped) return nullptr;
   return header->magic == kMagic ? header : nullptr;
@@ -45,7 +46,7 @@ void* SideAllocate(size_t bytes, size_t alignment) {
   if (alignment < 16) alignment = 16;
   if (bytes > kSideHeap.bytes / 2 || alignment > kGiB) return nullptr;
   const uint64_t usable = (bytes + 15) & ~uint64_t{15};
-  if (bytes + alignment <= 2048) {
+  if (bytes + alignment <= 2048 || (!process.reserved && bytes + alignment <= kEarlySideBytes)) {
     const uint64_t need = usable + sizeof(Header) + alignment;
     const uint64_t at = __atomic_fetch_add(&early_used, need, __ATOMIC_RELAXED);
     if (at + need <= kEarlySideBytes) {
@@ -55,6 +56,7 @@ void* SideAllocate(size_t bytes, size_t alignment) {
       return reinterpret_cast<void*>(block);
     }
   }
+  if (!process.reserved) return nullptr;  // whatever lies there is the program's
   const uint64_t lead = alignment > sizeof(Header) ? alignment : sizeof(Header);
   const uint64_t pages = (usable + lead + kPage - 1) / kPage;
   const uint64_t slack = alignment > kPage ? alignment / kPage : 0;
@@ -66,6 +68,12 @@ void* SideAllocate(size_t bytes, size_t alignment) {
   if (MapMemory(begin, pages * kPage) == nullptr) return nullptr;
   *reinterpret_cast<Header*>(block - sizeof(Header)) = {kMagic, begin, pages * kPage, usable};
   return reinterpret_cast<void*>(block);
+}
+
+__attribute__((noinline, cold)) bool LiesInSideHeap(const void* pointer) {
+  const auto address = reinterpret_cast<uint64_t>(pointer);
+  return address - reinterpret_cast<uint64_t>(early_side_blocks) < kEarlySideBytes ||
+         (process.reserved && kSideHeap.Contains(address));
 }
 
 __attribute__((hot)) void SideFree(void* pointer) {

@@ -1,6 +1,7 @@
 // Memory for the moments when neither the program's allocator nor the arena may be touched: while
 // the library starts, inside a signal handler that interrupted a hook, and in a thread whose exit
-// hook has run. Every block has pages of its own; lock-free and safe in signal handlers.
+// hook has run. Every block has pages of its own in our reservation; where that could not be made
+// there is only a small table. Lock-free and safe in signal handlers.
 #ifndef REPRISE_INTERPOSE_SIDE_HEAP_H_
 #define REPRISE_INTERPOSE_SIDE_HEAP_H_
 
@@ -19,12 +20,20 @@ void* SideAllocate(size_t bytes, size_t alignment = 16);
 inline constexpr uint64_t kEarlySideBytes = 64 << 10;
 extern __attribute__((visibility("hidden"))) char early_side_blocks[kEarlySideBytes];
 
-// Whether `pointer` lies in the side heap.
-inline bool IsSide(const void* pointer) {
+// False: `pointer` does not lie in the side heap. True: it does, or our range could not be reserved
+// and the program may have something there: only IsSide tells.
+inline bool MayBeSide(const void* pointer) {
   const auto address = reinterpret_cast<uint64_t>(pointer);
   static_assert(kSideHeap.begin % kSideHeap.bytes == 0, "one shift tells");
   return address / kSideHeap.bytes == kSideHeap.begin / kSideHeap.bytes ||
          address - reinterpret_cast<uint64_t>(early_side_blocks) < kEarlySideBytes;
+}
+
+// Whether `pointer` lies in the side heap, when it may.
+bool LiesInSideHeap(const void* pointer);
+
+inline bool IsSide(const void* pointer) {
+  return __builtin_expect(MayBeSide(pointer), 0) && LiesInSideHeap(pointer);
 }
 
 // Gives a block back. A pointer that is not a block's start is ignored.

@@ -230,7 +230,7 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
     Waste(at, at + bytes);
     return true;
   }
-  if (self.path == 0) NameUnknownThread();
+  if (self.path == 0) NameUnknownThread(0);
   spool.lock.Lock();
   bool room = self.chunk != nullptr && Grow();
   if (self.chunk != nullptr) WasteBefore(self.limit, at, bytes);

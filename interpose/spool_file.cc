@@ -38,6 +38,46 @@ void NameSpool(char* path) {
   strcpy(at + name_length, ".spool");
 }
 
+// Why a file could not be made in the output directory.
+const char* WhyNotMade(int error) {
+  switch (error) {
+    case EMFILE:
+      return "not recorded: it had no file descriptor left";
+    case ENFILE:
+      return "not recorded: the system had no file descriptor left";
+    case ENOSPC:
+    case EDQUOT:
+      return "not recorded: the disk of the output directory is full";
+    default:
+      break;
+  }
+  const long access = SystemCall(SYS_faccessat, AT_FDCWD,
+                                 reinterpret_cast<long>(process.session->output), W_OK | X_OK);
+  if (access == -ENOENT || access == -ENOTDIR) {
+    return "not recorded: the output directory is gone, or cannot be seen from where it runs";
+  }
+  if (access == -EACCES || access == -EROFS) {
+    return "not recorded: the output directory cannot be written to";
+  }
+  return "not recorded: a sandbox (seccomp, Landlock) forbids it to make files";
+}
+
+// Why that file could not be mapped, or the first page of it not be had.
+const char* WhyNotMapped(int error) {
+  switch (error) {
+    case ENODEV:
+      return "not recorded: the file system of the output directory has no shared mappings";
+    case EPERM:
+    case EACCES:
+    case EINVAL:
+    case ENOSYS:
+      return "not recorded: a sandbox (seccomp), or a system before Linux 5.14, forbids what it "
+             "takes";
+    default:
+      return "not recorded: no room for the spool (disk full, RLIMIT_FSIZE or RLIMIT_AS)";
+  }
+}
+
 }  // namespace
 
 bool WritesInPlace(int fd) {
@@ -47,10 +87,10 @@ bool WritesInPlace(int fd) {
          system.f_type == TMPFS_MAGIC;
 }
 
-bool Populate(char* from, uint64_t bytes) {
+int PopulateOr(char* from, uint64_t bytes) {
   const auto begin = reinterpret_cast<uint64_t>(from) & ~uint64_t{4095};
   const uint64_t end = (reinterpret_cast<uint64_t>(from) + bytes + 4095) & ~uint64_t{4095};
-  return Advise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0;
+  return -Advise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
 }
 
 SpoolFile OpenSpool() {
@@ -58,8 +98,7 @@ SpoolFile OpenSpool() {
   NameSpool(path);
   const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
   if (fd < 0) {
-    Say(fd == -EMFILE ? "not recorded: it had no file descriptor left"
-                      : "not recorded: the output directory cannot be written to");
+    Say(WhyNotMade(-fd));
     return {};
   }
   rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
@@ -67,13 +106,13 @@ SpoolFile OpenSpool() {
   uint64_t bytes = kSpool.bytes;
   // Growing a file beyond the limit would be a SIGXFSZ in the host.
   while (bytes > limit.rlim_cur) bytes /= 2;
-  long mapped = -1;
+  long mapped = -ENOMEM;
   for (; bytes >= kSmallestSpool / 64; bytes /= 2) {
     if (Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) continue;
     mapped = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(kSpool.begin) : 0,
                         static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                         MAP_SHARED | (process.reserved ? MAP_FIXED : 0), fd, 0);
-    if (!Failed(mapped)) break;
+    if (!Failed(mapped) || mapped == -ENODEV) break;
   }
   const bool in_place = WritesInPlace(fd);
   CloseFile(fd);
@@ -83,10 +122,12 @@ SpoolFile OpenSpool() {
     Advise(reinterpret_cast<void*>(mapped), bytes < kFewEvents ? bytes : kFewEvents, MADV_RANDOM);
   }
   auto* header = reinterpret_cast<SpoolHeader*>(mapped);
-  if (bytes < kSmallestSpool / 64 || Failed(mapped) ||
-      !Populate(reinterpret_cast<char*>(mapped), trace::kSpoolHeaderBytes)) {
+  const int error = Failed(mapped)
+                        ? static_cast<int>(-mapped)
+                        : PopulateOr(reinterpret_cast<char*>(mapped), trace::kSpoolHeaderBytes);
+  if (error != 0) {
     SystemCall(SYS_unlinkat, AT_FDCWD, reinterpret_cast<long>(path), 0);
-    Say("not recorded: no room for the spool (disk full, RLIMIT_FSIZE or RLIMIT_AS)");
+    Say(WhyNotMapped(error));
     return {};
   }
   // A child must not write into its parent's spool.

@@ -18,8 +18,11 @@ struct SpoolFile {
 // no more room.
 bool WritesInPlace(int fd);
 
-// Backs [from, from + bytes) with memory and disk; false when there is none left.
-bool Populate(char* from, uint64_t bytes);
+// Backs [from, from + bytes) with memory and disk. The error, or 0: EFAULT when the disk has no
+// room left, ENOMEM when the memory has none; another when the system does not do that for the
+// program.
+int PopulateOr(char* from, uint64_t bytes);
+inline bool Populate(char* from, uint64_t bytes) { return PopulateOr(from, bytes) == 0; }
 
 // Makes the spool of this image in the session's output directory, as large as the system allows.
 // Without a header when no spool can be made (and a message was left for the launcher).

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "interpose/modules.h"
+#include "interpose/process.h"
 #include "interpose/small.h"
 #include "interpose/spool_chunks.h"
 #include "interpose/system_call.h"
@@ -113,6 +114,16 @@ void ForgetModuleRecords() {
   modules_turn = 0;
 }
 
+namespace {
+
+void SayCut(uint64_t kind) {
+  Say(kind == trace::kSpoolEnvironment
+          ? "its environment is longer than 65,000 bytes: the trace has the beginning of it"
+          : "its command line is longer than 65,000 bytes: the trace has the beginning of it");
+}
+
+}  // namespace
+
 void WriteText(uint64_t kind, const char* path) {
   constexpr uint64_t kMostBytes = 65000;
   const int fd = OpenFile(path, O_RDONLY);
@@ -124,6 +135,13 @@ void WriteText(uint64_t kind, const char* path) {
       const long got = ReadFile(fd, reinterpret_cast<char*>(record + 1) + used, kMostBytes - used);
       if (got <= 0) break;
       used += static_cast<uint64_t>(got);
+    }
+    char more;
+    if (ReadFile(fd, &more, 1) == 1) {
+      SayCut(kind);
+      // Up to the last one that is whole.
+      const char* text = reinterpret_cast<const char*>(record + 1);
+      while (used > 0 && text[used - 1] != 0) --used;
     }
     record->path_bytes = static_cast<uint16_t>(used);
     EndRecord(record);

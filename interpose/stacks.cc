@@ -8,6 +8,7 @@
 #include "interpose/small.h"
 #include "interpose/spool_modules.h"
 #include "interpose/system_call.h"
+#include "interpose/threads.h"
 #include "interpose/unwind.h"
 
 namespace reprise::interpose {
@@ -185,6 +186,7 @@ void Keep(KnownStack* stack, KnownStack** set) {
 
 __attribute__((noinline, cold)) KnownStack* Learn(const Caller& caller, KnownStack** set,
                                                   uint32_t generation) {
+  if (self.path == 0) NameUnknownThread(caller.return_address());
   StackFrame frames[kMostFrames];
   const uint32_t count = UnwindCallers(caller, most_frames, frames, memory->rules, generation);
   KnownStack* stack = Identify(caller, frames, count, generation);
@@ -225,7 +227,10 @@ uint64_t StackSiteWord(const Caller& caller) {
     }
   }
   // The event that names it comes after the one that tells of it.
-  if (__builtin_expect(self.turn < stack->turn, 0)) NewTurn();
+  if (__builtin_expect(self.turn < stack->turn, 0)) {
+    if (self.path == 0) NameUnknownThread(caller.return_address());
+    NewTurn();
+  }
   constexpr uint64_t kDepth = ~uint64_t{0} << trace::kSpoolSiteBits;
   return (site & kDepth) | (kStackMap.begin + stack->number);
 }

@@ -3,6 +3,8 @@
 #define REPRISE_INTERPOSE_THREADS_H_
 
 #include <pthread.h>
+#include <stdint.h>
+#include <threads.h>
 
 namespace reprise::interpose {
 
@@ -15,12 +17,19 @@ void StartMainThread();
 // it does not come from the plan.
 void WatchThreadLeaving();
 
-// Names a thread that came to be without our pthread_create (aio, libc internals).
-void NameUnknownThread();
+// Names a thread that came to be without our knowing (timers, asynchronous I/O and other threads of
+// libc's own) by the place in the code that it allocates at first, and by how many threads began
+// there before it. 0: the place is not known. One that AnnounceThread told of is named by that.
+void NameUnknownThread(uint64_t address);
 
-// pthread_create, with the new thread named before it runs.
+// pthread_create and thrd_create, with the new thread named before it runs. `create` is libc's.
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                  void* argument);
+int CreateThread(decltype(thrd_create)* create, thrd_t* thread, thrd_start_t start, void* argument);
+
+// Before clone() makes a thread whose thread-local storage is at `thread_pointer`: it will be named
+// as a child of the calling one.
+void AnnounceThread(void* thread_pointer);
 
 // In a forked child the calling thread is the only one: it keeps its name and becomes thread 0.
 void RenewThreadAfterFork();

@@ -118,7 +118,7 @@ uint64_t Pack(const FrameRule& rule) {
 }
 
 // A frame's caller: where its return address stands.
-enum class Step { kDone, kEnd, kAgain };
+enum class Step { kDone, kEnd, kBottom, kAgain };  // kBottom: nothing has called it
 
 Step StepByWord(Machine& machine, uint64_t packed, StackFrame* frame) {
   if (packed == kOutermost) return Step::kEnd;
@@ -184,6 +184,10 @@ Step StepByRule(Machine& machine, const FrameRule& rule, StackFrame* frame) {
     uint64_t slot;
     const bool known =
         Recover(machine, rule.registers[number], number, cfa, &above.registers[number], &slot);
+    if (!known && number == kReturnAddress &&
+        rule.registers[number].kind == RegisterRule::kUndefined) {
+      return Step::kBottom;
+    }
     if (!known && (number == kReturnAddress || number == kStackPointer)) return Step::kEnd;
     if (number == kReturnAddress) frame->slot = slot;
   }
@@ -207,7 +211,7 @@ class Walker {
     machine_.registers[kReturnAddress] = frame->return_address;
     // Behind the call may be another function already, where the one called does not return.
     place_ = frame->return_address - (frame->interrupted ? 0 : 1);
-    return frame->return_address == 0 ? Step::kEnd : Step::kDone;
+    return frame->return_address == 0 ? Step::kBottom : Step::kDone;
   }
 
  private:
@@ -281,6 +285,19 @@ bool WalkFromCaller(const Caller& caller, uint32_t most, StackFrame* frames, uin
   return GoUp(walker, most, frames, count);
 }
 
+// Here, which must be in the function that is left first.
+[[gnu::always_inline]] inline void TakeRegisters(Machine& machine) {
+  uint64_t* registers = machine.registers;
+  asm volatile(
+      "movq %%rbx, 24(%0)\n\tmovq %%rbp, 48(%0)\n\tmovq %%rsp, 56(%0)\n\t"
+      "movq %%r12, 96(%0)\n\tmovq %%r13, 104(%0)\n\tmovq %%r14, 112(%0)\n\t"
+      "movq %%r15, 120(%0)\n\tleaq 0f(%%rip), %%rax\n0:\n\tmovq %%rax, 128(%0)"
+      :
+      : "r"(registers)
+      : "rax", "memory");
+  machine.begin = registers[kStackPointer];
+}
+
 }  // namespace
 
 __attribute__((noinline)) uint32_t UnwindCallers(const Caller& caller, uint32_t most,
@@ -289,24 +306,32 @@ __attribute__((noinline)) uint32_t UnwindCallers(const Caller& caller, uint32_t 
   uint32_t count = 0;
   if (WalkFromCaller(caller, most, frames, &count, rules, generation)) return count;
   Machine start = {};
-  uint64_t* registers = start.registers;
-  asm volatile(
-      "movq %%rbx, 24(%0)\n\tmovq %%rbp, 48(%0)\n\tmovq %%rsp, 56(%0)\n\t"
-      "movq %%r12, 96(%0)\n\tmovq %%r13, 104(%0)\n\tmovq %%r14, 112(%0)\n\t"
-      "movq %%r15, 120(%0)\n\tleaq 0f(%%rip), %%rax\n0:\n\tmovq %%rax, 128(%0)"
-      :
-      : "r"(registers)
-      : "rax", "memory");
-  start.begin = registers[kStackPointer];
+  TakeRegisters(start);
   if (!WalkFromHere(caller, start, most, frames, &count, rules, generation)) {
     WalkFromHere(caller, start, most, frames, &count, nullptr, generation);
   }
   return count;
 }
 
+__attribute__((noinline)) bool MayReturnInto(uint64_t begin, uint64_t end) {
+  Machine start = {};
+  TakeRegisters(start);
+  if (!start.OnOwnStack(start.begin)) return true;
+  Walker walker(start, nullptr, 0);
+  StackFrame frame;
+  for (bool outside = false;;) {
+    const Step step = walker.Next(&frame);
+    if (step != Step::kDone) return step != Step::kBottom;
+    const bool inside = frame.return_address - begin < end - begin;
+    if (inside && outside) return true;
+    outside = outside || !inside;
+  }
+}
+
 #else
 
 uint32_t UnwindCallers(const Caller&, uint32_t, StackFrame*, KnownRule*, uint32_t) { return 0; }
+bool MayReturnInto(uint64_t, uint64_t) { return true; }
 
 #endif
 

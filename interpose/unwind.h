@@ -31,6 +31,11 @@ inline constexpr uint64_t kKnownRules = 1 << 16;
 uint32_t UnwindCallers(const Caller& caller, uint32_t most, StackFrame* frames, KnownRule* rules,
                        uint32_t generation);
 
+// Whether code in [begin, end) that called, or was interrupted by, code outside of it may still
+// wait for that to return. True also where the stack cannot be followed to its end, or is not the
+// thread's own. Must be called by code in [begin, end). Async-signal-safe.
+bool MayReturnInto(uint64_t begin, uint64_t end);
+
 }  // namespace reprise::interpose
 
 #endif  // REPRISE_INTERPOSE_UNWIND_H_

@@ -94,6 +94,8 @@ absl::StatusOr<planner::Plan> SolveForPages(const Instance& instance,
   return plan;
 }
 
+constexpr int64_t kMostArenaBytes = int64_t{256} << 30;
+
 struct LaneWork {
   Members members;
   planner::Plan plan;
@@ -319,6 +321,10 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
       entry.reserved_bytes = entry.box_bytes - static_cast<uint64_t>(lane.shared_bytes);
     }
     encoded.push_back(entry);
+  }
+  if (built.arena_bytes > kMostArenaBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
+                                                     " bytes; replay serves up to 256 GiB"));
   }
   const bool as_recorded = learned.upper.empty() && learned.kind.empty();
   if (box_lane.size() == 1 && as_recorded && !on_pages) {

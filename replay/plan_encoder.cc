@@ -178,6 +178,20 @@ std::vector<uint32_t> DensePages(const BlockBytes& block_bytes, const std::vecto
   return dense;
 }
 
+// Some hints need a look at every page of every block: few of them may claim many pages. So many
+// are looked at in all, which takes a second; then there are no more such hints.
+class PageWork {
+ public:
+  bool Take(uint64_t pages) {
+    if (pages > left_) return false;
+    left_ -= pages;
+    return true;
+  }
+
+ private:
+  uint64_t left_ = uint64_t{1} << 30;
+};
+
 class LaneEncoder {
  public:
   LaneEncoder(const Recording& recording, Keys& keys, const std::vector<int64_t>& offsets,
@@ -194,7 +208,7 @@ class LaneEncoder {
     const int offset_bits = std::bit_width(Granule(allocation));
     // A code of k bits holds keys below 2^k - 1.
     const int key_bits = std::bit_width(uint64_t{keys_.of[allocation]} + 1);
-    ++sizes_[offset_bits][key_bits];
+    ++sizes_[offset_bits * kMostBits + key_bits];
   }
 
   // Between the passes: splits a word so that as few allocations as possible are far.
@@ -203,10 +217,8 @@ class LaneEncoder {
     uint64_t best = UINT64_MAX;
     for (int bits = kWordBits - most_key_bits; bits < kWordBits; ++bits) {
       uint64_t far = 0;
-      for (int offset = 0; offset < 64; ++offset) {
-        for (int key = 0; key < 64; ++key) {
-          if (offset > bits || key > kWordBits - bits) far += sizes_[offset][key];
-        }
+      for (const auto& [size, count] : sizes_) {
+        if (size / kMostBits > bits || size % kMostBits > kWordBits - bits) far += count;
       }
       if (far < best) {
         best = far;
@@ -260,10 +272,12 @@ class LaneEncoder {
   }
 
   // At the end; what is taken is no longer held here.
-  std::vector<uint32_t> TakeWords() {
+  std::vector<uint32_t> TakeWords(PageWork& work) {
     words_.push_back(kEnd);
     // A lane that is not for replay has nothing to give back.
-    if (lane_.path != 0) AddIdlePages(words_, turns_, keys_.keys, lane_.box_bytes, placements_);
+    if (lane_.path != 0 && work.Take(PagesToLookAt())) {
+      AddIdlePages(words_, turns_, keys_.keys, lane_.box_bytes, placements_);
+    }
     return std::move(words_);
   }
   std::vector<PlanBlock> TakePlacements() {
@@ -277,6 +291,12 @@ class LaneEncoder {
  private:
   uint64_t Granule(uint32_t allocation) const {
     return (static_cast<uint64_t>(offsets_[allocation]) - lane_.box_offset) / kGranule;
+  }
+
+  uint64_t PagesToLookAt() const {
+    uint64_t granules = lane_.box_bytes / kGranule;
+    for (const PlanBlock& block : placements_) granules += BlockGranules(keys_.keys[block.key]);
+    return granules / (kBoxAlignment / kGranule) + placements_.size();
   }
 
   bool IsTold(uint32_t key) const { return replay::IsTold(key, keys_.keys[key]); }
@@ -301,7 +321,10 @@ class LaneEncoder {
   Keys& keys_;
   const std::vector<int64_t>& offsets_;
   const EncodedLane& lane_;
-  std::array<std::array<uint64_t, 64>, 64> sizes_{};
+  // How many allocations have an offset and a key of so many bits. A lane may have one allocation,
+  // and a program a million lanes.
+  static constexpr int kMostBits = 64;
+  absl::flat_hash_map<int, uint64_t> sizes_;
   uint64_t allocations_ = 0;
   uint64_t told_ = 0;  // of these, with keys that are
   int offset_bits_ = 16;
@@ -474,8 +497,9 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   if (most_words >= kManyWords) header.flags |= kPlanHugeWords;
   const uint64_t piece = most_words >= kManyWords ? kPlanHugePiece : kPlanStretch;
   if (is_long) file.BeginPiece(piece);
+  PageWork work;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    const std::vector<uint32_t> words = encoders[i].TakeWords();
+    const std::vector<uint32_t> words = encoders[i].TakeWords(work);
     if (words.size() >= kTurnWords) {
       file.Extend(header.words, std::vector<uint32_t>(-header.words.count % kTurnWords, kEnd));
     }
@@ -487,7 +511,9 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     entry.words = words.size();
     entry.reserved = static_cast<uint32_t>(lanes[i].reserved_bytes / kGranule);
     entry.offset_bits = static_cast<uint16_t>(encoders[i].offset_bits());
-    entry.fetched = FetchedAhead(words, entry.offset_bits, keys.keys, entry.box_bytes);
+    if (work.Take(entry.box_bytes / 1024 + keys.keys.size())) {
+      entry.fetched = FetchedAhead(words, entry.offset_bits, keys.keys, entry.box_bytes);
+    }
     file.Extend(header.words, words);
   }
   file.Extend(header.words, std::vector<uint32_t>(kWordsAhead, kEnd));

@@ -73,21 +73,29 @@ void SlotGatherer::Gather(std::span<const uint32_t> words, uint32_t offset_bits,
 // How many blocks of each kind live at one time.
 void SlotGatherer::FindPeaks(std::span<const uint32_t> words, uint32_t offset_bits,
                              uint64_t box_bytes) {
+  const auto count = [&](auto& live_at) {
+    for (const uint32_t* at = words.data();;) {
+      const Word word = DecodeWord(at, offset_bits);
+      if (word.kind == Word::kEnded) break;
+      if (word.kind == Word::kAllocation) {
+        Tally& tally = tally_[live_at[word.granule] = kind_[word.key]];
+        tally.peak = std::max(tally.peak, ++tally.live);
+      } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
+        --tally_[live_at[word.granule]].live;
+      }
+      at += word.length;
+    }
+  };
+  constexpr uint64_t kFewWords = 256;  // granules for each of them
+  if (box_bytes / kGranule > kFewWords * words.size()) {
+    absl::flat_hash_map<uint64_t, uint32_t> live_at;
+    return count(live_at);
+  }
   if (room_ < box_bytes / kGranule) {
     room_ = box_bytes / kGranule;
     live_at_ = std::make_unique_for_overwrite<uint32_t[]>(room_);
   }
-  for (const uint32_t* at = words.data();;) {
-    const Word word = DecodeWord(at, offset_bits);
-    if (word.kind == Word::kEnded) break;
-    if (word.kind == Word::kAllocation) {
-      Tally& tally = tally_[live_at_[word.granule] = kind_[word.key]];
-      tally.peak = std::max(tally.peak, ++tally.live);
-    } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
-      --tally_[live_at_[word.granule]].live;
-    }
-    at += word.length;
-  }
+  count(live_at_);
 }
 
 // Appends those places of a kind, sorted by offset, where its blocks were for longest.

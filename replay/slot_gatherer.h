@@ -54,8 +54,7 @@ class SlotGatherer {
   std::vector<uint32_t> kind_;  // per key: the first key of its kind
   std::vector<Tally> tally_;    // per kind
   std::vector<uint32_t> kinds_;
-  // Per granule: the kind of the block that began there last. In a long box there are few, and
-  // what is not touched takes no memory.
+  // Per granule: the kind of the block that began there last. What is not touched takes no memory.
   std::unique_ptr<uint32_t[]> live_at_;
   uint64_t room_ = 0;
   std::vector<Visited> visited_;

@@ -13,6 +13,8 @@ packages=(
   clang clang-format clang-tidy
   # The programs that the end-to-end tests record.
   sqlite3 jq xz-utils git python3 redis-server unzip procps time
+  # Programs of another C library, and in an emulator.
+  musl-tools qemu-user
   # The allocators that are compared.
   libjemalloc2 libjemalloc-dev libgoogle-perftools-dev
   'libtcmalloc-minimal4t64|libtcmalloc-minimal4'

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstring>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 
@@ -35,7 +36,7 @@ std::string SealChunk(ChunkType type, uint32_t number, const std::string& raw) {
   std::string payload(ZSTD_compressBound(raw.size()), '\0');
   const size_t compressed =
       ZSTD_compress(payload.data(), payload.size(), raw.data(), raw.size(), kCompressionLevel);
-  assert(!ZSTD_isError(compressed));
+  if (ZSTD_isError(compressed)) throw std::bad_alloc();  // there is room: it fails for nothing else
   payload.resize(compressed);
   ChunkHeader header;
   header.type = static_cast<uint32_t>(type);

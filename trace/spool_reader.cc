@@ -325,4 +325,26 @@ bool SpoolHasWriter(const std::string& path) {
   return header.ok() && StillRuns(header->pid, header->start_time);
 }
 
+SpoolProcess WriterOf(const std::string& path) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return {};
+  const absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);
+  return header.ok() ? SpoolProcess{header->pid, header->start_time} : SpoolProcess{};
+}
+
+void CutSpool(const std::string& path) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return;
+  const absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);
+  if (!header.ok() || header->chunks_used > file->bytes().size() / kSpoolChunkBytes ||
+      header->copies > file->bytes().size() / kSpoolChunkBytes) {
+    return;
+  }
+  uint64_t end = kSpoolChunksOffset + header->chunks_used * kSpoolChunkBytes;
+  if (header->copies > 0) end = header->copies_offset + header->copies * kSpoolChunkBytes;
+  if (end < file->bytes().size() && truncate(path.c_str(), static_cast<off_t>(end)) != 0) {
+    // It is as long as before.
+  }
+}
+
 }  // namespace reprise::trace

@@ -35,6 +35,17 @@ bool StillRuns(uint32_t pid, uint64_t start_time);
 // Whether the process that writes the spool at `path` may still run. False for anything else.
 bool SpoolHasWriter(const std::string& path);
 
+// The process that wrote the spool at `path`, by its number in its own namespace; 0: not known.
+struct SpoolProcess {
+  uint32_t pid;
+  uint64_t start_time;
+};
+SpoolProcess WriterOf(const std::string& path);
+
+// Cuts off what a spool without a writer has no use for: all behind its last chunk or copy. Any
+// other file stays as it is.
+void CutSpool(const std::string& path);
+
 }  // namespace reprise::trace
 
 #endif  // REPRISE_TRACE_SPOOL_READER_H_

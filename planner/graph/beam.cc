@@ -80,13 +80,15 @@ class Beam {
       std::vector<State> layer = std::move(layers_[size]);
       layers_[size] = {};
       if (layer.empty()) continue;
-      if (stop_()) return {};
+      if (stopped_ || stop_()) return {};
       // Forced steps brought these here from several layers: once more, the best only.
       if (Thin(layer)) whole = false;
       for (Child& child : Expand(layer, whole)) {
         Settle(Apply(layer[child.parent], child.node));
+        if (stopped_) return {};
       }
     }
+    if (stopped_) return {};
     const std::vector<State>& last = layers_[model_.nodes];
     const auto best = std::min_element(
         last.begin(), last.end(), [](const State& a, const State& b) { return a.peak < b.peak; });
@@ -106,15 +108,25 @@ class Beam {
            std::find(chain_.begin(), chain_.end(), node) != chain_.end();
   }
 
+  // Asks whether to stop once so much work has been done, because a single node may be much.
+  bool Stopped() {
+    constexpr size_t kWork = size_t{1} << 22;
+    if (work_ < kWork) return stopped_;
+    work_ = 0;
+    return stopped_ = stopped_ || stop_();
+  }
+
   // What running `node` opens and then closes, after the state and the chain.
-  std::pair<int64_t, int64_t> Cost(const State& state, uint32_t node) const {
+  std::pair<int64_t, int64_t> Cost(const State& state, uint32_t node) {
     int64_t opened = 0, closed = 0;
     for (const uint32_t s : model_.opens[node]) {
+      work_ += model_.openers[s].size();
       bool open = false;
       for (const uint32_t other : model_.openers[s]) open |= Done(state, other);
       if (!open) opened += model_.bytes[s];
     }
     for (const uint32_t s : model_.closes[node]) {
+      work_ += model_.closers[s].size();
       bool others = true;
       for (const uint32_t other : model_.closers[s]) {
         others &= other == node || Done(state, other);
@@ -148,7 +160,9 @@ class Beam {
       uint32_t next = kNone;
       int64_t least = INT64_MAX;
       for (const uint32_t successor : model_.successors[node]) {
+        if (Stopped()) return;
         bool free = true;
+        work_ += model_.predecessors[successor].size();
         for (const uint32_t before : model_.predecessors[successor]) free &= Done(state, before);
         if (!free) continue;
         const auto [more, less] = Cost(state, successor);
@@ -216,6 +230,7 @@ class Beam {
       return ready.valley <= 0 && state.load + ready.hill <= std::max(state.peak, options_.good);
     };
     for (size_t i = 0; i < state.ready.size(); ++i) {
+      if (Stopped()) return;
       if (state.ready[i].stale) Look(state, state.ready[i]);
       if (!may_run(state.ready[i])) continue;
       // What was known may be out of date by more than Touch follows.
@@ -306,6 +321,8 @@ class Beam {
   std::vector<uint32_t> mark_;   // of nodes: the stamp with which they were touched
   std::vector<uint32_t> touched_;
   uint32_t stamp_ = 0;
+  size_t work_ = 0;  // since it was last asked whether to stop
+  bool stopped_ = false;
 };
 
 }  // namespace

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "planner/graph/check_values.h"
 
 namespace reprise::planner::graph {
 namespace {
+
+// Offsets above this are none: their sums must not overflow.
+constexpr int64_t kHighest = int64_t{1} << 62;
 
 // A tensor and all that share memory with it.
 struct Memory {
@@ -17,10 +23,12 @@ struct Memory {
   int64_t alignment = 1;
   int64_t size = 0;             // bytes, rounded up
   bool always = false;          // persistent
-  bool from_the_start = false;  // some part has no producer
-  std::vector<uint32_t> writers;
-  std::vector<uint32_t> users;  // writers and readers
-  int64_t birth = 0;            // in steps of the order; [birth, death]
+  bool to_the_end = false;      // an output
+  bool from_the_start = false;  // some of its bytes have no producer
+  bool in_group = false;
+  std::vector<uint32_t> writers;  // the first ones
+  std::vector<uint32_t> users;    // writers and readers
+  int64_t birth = 0;              // in steps of the order; [birth, death]
   int64_t death = 0;
 };
 
@@ -28,7 +36,12 @@ class Checker {
  public:
   Checker(const Graph& graph, const std::vector<int64_t>& offsets,
           const std::vector<uint32_t>& order, size_t most)
-      : graph_(graph), offsets_(offsets), order_(order), most_(most) {}
+      : graph_(graph),
+        offsets_(offsets),
+        order_(order),
+        most_(most),
+        sharing_(graph),
+        dependencies_(DataDependencies(graph, sharing_)) {}
 
   GraphCheck Run() {
     if (CheckOrder()) {
@@ -63,16 +76,13 @@ class Checker {
       }
     }
     if (!result_.violations.empty()) return false;
-    for (const Tensor& tensor : graph_.tensors) {
-      if (tensor.producer == kNone) continue;
-      for (const uint32_t consumer : tensor.consumers) {
-        if (consumer == tensor.producer || step_[consumer] > step_[tensor.producer]) continue;
-        const Id& from = graph_.nodes[tensor.producer].id;
-        const Id& to = graph_.nodes[consumer].id;
-        Report(from, to,
-               absl::StrCat("node ", Quoted(to), " reads tensor ", Quoted(tensor.id),
-                            ", but comes before node ", Quoted(from)));
-      }
+    for (const auto& [maker, reader] : dependencies_) {
+      if (step_[reader] > step_[maker]) continue;
+      const Id& from = graph_.nodes[maker].id;
+      const Id& to = graph_.nodes[reader].id;
+      Report(from, to,
+             absl::StrCat("node ", Quoted(to), " reads what node ", Quoted(from),
+                          " makes, but comes before it"));
     }
     return result_.violations.empty();
   }
@@ -82,6 +92,12 @@ class Checker {
     CheckGroups();
     GatherMemories();
     result_.max_load = MaxLoad();
+    timeline_.emplace(graph_, order_, dependencies_);
+    CheckValues(graph_, sharing_, *timeline_,
+                [&](uint32_t first, uint32_t second, const std::string& message) {
+                  Report(Name(first), Name(second), message);
+                  return !Full();
+                });
     CheckOverlaps();
   }
 
@@ -95,9 +111,10 @@ class Checker {
         Report(tensor.id, tensor.id,
                absl::StrCat("tensor ", Quoted(tensor.id), " at ", offset, ": ", what));
       };
-      if (offset < 0 || tensor.bytes > INT64_MAX - offset) {
-        report("its end is no address");
+      if (offset < 0 || offset > kHighest) {
+        report("no address");
         addresses = false;
+        continue;
       }
       if (offset % tensor.alignment != 0) {
         report(absl::StrCat("not a multiple of ", tensor.alignment));
@@ -105,67 +122,71 @@ class Checker {
       if (tensor.offset != kFree && tensor.offset != offset) {
         report(absl::StrCat("its offset is given as ", tensor.offset));
       }
-      if (tensor.alias_of != kNone && offsets_[tensor.alias_of] != offset) {
-        report(absl::StrCat("it uses the memory of ", Quoted(Name(tensor.alias_of)), " at ",
-                            offsets_[tensor.alias_of]));
+      if (tensor.alias_of != kNone && offsets_[tensor.alias_of] != offset - tensor.alias_offset) {
+        report(
+            absl::StrCat("it uses the memory of ", Quoted(Name(tensor.alias_of)), " at ",
+                         offsets_[tensor.alias_of],
+                         tensor.alias_offset > 0 ? absl::StrCat(" + ", tensor.alias_offset) : ""));
       }
     }
     return addresses;
   }
 
-  void CheckGroups() {
-    std::vector<int64_t> bytes(graph_.tensors.size(), 0);
-    std::vector<uint32_t> root = Roots();
-    for (uint32_t t = 0; t < root.size(); ++t) {
-      bytes[root[t]] = std::max(bytes[root[t]], graph_.tensors[t].bytes);
+  // The strictest alignment of what shares memory, by base.
+  std::vector<int64_t> Alignments() const {
+    std::vector<int64_t> alignments(graph_.tensors.size(), 1);
+    for (uint32_t t = 0; t < graph_.tensors.size(); ++t) {
+      int64_t& alignment = alignments[sharing_.base[t]];
+      alignment = std::max(alignment, graph_.tensors[t].alignment);
     }
+    return alignments;
+  }
+
+  static int64_t Padded(int64_t bytes, int64_t alignment) {
+    return (bytes + alignment - 1) & ~(alignment - 1);
+  }
+
+  void CheckGroups() {
+    const std::vector<int64_t> alignments = Alignments();
     for (const std::vector<uint32_t>& group : graph_.groups) {
       for (size_t i = 1; i < group.size(); ++i) {
-        const int64_t end = offsets_[group[i - 1]] + bytes[root[group[i - 1]]];
+        const uint32_t before = group[i - 1];
+        const int64_t end =
+            offsets_[before] + Padded(sharing_.bytes[before], alignments[sharing_.base[before]]);
         if (offsets_[group[i]] == end) continue;
-        Report(Name(group[i - 1]), Name(group[i]),
+        Report(Name(before), Name(group[i]),
                absl::StrCat("tensor ", Quoted(Name(group[i])), " at ", offsets_[group[i]],
-                            ": expected at ", end, ", right behind ", Quoted(Name(group[i - 1])),
+                            ": expected at ", end, ", right behind ", Quoted(Name(before)),
                             " of its group"));
       }
     }
   }
 
-  std::vector<uint32_t> Roots() const {
-    std::vector<uint32_t> root(graph_.tensors.size());
-    for (uint32_t t = 0; t < root.size(); ++t) {
-      root[t] = t;
-      for (size_t hops = 0; graph_.tensors[root[t]].alias_of != kNone && hops < root.size();
-           ++hops) {
-        root[t] = graph_.tensors[root[t]].alias_of;
-      }
-    }
-    return root;
-  }
-
   void GatherMemories() {
-    const std::vector<uint32_t> root = Roots();
     std::map<uint32_t, Memory> memories;
-    for (uint32_t t = 0; t < root.size(); ++t) {
+    for (uint32_t t = 0; t < graph_.tensors.size(); ++t) {
       const Tensor& tensor = graph_.tensors[t];
-      const auto [at, added] = memories.try_emplace(root[t]);
+      const uint32_t base = sharing_.base[t];
+      const auto [at, added] = memories.try_emplace(base);
       Memory& memory = at->second;
       if (added) {
-        memory.tensor = root[t];
-        memory.lower = memory.upper = offsets_[t];
+        memory.tensor = base;
+        memory.lower = memory.upper = offsets_[base];
       }
-      memory.upper = std::max(memory.upper, offsets_[t] + tensor.bytes);
+      memory.upper = std::max(memory.upper, offsets_[base] + sharing_.start[t] + sharing_.bytes[t]);
       memory.alignment = std::max(memory.alignment, tensor.alignment);
       memory.always |= tensor.persistent;
-      if (tensor.producer == kNone) {
-        memory.from_the_start = true;
-      } else {
-        memory.writers.push_back(tensor.producer);
-        memory.users.push_back(tensor.producer);
-      }
-      for (const uint32_t consumer : tensor.consumers) memory.users.push_back(consumer);
+      memory.to_the_end |= tensor.output;
+      if (tensor.producer != kNone) memory.users.push_back(tensor.producer);
+      memory.users.insert(memory.users.end(), tensor.consumers.begin(), tensor.consumers.end());
+      if (sharing_.kind[t] != Sharing::kNew) continue;
+      memory.from_the_start |= tensor.producer == kNone;
+      if (tensor.producer != kNone) memory.writers.push_back(tensor.producer);
     }
-    // Sizes count as rounded up to what all alignments are multiples of.
+    for (const std::vector<uint32_t>& group : graph_.groups) {
+      for (const uint32_t t : group) memories[sharing_.base[t]].in_group = true;
+    }
+    // Sizes count as rounded up to what all alignments are multiples of, in groups to their own.
     int64_t unit = 0;
     for (const auto& [tensor, memory] : memories) {
       if (memory.lower == memory.upper) continue;
@@ -173,19 +194,40 @@ class Checker {
     }
     for (auto& [tensor, memory] : memories) {
       if (memory.lower == memory.upper) continue;
-      memory.size = (memory.upper - memory.lower + unit - 1) / unit * unit;
+      memory.size = Padded(memory.upper - memory.lower, memory.in_group ? memory.alignment : unit);
       result_.makespan = std::max(result_.makespan, memory.lower + memory.size);
-      memory.birth = memory.death = -1;
-      const bool before = memory.from_the_start || memory.always;
-      if (!before) {
-        memory.birth = static_cast<int64_t>(order_.size());
-        for (const uint32_t node : memory.writers)
-          memory.birth = std::min(memory.birth, step_[node]);
-      }
-      for (const uint32_t node : memory.users) memory.death = std::max(memory.death, step_[node]);
-      if (memory.always) memory.death = static_cast<int64_t>(order_.size()) - 1;
+      FindLifetime(memory);
       memories_.push_back(std::move(memory));
     }
+  }
+
+  void FindLifetime(Memory& memory) const {
+    const int64_t end = static_cast<int64_t>(order_.size());
+    memory.birth = memory.death = -1;
+    if (!memory.from_the_start && !memory.always) {
+      memory.birth = end;
+      for (const uint32_t node : memory.writers) memory.birth = std::min(memory.birth, step_[node]);
+    }
+    for (const uint32_t node : memory.users) memory.death = std::max(memory.death, step_[node]);
+    if (memory.always || memory.to_the_end) memory.death = std::max<int64_t>(end - 1, -1);
+    if (graph_.streams.size() > 1) {
+      Keep(memory.writers, [](int64_t a, int64_t b) { return a < b; });
+      Keep(memory.users, [](int64_t a, int64_t b) { return a > b; });
+    }
+  }
+
+  // Of the nodes of each stream the first, or the last.
+  template <typename Better>
+  void Keep(std::vector<uint32_t>& nodes, Better better) const {
+    std::sort(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) {
+      const uint32_t x = graph_.nodes[a].stream, y = graph_.nodes[b].stream;
+      return x != y ? x < y : better(step_[a], step_[b]);
+    });
+    nodes.erase(std::unique(nodes.begin(), nodes.end(),
+                            [&](uint32_t a, uint32_t b) {
+                              return graph_.nodes[a].stream == graph_.nodes[b].stream;
+                            }),
+                nodes.end());
   }
 
   int64_t MaxLoad() const {
@@ -199,44 +241,12 @@ class Checker {
     return most;
   }
 
-  // From every node to all that must come after it.
-  void FindDescendants() {
-    const size_t n = graph_.nodes.size();
-    words_ = (n + 63) / 64;
-    after_.assign(n * words_, 0);
-    std::vector<std::vector<uint32_t>> next(n);
-    std::vector<uint32_t> last(graph_.streams.size(), kNone);
-    for (const uint32_t node : order_) {
-      uint32_t& before = last[graph_.nodes[node].stream];
-      if (before != kNone) next[before].push_back(node);
-      before = node;
-    }
-    for (const Tensor& tensor : graph_.tensors) {
-      if (tensor.producer == kNone) continue;
-      for (const uint32_t consumer : tensor.consumers) {
-        if (consumer != tensor.producer) next[tensor.producer].push_back(consumer);
-      }
-    }
-    for (size_t i = n; i-- > 0;) {
-      uint64_t* const mine = &after_[order_[i] * words_];
-      for (const uint32_t node : next[order_[i]]) {
-        mine[node / 64] |= uint64_t{1} << (node % 64);
-        const uint64_t* const theirs = &after_[node * words_];
-        for (size_t w = 0; w < words_; ++w) mine[w] |= theirs[w];
-      }
-    }
-  }
-
-  bool MustFollow(uint32_t node, uint32_t earlier) const {
-    return (after_[earlier * words_ + node / 64] >> (node % 64)) & 1;
-  }
-
   bool EndsBefore(const Memory& first, const Memory& second) const {
-    if (first.always || second.always || second.from_the_start) return false;
+    if (first.always || first.to_the_end || second.always || second.from_the_start) return false;
     if (graph_.streams.size() <= 1) return first.death < second.birth;
     for (const uint32_t user : first.users) {
       for (const uint32_t writer : second.writers) {
-        if (!MustFollow(writer, user)) return false;
+        if (!timeline_->Precedes(user, writer)) return false;
       }
     }
     return true;
@@ -295,7 +305,6 @@ class Checker {
 
   // Many streams: every pair that shares addresses, found by a sweep over addresses.
   void SweepOverAddresses() {
-    FindDescendants();
     std::vector<const Memory*> sorted;
     for (const Memory& memory : memories_) sorted.push_back(&memory);
     std::sort(sorted.begin(), sorted.end(), [](const Memory* a, const Memory* b) {
@@ -305,7 +314,10 @@ class Checker {
     for (const Memory* memory : sorted) {
       std::erase_if(open, [&](const Memory* other) { return other->upper <= memory->lower; });
       for (const Memory* other : open) {
-        if (EndsBefore(*other, *memory) || EndsBefore(*memory, *other)) continue;
+        const bool apart = other->death < memory->birth
+                               ? EndsBefore(*other, *memory)
+                               : memory->death < other->birth && EndsBefore(*memory, *other);
+        if (apart) continue;
         ReportOverlap(*other, *memory);
         if (Full()) return;
       }
@@ -328,8 +340,9 @@ class Checker {
   GraphCheck result_;
   std::vector<int64_t> step_;  // of every node
   std::vector<Memory> memories_;
-  size_t words_ = 0;
-  std::vector<uint64_t> after_;  // bits, a row per node
+  Sharing sharing_;
+  std::vector<std::pair<uint32_t, uint32_t>> dependencies_;
+  std::optional<Timeline> timeline_;
 };
 
 }  // namespace

@@ -24,9 +24,11 @@ struct GraphCheck {
 
 // Checks that `order` holds every node once and keeps the dependencies; and that under every
 // interleaving of the streams, each of them in that order, no two tensors that are needed at once
-// share a byte. Aliases share an offset, groups lie side by side, alignments and given offsets are
-// kept. `offsets` has one entry per tensor, `order` one per node. Streams by reachability, a bit
-// per pair of nodes; one stream by a sweep over time. At most `most` violations are reported.
+// share a byte, and none is overwritten by an alias before all who use it have ended. Aliases lie
+// where they belong in their targets, groups side by side, alignments and given offsets are kept.
+// `graph` is one that MakeFlow takes, `offsets` has one entry per tensor, `order` one per node.
+// Streams by vector clocks, 4 bytes for each node and stream; one stream by a sweep over time. At
+// most `most` violations are reported.
 GraphCheck CheckGraph(const Graph& graph, const std::vector<int64_t>& offsets,
                       const std::vector<uint32_t>& order, size_t most = 8);
 

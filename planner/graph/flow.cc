@@ -1,14 +1,13 @@
 #include "planner/graph/flow.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <queue>
 #include <string>
-#include <unordered_map>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "planner/graph/aliases.h"
+#include "planner/graph/sequence.h"
 
 namespace reprise::planner::graph {
 namespace {
@@ -16,275 +15,173 @@ namespace {
 // Makespans stay below this, so that sums of two offsets never overflow.
 constexpr int64_t kMost = int64_t{1} << 61;
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+// Tables of nodes and streams have 4 bytes for each pair.
+constexpr uint64_t kMostNodesTimesStreams = uint64_t{1} << 27;
 
-std::string NodeName(const Graph& graph, uint32_t node) {
-  return absl::StrCat("node ", Quoted(graph.nodes[node].id));
-}
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 std::string TensorName(const Graph& graph, uint32_t tensor) {
   return absl::StrCat("tensor ", Quoted(graph.tensors[tensor].id));
 }
 
-Lists ToLists(const std::vector<std::pair<uint32_t, uint32_t>>& pairs, uint32_t owners) {
-  Lists lists;
-  lists.first.assign(owners + 1, 0);
-  for (const auto& pair : pairs) ++lists.first[pair.first + 1];
-  std::partial_sum(lists.first.begin(), lists.first.end(), lists.first.begin());
-  lists.items.reserve(pairs.size());
-  for (const auto& pair : pairs) lists.items.push_back(pair.second);
-  return lists;
+int64_t RoundUp(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
 }
 
-void MakeEdges(const Graph& graph, Flow& flow) {
-  std::vector<std::pair<uint32_t, uint32_t>> edges;
-  for (const Tensor& tensor : graph.tensors) {
-    if (tensor.producer == kNone) continue;
-    for (const uint32_t consumer : tensor.consumers) {
-      if (consumer != tensor.producer) edges.emplace_back(tensor.producer, consumer);
+// Precedences between streams hold only where dependencies and the order within streams lead from
+// the one node to the other. Where it takes the order that the streams have, that becomes edges.
+absl::Status OrderBetweenStreams(const Graph& graph, const Aliases& aliases,
+                                 const std::vector<Precedence>& overwritten,
+                                 const std::vector<uint32_t>& sequence, Edges& edges) {
+  std::vector<Precedence> between;
+  std::vector<IndexPair> pairs, within;
+  for (const Precedence& precedence : overwritten) {
+    const IndexPair pair(precedence.before, precedence.after);
+    if (graph.nodes[pair.first].stream == graph.nodes[pair.second].stream) {
+      within.push_back(pair);
+    } else {
+      between.push_back(precedence);
+      pairs.push_back(pair);
     }
   }
-  const auto sort = [&] {
-    std::sort(edges.begin(), edges.end());
-    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  Edges lasting(graph);
+  lasting.Add(aliases.views);
+  lasting.AddPairs(within);
+  std::vector<bool> reached = Reaches(sequence, lasting.successors(), pairs);
+  if (std::find(reached.begin(), reached.end(), false) == reached.end()) return absl::OkStatus();
+  std::vector<IndexPair> streams;
+  std::vector<uint32_t> last(graph.streams.size(), kNone);
+  for (const uint32_t node : sequence) {
+    uint32_t& before = last[graph.nodes[node].stream];
+    if (before != kNone) streams.emplace_back(before, node);
+    before = node;
+  }
+  lasting.AddPairs(streams);
+  edges.AddPairs(streams);
+  reached = Reaches(sequence, lasting.successors(), pairs);
+  const auto bad = std::find(reached.begin(), reached.end(), false);
+  if (bad == reached.end()) return absl::OkStatus();
+  const Precedence& precedence = between[bad - reached.begin()];
+  const auto stream = [&](uint32_t node) {
+    return Quoted(graph.streams[graph.nodes[node].stream]);
   };
-  sort();
-  flow.successors = ToLists(edges, flow.nodes);
-  for (auto& edge : edges) std::swap(edge.first, edge.second);
-  sort();
-  flow.predecessors = ToLists(edges, flow.nodes);
+  return Bad(absl::StrCat(Describe(graph, precedence), ", found nothing that makes stream ",
+                          stream(precedence.after), " wait for stream ", stream(precedence.before),
+                          Remedy(graph, precedence)));
 }
 
-// For every node the one before it in its stream, where the graph states that order.
-absl::StatusOr<std::vector<uint32_t>> StreamPredecessors(const Graph& graph) {
-  std::vector<std::vector<uint32_t>> members(graph.streams.size());
-  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    members[graph.nodes[node].stream].push_back(node);
-  }
-  std::vector<uint32_t> before(graph.nodes.size(), kNone);
-  for (uint32_t stream = 0; stream < members.size(); ++stream) {
-    std::vector<uint32_t>& nodes = members[stream];
-    const auto stated = [&](uint32_t node) { return graph.nodes[node].order.has_value(); };
-    if (std::none_of(nodes.begin(), nodes.end(), stated)) continue;
-    for (const uint32_t node : nodes) {
-      if (stated(node)) continue;
-      return Bad(absl::StrCat(NodeName(graph, node),
-                              ": expected an order, as other nodes of stream ",
-                              Quoted(graph.streams[stream]), " have one, found none"));
-    }
-    const auto order = [&](uint32_t node) { return *graph.nodes[node].order; };
-    std::stable_sort(nodes.begin(), nodes.end(),
-                     [&](uint32_t a, uint32_t b) { return order(a) < order(b); });
-    for (size_t i = 1; i < nodes.size(); ++i) {
-      if (order(nodes[i - 1]) == order(nodes[i])) {
-        return Bad(absl::StrCat("nodes ", Quoted(graph.nodes[nodes[i - 1]].id), " and ",
-                                Quoted(graph.nodes[nodes[i]].id),
-                                ": expected an order of its own for each node of stream ",
-                                Quoted(graph.streams[stream]), ", found ", order(nodes[i]),
-                                " for both"));
-      }
-      before[nodes[i]] = nodes[i - 1];
-    }
-  }
-  return before;
-}
+absl::Status MakeSequence(const Graph& graph, const Aliases& aliases, Flow& flow) {
+  Edges edges(graph);
+  edges.Add(aliases.views);
+  edges.Add(aliases.writes);
+  const std::vector<uint32_t> none(flow.nodes, kNone);
+  const absl::StatusOr<std::vector<uint32_t>> order = SortTopologically(graph, edges, none);
+  if (!order.ok()) return order.status();
+  absl::StatusOr<std::vector<Precedence>> overwritten =
+      FindHazards(graph, aliases, *order, edges.successors());
+  if (!overwritten.ok()) return overwritten.status();
+  edges.Add(*overwritten);
 
-// Names a cycle among the nodes that Kahn's algorithm could not reach.
-absl::Status Cycle(const Graph& graph, const Flow& flow, const std::vector<uint32_t>& before,
-                   const std::vector<uint32_t>& blockers) {
-  const auto blocked = [&](uint32_t node) { return blockers[node] > 0; };
-  uint32_t node = 0;
-  while (!blocked(node)) ++node;
-  std::vector<uint32_t> walk;
-  std::vector<uint32_t> seen(flow.nodes, kNone);
-  while (seen[node] == kNone) {
-    seen[node] = static_cast<uint32_t>(walk.size());
-    walk.push_back(node);
-    const auto predecessors = flow.predecessors[node];
-    const auto next = std::find_if(predecessors.begin(), predecessors.end(), blocked);
-    node = next != predecessors.end() ? *next : before[node];
-  }
-  walk.erase(walk.begin(), walk.begin() + seen[node]);
-  std::reverse(walk.begin(), walk.end());
-  std::rotate(walk.begin(), std::min_element(walk.begin(), walk.end()), walk.end());
-  constexpr size_t kShown = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(walk.size(), kShown); ++i) {
-    absl::StrAppend(&text, Quoted(graph.nodes[walk[i]].id), " -> ");
-  }
-  if (walk.size() > kShown) absl::StrAppend(&text, "(", walk.size() - kShown, " more) -> ");
-  bool by_stream = false;
-  for (size_t i = 0; i < walk.size(); ++i) {
-    by_stream |= before[walk[i]] == walk[(i + walk.size() - 1) % walk.size()];
-  }
-  return Bad(absl::StrCat("nodes: expected no cycle of tensors",
-                          by_stream ? " and orders in streams" : "", ", found ", text,
-                          Quoted(graph.nodes[walk[0]].id)));
-}
-
-// Kahn's algorithm; of the nodes that may come next, the first in the file.
-absl::Status SortTopologically(const Graph& graph, const std::vector<uint32_t>& before,
-                               Flow& flow) {
-  std::vector<uint32_t> blockers(flow.nodes);
-  std::vector<uint32_t> after(flow.nodes, kNone);
-  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;
-  for (uint32_t node = 0; node < flow.nodes; ++node) {
-    blockers[node] = static_cast<uint32_t>(flow.predecessors[node].size());
-    if (before[node] != kNone) {
-      ++blockers[node];
-      after[before[node]] = node;
-    }
-    if (blockers[node] == 0) ready.push(node);
-  }
-  const auto release = [&](uint32_t node) {
-    if (--blockers[node] == 0) ready.push(node);
-  };
-  while (!ready.empty()) {
-    const uint32_t node = ready.top();
-    ready.pop();
-    flow.sequence.push_back(node);
-    for (const uint32_t next : flow.successors[node]) release(next);
-    if (after[node] != kNone) release(after[node]);
-  }
-  if (flow.sequence.size() == flow.nodes) return absl::OkStatus();
-  return Cycle(graph, flow, before, blockers);
-}
-
-absl::Status CheckGivenOrder(const Graph& graph, const Flow& flow,
-                             const std::vector<uint32_t>& before) {
-  std::vector<uint32_t> place(flow.nodes, kNone);
-  for (uint32_t i = 0; i < graph.order.size(); ++i) {
-    if (place[graph.order[i]] != kNone) {
-      return Bad(absl::StrCat("order[", i, "]: expected each node once, found ",
-                              Quoted(graph.nodes[graph.order[i]].id), " again"));
-    }
-    place[graph.order[i]] = i;
-  }
-  for (uint32_t node = 0; node < flow.nodes; ++node) {
-    if (place[node] == kNone) {
-      return Bad(absl::StrCat("order: expected every node, found no ", NodeName(graph, node)));
-    }
-  }
-  for (uint32_t node = 0; node < flow.nodes; ++node) {
-    for (const uint32_t earlier : flow.predecessors[node]) {
-      if (place[earlier] < place[node]) continue;
-      return Bad(absl::StrCat("order: expected ", Quoted(graph.nodes[earlier].id), " before ",
-                              Quoted(graph.nodes[node].id),
-                              ", which needs a tensor of it, found it after"));
-    }
-    if (before[node] != kNone && place[before[node]] > place[node]) {
-      return Bad(absl::StrCat("order: expected ", Quoted(graph.nodes[before[node]].id), " before ",
-                              Quoted(graph.nodes[node].id), ", as in their stream ",
-                              Quoted(graph.streams[graph.nodes[node].stream]), ", found it after"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MakeSequence(const Graph& graph, Flow& flow) {
   const absl::StatusOr<std::vector<uint32_t>> before = StreamPredecessors(graph);
   if (!before.ok()) return before.status();
-  if (absl::Status status = SortTopologically(graph, *before, flow); !status.ok()) return status;
+  absl::StatusOr<std::vector<uint32_t>> sequence = SortTopologically(graph, edges, *before);
+  if (!sequence.ok()) return sequence.status();
   flow.order_given =
       !graph.order.empty() || std::all_of(graph.nodes.begin(), graph.nodes.end(),
                                           [](const Node& node) { return node.order.has_value(); });
-  if (graph.order.empty()) return absl::OkStatus();
-  if (absl::Status status = CheckGivenOrder(graph, flow, *before); !status.ok()) return status;
-  flow.sequence = graph.order;
+  if (!graph.order.empty()) {
+    if (absl::Status status = CheckGivenOrder(graph, edges, *before); !status.ok()) return status;
+    *sequence = graph.order;
+  }
+  overwritten->insert(overwritten->end(), aliases.writes.begin(), aliases.writes.end());
+  if (flow.streams > 1 && !overwritten->empty()) {
+    if (absl::Status status = OrderBetweenStreams(graph, aliases, *overwritten, *sequence, edges);
+        !status.ok()) {
+      return status;
+    }
+  }
+  flow.sequence = *std::move(sequence);
+  flow.successors = edges.successors();
+  flow.predecessors = edges.predecessors();
   return absl::OkStatus();
 }
 
-// For every tensor the one whose memory it uses in the end.
-absl::StatusOr<std::vector<uint32_t>> AliasRoots(const Graph& graph) {
-  const uint32_t count = static_cast<uint32_t>(graph.tensors.size());
-  std::vector<uint32_t> root(count, kNone);
-  std::vector<uint32_t> chain;
-  for (uint32_t tensor = 0; tensor < count; ++tensor) {
-    chain.clear();
-    uint32_t at = tensor;
-    while (root[at] == kNone && graph.tensors[at].alias_of != kNone) {
-      chain.push_back(at);
-      if (chain.size() > count) {
-        return Bad(absl::StrCat(TensorName(graph, tensor),
-                                ": expected an alias_of that ends at a tensor with memory of its "
-                                "own, found a cycle"));
-      }
-      at = graph.tensors[at].alias_of;
-    }
-    const uint32_t end = root[at] == kNone ? at : root[at];
-    root[at] = end;
-    for (const uint32_t alias : chain) root[alias] = end;
+// What one tensor means for the storage that it lies in.
+absl::Status AddToStorage(const Graph& graph, const Aliases& aliases, uint32_t t,
+                          Storage& storage) {
+  const Tensor& tensor = graph.tensors[t];
+  storage.bytes = std::max(storage.bytes, aliases.position[t] + aliases.size[t]);
+  storage.alignment = std::max(storage.alignment, tensor.alignment);
+  storage.persistent |= tensor.persistent;
+  storage.output |= tensor.output;
+  if (tensor.offset == kFree) return absl::OkStatus();
+  const int64_t offset = tensor.offset - aliases.position[t];
+  if (offset < 0 || (storage.offset != kFree && storage.offset != offset)) {
+    return Bad(absl::StrCat(TensorName(graph, t), ": expected an offset that agrees with those of ",
+                            "the tensors that it shares memory with, found ", tensor.offset));
   }
-  return root;
+  storage.offset = offset;
+  return absl::OkStatus();
 }
 
-absl::Status MakeStorages(const Graph& graph, Flow& flow) {
-  const absl::StatusOr<std::vector<uint32_t>> roots = AliasRoots(graph);
-  if (!roots.ok()) return roots.status();
+absl::Status CheckStorage(const Graph& graph, uint32_t t, const Storage& storage, int64_t& sum) {
+  if (storage.offset != kFree &&
+      (storage.offset % storage.alignment != 0 || storage.offset > kMost - storage.bytes)) {
+    return Bad(absl::StrCat(TensorName(graph, t), ": expected an offset that is a multiple of ",
+                            storage.alignment, " and ends below 2^61, found ", storage.offset));
+  }
+  const int64_t more = storage.bytes + storage.alignment;
+  if (more > kMost - sum) {
+    return Bad(absl::StrCat(TensorName(graph, t),
+                            ": expected sizes and alignments whose sum is below 2^61, found ",
+                            storage.bytes, " bytes aligned to ", storage.alignment));
+  }
+  sum += more;
+  return absl::OkStatus();
+}
+
+absl::Status MakeStorages(const Graph& graph, const Aliases& aliases, Flow& flow) {
   const uint32_t count = static_cast<uint32_t>(graph.tensors.size());
-  flow.storage_of.assign(count, kNone);
-  std::vector<std::pair<uint32_t, uint32_t>> members;
-  for (uint32_t tensor = 0; tensor < count; ++tensor) {
-    uint32_t& of_root = flow.storage_of[(*roots)[tensor]];
-    if (of_root == kNone) {
-      of_root = static_cast<uint32_t>(flow.storages.size());
+  std::vector<uint32_t> of_root(count, kNone);
+  std::vector<IndexPair> members;
+  for (uint32_t t = 0; t < count; ++t) {
+    uint32_t& storage = of_root[aliases.root[t]];
+    if (storage == kNone) {
+      storage = static_cast<uint32_t>(flow.storages.size());
       flow.storages.emplace_back();
     }
-    flow.storage_of[tensor] = of_root;
-    members.emplace_back(of_root, tensor);
+    flow.storage_of.push_back(storage);
+    members.emplace_back(storage, t);
   }
-  std::sort(members.begin(), members.end());
+  flow.position = aliases.position;
+  const Lists tensors = ToLists(members, static_cast<uint32_t>(flow.storages.size()));
   std::vector<uint32_t> starts, ends;
   int64_t sum = 0;
-  for (size_t i = 0; i < members.size();) {
-    const uint32_t index = members[i].first;
-    Storage& storage = flow.storages[index];
+  for (uint32_t s = 0; s < tensors.size(); ++s) {
     starts.clear();
     ends.clear();
     bool from_the_beginning = false;
-    for (; i < members.size() && members[i].first == index; ++i) {
-      const uint32_t t = members[i].second;
+    for (const uint32_t t : tensors[s]) {
       const Tensor& tensor = graph.tensors[t];
-      if (tensor.bytes > kMost - sum) {
-        return Bad(absl::StrCat(TensorName(graph, t), ": expected sizes whose sum is below 2^61, ",
-                                "found ", tensor.bytes, " bytes"));
-      }
-      storage.bytes = std::max(storage.bytes, tensor.bytes);
-      storage.alignment = std::max(storage.alignment, tensor.alignment);
-      storage.persistent |= tensor.persistent;
-      if (tensor.offset != kFree) {
-        if (storage.offset != kFree && storage.offset != tensor.offset) {
-          return Bad(absl::StrCat(TensorName(graph, t), ": expected the offset ", storage.offset,
-                                  " of the tensor that it shares memory with, found ",
-                                  tensor.offset));
-        }
-        storage.offset = tensor.offset;
-      }
-      if (tensor.producer == kNone) {
-        from_the_beginning = true;
-      } else {
-        starts.push_back(tensor.producer);
-        ends.push_back(tensor.producer);
-      }
+      const absl::Status status = AddToStorage(graph, aliases, t, flow.storages[s]);
+      if (!status.ok()) return status;
       ends.insert(ends.end(), tensor.consumers.begin(), tensor.consumers.end());
+      if (tensor.producer != kNone) ends.push_back(tensor.producer);
+      // All others come after one of these.
+      if (aliases.use[t] != Use::kOwn && aliases.use[t] != Use::kPart) continue;
+      if (tensor.producer != kNone) starts.push_back(tensor.producer);
+      from_the_beginning |= tensor.producer == kNone;
     }
-    if (storage.offset != kFree &&
-        (storage.offset % storage.alignment != 0 || storage.offset > kMost - storage.bytes)) {
-      return Bad(absl::StrCat(TensorName(graph, members[i - 1].second),
-                              ": expected an offset that is a multiple of ", storage.alignment,
-                              " and ends below 2^61, found ", storage.offset));
-    }
-    sum += storage.bytes + storage.alignment;
-    if (sum > kMost) {
-      return Bad(absl::StrCat(TensorName(graph, members[i - 1].second),
-                              ": expected sizes and alignments whose sum is below 2^61, found ",
-                              storage.bytes, " bytes aligned to ", storage.alignment));
+    Storage& storage = flow.storages[s];
+    if (absl::Status status = CheckStorage(graph, tensors[s].back(), storage, sum); !status.ok()) {
+      return status;
     }
     const auto tidy = [](std::vector<uint32_t>& list) {
       std::sort(list.begin(), list.end());
       list.erase(std::unique(list.begin(), list.end()), list.end());
     };
     if (from_the_beginning) starts.clear();
+    storage.persistent |= storage.output && starts.empty();
     tidy(starts);
     tidy(ends);
     flow.starts.Add(starts);
@@ -293,7 +190,23 @@ absl::Status MakeStorages(const Graph& graph, Flow& flow) {
   return absl::OkStatus();
 }
 
-absl::Status MakeGroups(const Graph& graph, Flow& flow) {
+// Where a storage is larger than a member of a group, what follows it is not next to the member.
+absl::Status CheckMember(const Graph& graph, const Aliases& aliases, const Flow& flow, uint32_t g,
+                         size_t i) {
+  const std::vector<uint32_t>& group = graph.groups[g];
+  const uint32_t t = group[i];
+  const Storage& storage = flow.storages[flow.storage_of[t]];
+  const int64_t end = aliases.position[t] + aliases.size[t];
+  const bool begins_late = group.size() > 1 && aliases.position[t] > 0;
+  const bool ends_early = i + 1 < group.size() && RoundUp(end, storage.alignment) <
+                                                      RoundUp(storage.bytes, storage.alignment);
+  if (!begins_late && !ends_early) return absl::OkStatus();
+  return Bad(absl::StrCat("groups[", g, "]: expected members without a larger alias, found ",
+                          TensorName(graph, t), " with bytes ", aliases.position[t], " to ", end,
+                          " of a storage of ", storage.bytes));
+}
+
+absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, Flow& flow) {
   std::vector<uint32_t> group_of(flow.storages.size(), kNone);
   for (uint32_t g = 0; g < graph.groups.size(); ++g) {
     std::vector<uint32_t> group;
@@ -301,15 +214,19 @@ absl::Status MakeGroups(const Graph& graph, Flow& flow) {
     int64_t alignment = 1;  // what is known of the group's offset: its remainder by this
     int64_t remainder = 0;
     int64_t offset = kFree;
-    for (const uint32_t tensor : graph.groups[g]) {
+    for (size_t i = 0; i < graph.groups[g].size(); ++i) {
+      const uint32_t tensor = graph.groups[g][i];
       const uint32_t storage = flow.storage_of[tensor];
-      const Storage& s = flow.storages[storage];
+      Storage& s = flow.storages[storage];
       if (group_of[storage] != kNone) {
         return Bad(absl::StrCat("groups[", g,
                                 "]: expected memory that is in one group once, found ",
                                 TensorName(graph, tensor), " of groups[", group_of[storage], "]"));
       }
       group_of[storage] = g;
+      if (absl::Status status = CheckMember(graph, aliases, flow, g, i); !status.ok())
+        return status;
+      s.bytes = RoundUp(s.bytes, s.alignment);
       const int64_t mine = (s.alignment - length % s.alignment) % s.alignment;
       const int64_t common = std::min(alignment, s.alignment);
       if (mine % common != remainder % common) {
@@ -350,7 +267,7 @@ void RoundSizes(Flow& flow) {
   if (common == kMost) return;
   flow.alignment = common;
   for (Storage& storage : flow.storages) {
-    storage.bytes = (storage.bytes + common - 1) / common * common;
+    storage.bytes = RoundUp(storage.bytes, common);
   }
 }
 
@@ -358,22 +275,25 @@ void RoundSizes(Flow& flow) {
 
 // Messages are of one line.
 std::string Quoted(const Id& id) {
-  if (id.number) return id.text;
-  const bool plain = std::all_of(id.text.begin(), id.text.end(),
-                                 [](unsigned char c) { return c >= ' ' && c != 0x7f; });
-  return absl::StrCat("'", plain ? id.text : absl::Utf8SafeCEscape(id.text), "'");
+  return id.number ? id.text : absl::StrCat("'", base::Printable(id.text), "'");
 }
 
 absl::StatusOr<Flow> MakeFlow(const Graph& graph) {
   Flow flow;
   flow.nodes = static_cast<uint32_t>(graph.nodes.size());
   flow.streams = static_cast<uint32_t>(graph.streams.size());
+  if (flow.streams > 1 && uint64_t{flow.nodes} * flow.streams > kMostNodesTimesStreams) {
+    return Bad(absl::StrCat("nodes: expected at most ", kMostNodesTimesStreams,
+                            " nodes times streams, found ", flow.nodes, " nodes in ", flow.streams,
+                            " streams"));
+  }
   flow.stream.reserve(flow.nodes);
   for (const Node& node : graph.nodes) flow.stream.push_back(node.stream);
-  MakeEdges(graph, flow);
-  if (absl::Status status = MakeSequence(graph, flow); !status.ok()) return status;
-  if (absl::Status status = MakeStorages(graph, flow); !status.ok()) return status;
-  if (absl::Status status = MakeGroups(graph, flow); !status.ok()) return status;
+  const absl::StatusOr<Aliases> aliases = ResolveAliases(graph);
+  if (!aliases.ok()) return aliases.status();
+  if (absl::Status status = MakeSequence(graph, *aliases, flow); !status.ok()) return status;
+  if (absl::Status status = MakeStorages(graph, *aliases, flow); !status.ok()) return status;
+  if (absl::Status status = MakeGroups(graph, *aliases, flow); !status.ok()) return status;
   RoundSizes(flow);
   return flow;
 }
@@ -396,7 +316,8 @@ std::vector<Span> Lifetimes(const Flow& flow, std::span<const uint32_t> sequence
     }
     for (const uint32_t node : flow.ends[s])
       span.upper = std::max<int64_t>(span.upper, place[node] + 1);
-    if (flow.storages[s].persistent) span = {-1, flow.nodes};
+    if (flow.storages[s].persistent) span.lower = -1;
+    if (flow.storages[s].persistent || flow.storages[s].output) span.upper = flow.nodes;
     span.upper = std::max(span.upper, span.lower + 1);
     spans.push_back(span);
   }

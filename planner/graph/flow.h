@@ -9,37 +9,27 @@
 
 #include "absl/status/statusor.h"
 #include "planner/graph/graph.h"
+#include "planner/graph/lists.h"
 
 namespace reprise::planner::graph {
-
-// Lists of indices, one per owner, in one array.
-struct Lists {
-  std::vector<uint32_t> first = {0};  // one more than owners
-  std::vector<uint32_t> items;
-
-  size_t size() const { return first.size() - 1; }
-  std::span<const uint32_t> operator[](size_t owner) const {
-    return {items.data() + first[owner], items.data() + first[owner + 1]};
-  }
-  void Add(std::span<const uint32_t> list) {
-    items.insert(items.end(), list.begin(), list.end());
-    first.push_back(static_cast<uint32_t>(items.size()));
-  }
-};
 
 // The memory of a tensor and of its aliases. Needed from the first of its starts until the last of
 // its ends is over, whatever the interleaving: it precedes another storage iff a path leads from
 // every end of the one to every start of the other.
 struct Storage {
-  int64_t bytes = 0;  // of the largest alias, rounded up to Flow::alignment
+  int64_t bytes = 0;  // of all its tensors; rounded up to Flow::alignment, in a group to its own
   int64_t alignment = 1;
   int64_t offset = kFree;
   bool persistent = false;
+  bool output = false;  // needed until the end; has starts, or is persistent
 };
 
 struct Flow {
   uint32_t nodes = 0;
-  Lists successors;              // by tensors, not by streams; ascending, each once
+  // What must have ended before what starts: readers after producers, writers in place after
+  // readers of the old value; the order of streams only where that is needed for the latter. Each
+  // once.
+  Lists successors;
   Lists predecessors;            // the same backwards
   std::vector<uint32_t> stream;  // per node
   uint32_t streams = 0;
@@ -56,12 +46,14 @@ struct Flow {
       starts;  // per storage: nodes that write it first, each once; none: there from the beginning
   Lists ends;  // per storage: its nodes, each once
   std::vector<uint32_t> storage_of;           // per tensor
+  std::vector<int64_t> position;              // per tensor: bytes from its storage's beginning
   std::vector<std::vector<uint32_t>> groups;  // storages, side by side
 };
 
 // Errors: InvalidArgument that names the node, tensor or group, what was expected and what found:
-// cycles, orders that contradict each other or the dependencies, sizes whose sum overflows, aliases
-// and groups that cannot be.
+// cycles, orders that contradict each other or the dependencies, values that are overwritten before
+// they have been read, sizes whose sum overflows, aliases and groups that cannot be, and more nodes
+// times streams than there is memory for.
 absl::StatusOr<Flow> MakeFlow(const Graph& graph);
 
 // For every node its place in `sequence`.

@@ -24,7 +24,7 @@ struct Id {
   bool operator==(const Id&) const = default;
 };
 
-// For messages: 'text' or number.
+// For messages: 'text' or number, printable.
 std::string Quoted(const Id& id);
 
 // An operator. Streams run in parallel, the nodes of one stream one after the other.
@@ -34,17 +34,27 @@ struct Node {
   std::optional<int64_t> order;  // its place in its stream; ascending, gaps are allowed
 };
 
+// How a tensor uses the memory of another one.
+enum class Alias : uint8_t {
+  kNotStated,  // a view or a write: an old file does not tell
+  kView,       // or a part of a tensor that is made of it
+  kWrite,      // the producer overwrites what was there
+};
+
 // Memory that a node writes and others read. Needed from the start of its producer until all of its
 // consumers have ended; without consumers, or consumed by its producer only, while that runs.
 struct Tensor {
   Id id;
   uint32_t producer = kNone;  // kNone: it is there before the first node runs
   std::vector<uint32_t> consumers;
-  int64_t bytes = 0;          // >= 0; 0: a dependency that needs no memory
+  int64_t bytes = 0;          // >= 0; 0: needs no memory; of an alias: as large as its target
   int64_t alignment = 1;      // of the offset; a power of two
   int64_t offset = kFree;     // given, or kFree
-  uint32_t alias_of = kNone;  // the tensor whose memory this one uses
-  bool persistent = false;    // needed before, during and after the execution
+  uint32_t alias_of = kNone;  // the tensor whose memory this one uses: its target
+  int64_t alias_offset = 0;   // bytes: where in its target it begins
+  Alias alias = Alias::kNotStated;
+  bool output = false;      // needed until the end of the graph
+  bool persistent = false;  // needed before, during and after the execution
 };
 
 struct Graph {

@@ -1,15 +1,34 @@
 #include "planner/graph/graph_json.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/text.h"
+#include "planner/graph/json_document.h"
 
 namespace reprise::planner::graph {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::string_view kGraphFields[] = {"nodes", "tensors", "groups", "order"};
+constexpr std::string_view kNodeFields[] = {"id", "stream", "order"};
+constexpr std::string_view kTensorFields[] = {"id",        "producer", "consumers", "bytes",
+                                              "alignment", "offset",   "alias_of",  "alias_offset",
+                                              "in_place",  "output",   "persistent"};
+constexpr std::string_view kPlanFields[] = {
+    "makespan", "max_load", "lower_bound", "unsafe_pairs", "order_changed", "order", "tensors"};
+constexpr std::string_view kPlaceFields[] = {"id", "offset"};
+
+// Sizes, alignments and given offsets stay below 2^56, offsets of plans below 2^62.
+constexpr int kSizeBits = 56;
+constexpr int kOffsetBits = 62;
 
 // What a value is, for messages; long ones are cut.
 std::string Found(const json& value) {
@@ -34,7 +53,6 @@ class Reader {
  public:
   explicit Reader(std::string name) : name_(std::move(name)) {}
 
-  const absl::Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
 
   void Refuse(const std::string& where, const std::string& expected, const std::string& found) {
@@ -45,22 +63,48 @@ class Reader {
 
   // The root, or an empty object.
   json Parse(std::string_view text) {
-    json root = json::object();
-    try {
-      root = json::parse(text);
-    } catch (const json::parse_error& error) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat(name_, ":byte ", error.byte, ": expected JSON, found what is none"));
-    } catch (const json::exception&) {
-      // A number that no double can hold.
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat(name_, ": expected numbers below 2^63, found a larger one"));
+    absl::StatusOr<json> root = ParseJson(text, name_);
+    if (!root.ok()) {
+      status_ = root.status();
+    } else if (root->is_object()) {
+      return *std::move(root);
+    } else {
+      Refuse("the whole", "an object", Found(*root));
     }
-    if (!root.is_object()) {
-      Refuse("the whole", "an object", Found(root));
-      root = json::object();
+    return json::object();
+  }
+
+  // Notes the fields of `object` that are not known. `where` is empty for the root.
+  void Expect(const json& object, const std::string& where,
+              std::span<const std::string_view> known) {
+    for (const auto& [name, value] : object.items()) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      if (!seen_.insert(absl::StrCat(where.substr(0, where.find('[')), ".", name)).second) continue;
+      if (++unknown_count_ > kMostShown) continue;
+      std::string shown = absl::StrCat("'", base::Printable(name.substr(0, kLongestShown)), "'");
+      if (!where.empty()) absl::StrAppend(&shown, " in ", where);
+      unknown_.push_back(shown);
+      std::string nearest = base::DidYouMean(name, known);
+      if (nearest.empty()) nearest = base::DidYouMean(name, kTensorFields);
+      hints_.push_back(std::move(nearest));
     }
-    return root;
+  }
+
+  // What came of it all. Unknown fields come first: they may be why others are missing.
+  absl::Status Finish(std::vector<std::string>* ignored) {
+    if (unknown_.empty() || (!status_.ok() && ignored != nullptr)) return status_;
+    if (unknown_count_ > kMostShown) {
+      unknown_.push_back(absl::StrCat(unknown_count_ - kMostShown, " more"));
+      hints_.emplace_back();
+    }
+    if (ignored != nullptr) {
+      ignored->insert(ignored->end(), unknown_.begin(), unknown_.end());
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < unknown_.size(); ++i) unknown_[i] += hints_[i];
+    return absl::InvalidArgumentError(absl::StrCat(name_, ": expected known fields, found ",
+                                                   absl::StrJoin(unknown_, ", "),
+                                                   "; --ignore-unknown ignores unknown fields"));
   }
 
   // The list in field `key`; an empty one where it may be absent.
@@ -116,21 +160,37 @@ class Reader {
     return 0;
   }
 
-  int64_t Number(const json& value, const std::string& where, int64_t least) {
-    const bool fits = value.is_number_unsigned()
-                          ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
-                          : value.is_number_integer();
+  // From `least` to 2^`bits` - 1.
+  int64_t Number(const json& value, const std::string& where, int64_t least, int bits = 63) {
+    const bool fits =
+        value.is_number_unsigned() ? value.get<uint64_t>() >> bits == 0 : value.is_number_integer();
     if (fits && value.get<int64_t>() >= least) return value.get<int64_t>();
-    Refuse(where,
-           least == INT64_MIN ? "a whole number"
-                              : absl::StrCat("a whole number from ", least, " to 2^63 - 1"),
-           Found(value));
+    const std::string range = least == INT64_MIN
+                                  ? bits < 63 ? absl::StrCat(" below 2^", bits) : std::string()
+                                  : absl::StrCat(" from ", least, " to 2^", bits, " - 1");
+    Refuse(where, "a whole number" + range, Found(value));
     return 0;
   }
 
+  // Of `object`; false where it may be absent.
+  bool Flag(const json& object, const std::string& where, const char* key) {
+    const auto found = object.find(key);
+    if (found == object.end() || found->is_null()) return false;
+    if (found->is_boolean()) return found->get<bool>();
+    Refuse(absl::StrCat(where, ".", key), "true or false", Found(*found));
+    return false;
+  }
+
  private:
+  static constexpr size_t kMostShown = 8;
+  static constexpr size_t kLongestShown = 60;
+
   std::string name_;
   absl::Status status_;
+  std::set<std::string> seen_;        // unknown fields, with the kind of object
+  std::vector<std::string> unknown_;  // the first of them, for messages
+  std::vector<std::string> hints_;    // per unknown_
+  size_t unknown_count_ = 0;
 };
 
 // The value of a field that is there and not null.
@@ -147,6 +207,7 @@ void ReadNodes(const json& list, Reader& reader, Graph& graph, Names& names) {
     const json& value = list[i];
     const std::string where = At("nodes", i);
     if (!reader.Object(value, where)) return;
+    reader.Expect(value, where, kNodeFields);
     Node node;
     node.id = reader.NewId(value, where, names);
     Id stream{"0", true};
@@ -179,25 +240,73 @@ void ReadTensor(const json& value, const std::string& where, const Names& nodes,
     }
   }
   if (const json* given = Given(value, "bytes")) {
-    tensor.bytes = reader.Number(*given, where + ".bytes", 0);
+    tensor.bytes = reader.Number(*given, where + ".bytes", 0, kSizeBits);
   } else {
     reader.Refuse(where + ".bytes", "a whole number", "none");
   }
   if (const json* given = Given(value, "alignment")) {
-    const int64_t alignment = reader.Number(*given, where + ".alignment", INT64_MIN);
-    if (alignment <= 0 || (alignment & (alignment - 1)) != 0) {
-      reader.Refuse(where + ".alignment", "a power of two", Found(*given));
+    tensor.alignment = reader.Number(*given, where + ".alignment", INT64_MIN, kSizeBits);
+    if (tensor.alignment <= 0 || (tensor.alignment & (tensor.alignment - 1)) != 0) {
+      reader.Refuse(absl::StrCat(where, ".alignment of tensor ", Quoted(tensor.id)),
+                    "a power of two", Found(*given));
     }
-    tensor.alignment = alignment;
   }
   if (const json* given = Given(value, "offset")) {
-    tensor.offset = reader.Number(*given, where + ".offset", 0);
+    tensor.offset = reader.Number(*given, where + ".offset", 0, kSizeBits);
   }
-  if (const json* given = Given(value, "persistent")) {
-    if (!given->is_boolean()) {
-      return reader.Refuse(where + ".persistent", "true or false", Found(*given));
+  tensor.output = reader.Flag(value, where, "output");
+  tensor.persistent = reader.Flag(value, where, "persistent");
+}
+
+// Once all names are known.
+void ReadAlias(const json& value, const std::string& where, const Names& names, Reader& reader,
+               Tensor& tensor) {
+  const json* target = Given(value, "alias_of");
+  const json* offset = Given(value, "alias_offset");
+  const json* in_place = Given(value, "in_place");
+  const bool write = reader.Flag(value, where, "in_place");
+  if (target == nullptr) {
+    if (offset != nullptr || write) {
+      reader.Refuse(where + ".alias_of",
+                    "the id of a tensor, as there is an alias_offset or in_place", "none");
     }
-    tensor.persistent = given->get<bool>();
+    return;
+  }
+  tensor.alias_of = reader.Known(*target, where + ".alias_of", "tensor", names);
+  if (offset != nullptr) {
+    tensor.alias_offset = reader.Number(*offset, where + ".alias_offset", 0, kSizeBits);
+  }
+  if (in_place != nullptr) tensor.alias = write ? Alias::kWrite : Alias::kView;
+}
+
+// Parts that state no offset, and together are as large as what is made of them, lie one behind the
+// other.
+void LayOutParts(const json& list, Graph& graph) {
+  std::map<uint32_t, std::vector<uint32_t>> parts;  // by target
+  for (uint32_t t = 0; t < graph.tensors.size(); ++t) {
+    const Tensor& tensor = graph.tensors[t];
+    if (tensor.alias_of == kNone || tensor.alias == Alias::kWrite) continue;
+    const uint32_t maker = graph.tensors[tensor.alias_of].producer;
+    if (maker == kNone || maker == tensor.producer) continue;
+    const auto& readers = tensor.consumers;
+    if (std::find(readers.begin(), readers.end(), maker) == readers.end()) continue;
+    parts[tensor.alias_of].push_back(t);
+  }
+  for (const auto& [target, members] : parts) {
+    int64_t sum = 0;
+    const int64_t most = graph.tensors[target].bytes;
+    bool all = members.size() > 1;
+    for (const uint32_t t : members) {
+      all = all && Given(list[t], "alias_offset") == nullptr && graph.tensors[t].bytes > 0 &&
+            graph.tensors[t].bytes <= most - sum;
+      if (all) sum += graph.tensors[t].bytes;
+    }
+    if (!all || sum != most) continue;
+    int64_t at = 0;
+    for (const uint32_t t : members) {
+      graph.tensors[t].alias_offset = at;
+      at += graph.tensors[t].bytes;
+    }
   }
 }
 
@@ -206,16 +315,21 @@ void ReadTensors(const json& list, const Names& nodes, Reader& reader, Graph& gr
   for (size_t i = 0; i < list.size() && reader.ok(); ++i) {
     const std::string where = At("tensors", i);
     if (!reader.Object(list[i], where)) return;
+    reader.Expect(list[i], where, kTensorFields);
     graph.tensors[i].id = reader.NewId(list[i], where, names);
     ReadTensor(list[i], where, nodes, reader, graph.tensors[i]);
   }
-  // Once all names are known.
+  bool stated = false;
   for (size_t i = 0; i < list.size() && reader.ok(); ++i) {
-    if (const json* given = Given(list[i], "alias_of")) {
-      graph.tensors[i].alias_of =
-          reader.Known(*given, At("tensors", i) + ".alias_of", "tensor", names);
-    }
+    ReadAlias(list[i], At("tensors", i), names, reader, graph.tensors[i]);
+    stated |= Given(list[i], "in_place") != nullptr || Given(list[i], "alias_offset") != nullptr;
   }
+  if (!reader.ok()) return;
+  for (Tensor& tensor : graph.tensors) {
+    const bool open = tensor.alias_of != kNone && tensor.alias == Alias::kNotStated;
+    if (stated && open) tensor.alias = Alias::kView;
+  }
+  LayOutParts(list, graph);
 }
 
 std::vector<uint32_t> ReadOrder(const json& list, const Names& nodes, Reader& reader) {
@@ -238,9 +352,11 @@ Names NamesOf(const auto& things) {
 
 }  // namespace
 
-absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name) {
+absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name,
+                                 std::vector<std::string>* ignored) {
   Reader reader(name);
   const json root = reader.Parse(text);
+  reader.Expect(root, "", kGraphFields);
   Graph graph;
   Names nodes, tensors;
   ReadNodes(reader.List(root, "nodes", true), reader, graph, nodes);
@@ -257,7 +373,7 @@ absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name)
     }
   }
   graph.order = ReadOrder(reader.List(root, "order", false), nodes, reader);
-  if (!reader.ok()) return reader.status();
+  if (absl::Status status = reader.Finish(ignored); !status.ok()) return status;
   return graph;
 }
 
@@ -279,9 +395,10 @@ std::string FormatPlan(const Graph& graph, const Placement& plan, const Figures&
 }
 
 absl::StatusOr<Placement> ParsePlan(std::string_view text, const std::string& name,
-                                    const Graph& graph) {
+                                    const Graph& graph, std::vector<std::string>* ignored) {
   Reader reader(name);
   const json root = reader.Parse(text);
+  reader.Expect(root, "", kPlanFields);
   Placement plan;
   plan.order = ReadOrder(reader.List(root, "order", true), NamesOf(graph.nodes), reader);
   plan.offsets.assign(graph.tensors.size(), kFree);
@@ -290,13 +407,14 @@ absl::StatusOr<Placement> ParsePlan(std::string_view text, const std::string& na
   for (size_t i = 0; i < list.size() && reader.ok(); ++i) {
     const std::string where = At("tensors", i);
     if (!reader.Object(list[i], where)) break;
+    reader.Expect(list[i], where, kPlaceFields);
     const json* id = Given(list[i], "id");
     const json* offset = Given(list[i], "offset");
     if (id == nullptr) reader.Refuse(where + ".id", "the id of a tensor", "none");
     if (offset == nullptr) reader.Refuse(where + ".offset", "a whole number", "none");
     if (!reader.ok()) break;
     const uint32_t tensor = reader.Known(*id, where + ".id", "tensor", names);
-    const int64_t value = reader.Number(*offset, where + ".offset", 0);
+    const int64_t value = reader.Number(*offset, where + ".offset", 0, kOffsetBits);
     if (!reader.ok()) break;
     if (plan.offsets[tensor] != kFree) {
       reader.Refuse(where + ".id", "each tensor once", Quoted(graph.tensors[tensor].id) + " again");
@@ -309,7 +427,7 @@ absl::StatusOr<Placement> ParsePlan(std::string_view text, const std::string& na
                     "none for " + Quoted(graph.tensors[i].id));
     }
   }
-  if (!reader.ok()) return reader.status();
+  if (absl::Status status = reader.Finish(ignored); !status.ok()) return status;
   return plan;
 }
 

@@ -13,8 +13,11 @@
 namespace reprise::planner::graph {
 
 // Reads a graph. Errors: InvalidArgument "NAME: where: expected ..., found ..."; `name` is the
-// file's, for messages. What MakeFlow refuses is not looked for here.
-absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name);
+// file's, for messages. Unknown fields are refused, or where `ignored` is given described in it.
+// What MakeFlow refuses is not looked for here. Where some tensor of the file states what kind of
+// alias it is, those that do not are views; parts without an offset get one.
+absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name,
+                                 std::vector<std::string>* ignored = nullptr);
 
 // The part of a plan that its reader needs: an offset per tensor, in the order of graph.tensors,
 // and the execution that it holds for.
@@ -32,7 +35,8 @@ std::string FormatPlan(const Graph& graph, const Placement& plan, const Figures&
 // Reads a plan of `graph`. Errors as ParseGraph: unknown, missing and repeated ids, offsets that
 // are none.
 absl::StatusOr<Placement> ParsePlan(std::string_view text, const std::string& name,
-                                    const Graph& graph);
+                                    const Graph& graph,
+                                    std::vector<std::string>* ignored = nullptr);
 
 }  // namespace reprise::planner::graph
 

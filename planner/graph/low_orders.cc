@@ -201,6 +201,7 @@ LowOrders::Network LowOrders::MakeNetwork() const {
     const uint32_t opened = nodes + 2 * s, closed = opened + 1;
     network.AddArc(opened, closed, storage.bytes);
     for (const uint32_t node : flow_->starts[s]) network.AddArc(node, opened, kEndless);
+    if (storage.output) continue;
     for (const uint32_t node : flow_->ends[s]) network.AddArc(closed, node, kEndless);
   }
   network.Finish();
@@ -229,6 +230,7 @@ LowOrders::Flowing LowOrders::Begin(const Network& network, uint32_t node) const
     if (starts.empty() || std::find(starts.begin(), starts.end(), node) != starts.end()) {
       flowing.side[flow_->nodes + 2 * s] = Flowing::kSource;
     }
+    if (flow_->storages[s].output) flowing.side[flow_->nodes + 2 * s + 1] = Flowing::kSink;
   }
   return flowing;
 }

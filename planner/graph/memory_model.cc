@@ -45,9 +45,13 @@ MemoryModel MakeMemoryModel(const Flow& flow, bool backwards, const Lists& succe
     if (flow.starts[s].empty()) at_the_beginning += storage.bytes;
     if (flow.ends[s].empty()) continue;  // never used
     model.bytes.push_back(storage.bytes);
-    model.openers.Add(backwards ? flow.ends[s] : flow.starts[s]);
-    model.closers.Add(backwards ? flow.starts[s] : flow.ends[s]);
-    if (!backwards && flow.starts[s].empty()) model.initial += storage.bytes;
+    // What is needed until the end has no end.
+    const std::span<const uint32_t> starts = flow.starts[s];
+    const std::span<const uint32_t> ends =
+        storage.output ? std::span<const uint32_t>() : flow.ends[s];
+    model.openers.Add(backwards ? ends : starts);
+    model.closers.Add(backwards ? starts : ends);
+    if ((backwards ? ends : starts).empty()) model.initial += storage.bytes;
   }
   model.floor = at_the_beginning;
   model.opens = Invert(model.openers, model.nodes);
@@ -104,7 +108,7 @@ int64_t OrderBound(const Flow& flow) {
     }
     if (flow.starts[s].empty()) at_the_beginning += bytes;
     std::fill(open.begin(), open.end(), flow.starts[s].empty() ? ~uint64_t{0} : 0);
-    std::fill(needed.begin(), needed.end(), 0);
+    std::fill(needed.begin(), needed.end(), flow.storages[s].output ? ~uint64_t{0} : 0);
     for (const uint32_t node : flow.starts[s]) {
       for (size_t w = 0; w < words; ++w) open[w] |= below[words * node + w];
     }
@@ -113,7 +117,8 @@ int64_t OrderBound(const Flow& flow) {
     }
     for (size_t w = 0; w < words; ++w) {
       for (uint64_t bits = open[w] & needed[w]; bits != 0; bits &= bits - 1) {
-        load[w * 64 + static_cast<size_t>(std::countr_zero(bits))] += bytes;
+        const size_t node = w * 64 + static_cast<size_t>(std::countr_zero(bits));
+        if (node < n) load[node] += bytes;
       }
     }
   }

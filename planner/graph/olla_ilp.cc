@@ -108,7 +108,11 @@ class Orders {
     std::vector<Term> started, ended;
     for (const uint32_t node : flow_.starts[s]) started.push_back(Ran(node, t));
     if (started.empty()) started.push_back(IntegerProgram::Constant(1));
-    for (const uint32_t node : flow_.ends[s]) ended.push_back(Ran(node, int64_t{t} - 1));
+    if (flow_.storages[s].output) {
+      ended.push_back(IntegerProgram::Constant(0));
+    } else {
+      for (const uint32_t node : flow_.ends[s]) ended.push_back(Ran(node, int64_t{t} - 1));
+    }
     // Terms that can never be what keeps it open.
     std::erase_if(started, [](const Term& term) { return IsConstant(term, 0); });
     std::erase_if(ended, [](const Term& term) { return IsConstant(term, 1); });

@@ -311,7 +311,11 @@ class Placer {
     return true;
   }
 
+  // The search has a list of conflicts for every block.
+  static constexpr uint32_t kMostForExact = 1 << 13;
+
   void Exact() {
+    if (problem_.size() > kMostForExact) return;
     const ExactOutcome outcome = SearchExactly(problem_, lower_bound_, makespan_,
                                                options_.iterations, [&] { return OutOfTime(); });
     if (!outcome.offsets.empty()) Offer(outcome.offsets, "exact_search");

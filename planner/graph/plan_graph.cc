@@ -32,8 +32,11 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// More storages than this need more than 8 GiB for their pairs.
-constexpr size_t kMostStorages = size_t{1} << 18;
+// More storages than this need more than 512 MiB for their pairs.
+constexpr size_t kMostStorages = size_t{1} << 16;
+
+// More bits than this, of nodes times storages, need more than 1 GiB.
+constexpr uint64_t kMostForAncestors = uint64_t{1} << 33;
 
 // Pairs of one stream: lifetimes that overlap. In the order of births, those that live already.
 int64_t OverlappingPairs(const Flow& flow) {
@@ -88,8 +91,8 @@ class GraphPlanner {
                          ? absl::StrCat("auto:", placed->finder)
                          : placed->finder;
     plan_.proven_optimal = plan_.makespan == plan_.lower_bound;
-    for (const uint32_t storage : flow_.storage_of) {
-      plan_.offsets.push_back(placed->offsets[storage]);
+    for (size_t t = 0; t < flow_.storage_of.size(); ++t) {
+      plan_.offsets.push_back(placed->offsets[flow_.storage_of[t]] + flow_.position[t]);
     }
     if (absl::Status status = Check(); !status.ok()) return status;
     plan_.seconds = Since(start_);
@@ -202,6 +205,12 @@ class GraphPlanner {
   }
 
   absl::StatusOr<Placed> PlaceWithPairs() {
+    if (options_.safety == "ancestor" &&
+        uint64_t{flow_.nodes} * flow_.storages.size() > kMostForAncestors) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--safety: ancestor takes at most ", kMostForAncestors, " nodes times storages, found ",
+          flow_.nodes, " nodes and ", flow_.storages.size(), " storages; stream_graph takes more"));
+    }
     const double start = CpuSeconds();
     const PairSet unsafe =
         options_.safety == "ancestor" ? UnsafePairsByAncestors(flow_) : UnsafePairsByStreams(flow_);

@@ -22,6 +22,10 @@ constexpr uint32_t kMostForBound = 1 << 14;
 // More than this have too many pairs for cuts.
 constexpr uint32_t kMostForCuts = 1 << 10;
 
+// Local search looks, for each node, at all that share a storage with it; no more than this at
+// once.
+constexpr uint64_t kMostSquares = uint64_t{1} << 28;
+
 // Times the square of the width: good orders first, then proofs.
 constexpr int64_t kCuts = 30;
 
@@ -39,6 +43,10 @@ class Reorderer {
     best_.finder = "given";
     for (const Storage& storage : flow_.storages) step_ = std::gcd(step_, storage.bytes);
     step_ = std::max<int64_t>(step_, 1);
+    for (uint32_t s = 0; s < model_.bytes.size(); ++s) {
+      squares_ += uint64_t{model_.openers[s].size()} * model_.openers[s].size() +
+                  uint64_t{model_.closers[s].size()} * model_.closers[s].size();
+    }
     best_.bound = flow_.nodes <= kMostForBound ? OrderBound(flow_) : model_.floor;
     // Widths and steps per round; without a number of iterations, until time is up.
     const int64_t rounds = options_.iterations > 0 ? options_.iterations : INT64_MAX;
@@ -157,7 +165,7 @@ class Reorderer {
 
   // From the best order, forwards and backwards being the same here.
   void Descend(int64_t round) {
-    if (Done()) return;
+    if (Done() || squares_ > kMostSquares) return;
     Random random(options_.seed, static_cast<uint64_t>(round));
     LocalSearch search(model_, best_.order);
     constexpr int64_t kWork = 4'000'000;  // node visits
@@ -173,6 +181,7 @@ class Reorderer {
   MemoryModel model_;
   std::optional<LowOrders> low_;  // below best_.peak
   int64_t cuts_ = 0;              // that may still be made
+  uint64_t squares_ = 0;          // of how many open or close each storage
   int64_t step_ = 0;              // every peak is a multiple of it
   Ordering best_;
 };

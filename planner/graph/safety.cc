@@ -162,7 +162,7 @@ PairSet UnsafePairsByAncestors(const Flow& flow) {
   const std::vector<uint64_t> starting = Starting(flow);
   std::vector<uint32_t> last;
   for (uint32_t s = 0; s < n; ++s) {
-    if (flow.storages[s].persistent) continue;
+    if (flow.storages[s].persistent || flow.storages[s].output) continue;  // precedes nothing
     LastInStreams(flow, order, s, last);
     const std::span<uint64_t> result = precedes.Row(s);
     std::copy(starting.begin(), starting.end(), result.begin());
@@ -202,7 +202,7 @@ PairSet UnsafePairsByStreams(const Flow& flow) {
   PairSet precedes(n);
   const std::vector<uint64_t> starting = Starting(flow);
   for (uint32_t s = 0; s < n; ++s) {
-    if (flow.storages[s].persistent) continue;
+    if (flow.storages[s].persistent || flow.storages[s].output) continue;  // precedes nothing
     std::copy(starting.begin(), starting.end(), precedes.Row(s).begin());
     LastInStreams(flow, order, s, last);
     for (const uint32_t node : last) ends.push_back({flow.stream[node], order.place[node], s});

@@ -36,7 +36,7 @@ class PairSet {
 
 // The unsafe pairs: storages of which neither must have ended before the other starts, so that some
 // interleaving needs both at once. All others may share memory under any interleaving. A storage of
-// 0 bytes is in no pair; a persistent one in a pair with every other.
+// 0 bytes is in no pair; a persistent one in a pair with every other; an output precedes none.
 //
 // Two ways to the same set (theorems 1 and 2), both O(nodes + edges) times a row of bits or of
 // streams, plus storages^2 / 64:

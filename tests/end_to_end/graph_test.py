@@ -143,8 +143,17 @@ def bad_graphs(bench):
         (with_(groups=[["x", "w"], ["w", "y"]]), "tensor 'w' of groups[0]"),
         (with_(order=["n1", "n2"]), "found no node 'n3'"),
         (with_(tensors=[{"id": "t", "producer": "nx", "bytes": 1}]), "found 'nx'"),
-        (with_(tensors=[{"id": "t", "producer": "n\nx", "bytes": 1}]), "found 'n\\nx'"),
-        (with_(tensors=[{"id": "t", "bytes": 2**63 - 1}]), "tensor 't': expected sizes"),
+        (with_(tensors=[{"id": "t", "producer": "n\n\x1b\x9b\u202ex", "bytes": 1}]), "found 'n????x'"),
+        (with_(tensors=[{"id": "t", "bytes": 2**56}]), "tensors[0].bytes: expected a whole number from 0"),
+        (with_(tensors=[{"id": "t", "bytes": 1, "alignment": 2**56}]), "tensors[0].alignment: expected"),
+        (with_(tensors=[{"id": "t", "bytes": 1, "alignment": 48}]), "of tensor 't': expected a power of two"),
+        (with_(tensors=[{"id": "t", "bytes": -1}]), "tensors[0].bytes: expected a whole number from 0"),
+        (with_(tensors=[{"id": t, "bytes": 2**56 - 1} for t in range(40)]), "whose sum is below 2^61"),
+        ('{"nodes": [], "tensors": [{"id": 1, "bytes": 1e999}]}', "tensors[0].bytes: expected a number"),
+        ("[" * 80_000, "expected at most 32 lists and objects within each other"),
+        ('{"nodes":' + "[" * 80_000 + "]" * 80_000 + "}", "expected at most 32 lists"),
+        (with_(nodes=[{"id": n, "stream": n} for n in range(12_000)], tensors=[]),
+         "found 12000 nodes in 12000 streams"),
         (with_(tensors=[{"id": "t", "bytes": 2**64}]), "tensors[0].bytes"),
     ]
     for graph, message in rows:
@@ -155,6 +164,96 @@ def bad_graphs(bench):
         expect(message in lines[0] and path in lines[0], f"{message!r} in {lines}")
         if (bench.work / "g.plan.json").exists():
             raise Failure(f"{message}: a plan was left behind")
+
+
+# `scale` writes c over b, which `read` reads as well.
+SCALE = {"nodes": [{"id": n} for n in ("make", "read", "scale", "sum")],
+         "tensors": [{"id": "b", "producer": "make", "consumers": ["read", "scale"], "bytes": 100},
+                     {"id": "r", "producer": "read", "consumers": ["sum"], "bytes": 90},
+                     {"id": "c", "producer": "scale", "consumers": ["sum"], "bytes": 100, "alias_of": "b"},
+                     {"id": "w", "producer": "scale", "bytes": 150}]}
+
+
+def writes_in_place(bench):
+    for statement, makespan in (({}, 340), ({"in_place": True}, 340), ({"in_place": False}, 250)):
+        graph = json.loads(json.dumps(SCALE))
+        graph["tensors"][2].update(statement)
+        path = write(bench, graph)
+        for order in ("auto", "reorder", "olla_ilp"):
+            found, file = plan(bench, path, "--order", order)
+            expect_equal(found["makespan"], makespan, f"{statement} {order}")
+        # The checker finds a wrong order by itself.
+        file["order"] = ["make", "scale", "read", "sum"]
+        plan_file = bench.work / "g.plan.json"
+        plan_file.write_text(json.dumps(file))
+        outcome = bench.run(bench.reprise, "check", path, str(plan_file), "--json")
+        verdict = json.loads(outcome.stdout)
+        expect_equal(verdict["valid"], makespan == 250, f"{statement}: {verdict}")
+        if makespan == 340:
+            message = verdict["violations"][0]["message"]
+            expect(all(word in message for word in ("'b'", "'read'", "'scale'")), message)
+    # Another stream does not wait.
+    graph = json.loads(json.dumps(SCALE))
+    graph["nodes"][1]["stream"] = 1
+    plan_file.unlink()
+    for statement in ({}, {"in_place": True}):
+        graph["tensors"][2].update(statement)
+        outcome = bench.run(bench.reprise, "plan", write(bench, graph))
+        text = outcome.stderr.decode()
+        expect_equal((outcome.status, plan_file.exists()), (BAD_INPUT, False), text)
+        expect(all(word in text for word in ("'b'", "'read'", "'scale'")), text)
+        expect_equal('add "in_place": false to tensor \'c\'' in text, not statement, text)
+
+
+def parts_groups_and_outputs(bench):
+    concat = {"nodes": [{"id": n, "order": i} for i, n in enumerate(("cos", "sin", "cat", "sig"))],
+              "tensors": [{"id": "x", "consumers": ["cos", "sin"], "bytes": 256},
+                          {"id": "a", "producer": "cos", "consumers": ["cat"], "bytes": 256, "alias_of": "c"},
+                          {"id": "b", "producer": "sin", "consumers": ["cat"], "bytes": 256, "alias_of": "c"},
+                          {"id": "c", "producer": "cat", "consumers": ["sig"], "bytes": 512},
+                          {"id": "y", "producer": "sig", "bytes": 64}]}
+    for stated in (None, (0, 256), (256, 0)):
+        if stated:
+            concat["tensors"][1]["alias_offset"], concat["tensors"][2]["alias_offset"] = stated
+        found, file = plan(bench, write(bench, concat))
+        offsets = {t["id"]: t["offset"] for t in file["tensors"]}
+        expect_equal(found["makespan"], 768, "makespan")
+        expect_equal((offsets["a"] - offsets["c"], offsets["b"] - offsets["c"]), stated or (0, 256), "parts")
+    graph = json.loads(json.dumps(EXAMPLE))
+    for tensor in graph["tensors"][:2]:
+        tensor.update(bytes=700, alignment=512)
+    graph["groups"] = [["x", "w"]]
+    _, file = plan(bench, write(bench, graph))
+    offsets = {t["id"]: t["offset"] for t in file["tensors"]}
+    expect_equal(offsets["w"] - offsets["x"], 1024, "side by side")
+    heads = {"nodes": [{"id": n, "order": i} for i, n in enumerate(("stem", "head", "body", "tail"))],
+             "tensors": [{"id": "f", "producer": "stem", "consumers": ["head", "body"], "bytes": 512},
+                         {"id": "boxes", "producer": "head", "bytes": 128},
+                         {"id": "h", "producer": "body", "consumers": ["tail"], "bytes": 512},
+                         {"id": "scores", "producer": "tail", "bytes": 128}]}
+    for output, makespan in ((False, 1024), (True, 1152)):
+        heads["tensors"][1]["output"] = heads["tensors"][3]["output"] = output
+        found, _ = plan(bench, write(bench, heads))
+        expect_equal(found["makespan"], makespan, f"output {output}")
+
+
+def unknown_fields(bench):
+    graph = json.loads(json.dumps(EXAMPLE))
+    graph["tensors"][0].update(align=64, persistant=True)
+    graph.update(loop={"\x1b[2J": 1})
+    path = write(bench, graph)
+    outcome = bench.run(bench.reprise, "plan", path)
+    expect_equal((outcome.status, outcome.stdout), (BAD_INPUT, b""), "unknown fields")
+    for word in ("'align' in tensors[0] (did you mean 'alignment'?)", "(did you mean 'persistent'?)", "'loop'"):
+        expect(word in outcome.stderr.decode(), f"{word} in {outcome.stderr}")
+    plan_file = bench.work / "g.plan.json"
+    for command in (("plan", path), ("check", path, str(plan_file))):
+        outcome = bench.run(bench.reprise, *command, "--ignore-unknown")
+        text = outcome.stderr.decode()
+        expect_equal((outcome.status, len(text.splitlines())), (0, 1), text)
+        expect(all(f"'{name}'" in text for name in ("align", "persistant", "loop")), text)
+    outcome = bench.run(bench.reprise, "check", path, str(plan_file))
+    expect_equal(outcome.status, BAD_INPUT, "check without --ignore-unknown")
 
 
 def empty_graphs(bench):
@@ -172,4 +271,7 @@ main({
     "without_an_order_one_is_found": without_an_order_one_is_found,
     "bad_graphs": bad_graphs,
     "empty_graphs": empty_graphs,
+    "writes_in_place": writes_in_place,
+    "parts_groups_and_outputs": parts_groups_and_outputs,
+    "unknown_fields": unknown_fields,
 })

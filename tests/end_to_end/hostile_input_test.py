@@ -140,8 +140,11 @@ def bombs(bench):
     gaps.write_text("id,lower,upper,size,gaps\n"
                     f"a,0,600001,64,{' '.join(f'{2 * i + 1}-{2 * i + 2}' for i in range(300_000))}\n"
                     "b,0,600001,64,\n")
-    for words in (["info", threads], ["plan", threads, "-o", "t.plan", "--budget", 1],
-                  ["convert", threads, "t.trace"], ["info", gaps],
+    pairs = bench.work / "pairs.txt"
+    pairs.write_text(f"1: malloc 0x10 {30 << 30}\n1: free 0x10\n" * 20_000)
+    for words in (["plan", pairs, "-o", "p.plan", "--budget", 1], ["check", pairs, "p.plan"],
+                  ["info", threads], ["plan", threads, "-o", "t.plan", "--budget", 1],
+                  ["convert", threads, "t.trace"], ["diff", threads, pairs], ["info", gaps],
                   ["plan", gaps, "-o", "g.csv", "--budget", 1], ["check", gaps, "g.csv"]):
         bench.run(bench.reprise, *words, limits=little, expected=0)
     for name in ("deep.json", "deep.tracealloc.json"):

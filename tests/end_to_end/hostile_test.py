@@ -188,6 +188,68 @@ def passed_on(bench):
         expect_equal((process.returncode, output), (7, f"{order}\n".encode()), order)
 
 
+def passed_on_although_ignored(bench):
+    """The same where the signal was ignored at first, as in the background jobs of a script: the
+    program may heed it. Until it does it is ignored."""
+
+    def ignore_signals():
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        script = (
+            "import signal, sys\n"
+            f"ignored = signal.getsignal({number:d}) == signal.SIG_IGN\n"
+            f"signal.signal({number:d}, lambda *_: (print(ignored), sys.exit(7)))\n"
+            "print('ready', file=sys.stderr, flush=True)\n"
+            "while True: signal.pause()\n"
+        )
+        words = [bench.reprise, "record", "-o", bench.scratch / "recording", "--"]
+        process = subprocess.Popen(
+            [*words, "/usr/bin/python3", "-c", script], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, cwd=bench.work, env=bench.environment,
+            preexec_fn=ignore_signals,
+        )
+        while process.stderr.readline() != b"ready\n":
+            expect(process.poll() is None, "the program has ended")
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=TIMEOUT)
+        expect_equal((process.returncode, output), (7, b"True\n"), f"signal {number:d}")
+
+
+def no_memory_to_finish(bench):
+    """Where there is not enough memory to make a trace of the spool, that is said, and the program's
+    status is told all the same."""
+    script = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2)\n"
+        "kept = [str(i) * 3 for i in range(400000)]\n"
+        "print(len(kept)); sys.exit(9)\n"
+    )
+    bench.environment["PYTHONMALLOC"] = "malloc"
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_DATA, (48 << 20, resource.RLIM_INFINITY))
+
+    command = ["/usr/bin/python3", "-c", script]
+    recorded = bench.record(command, limits=limit)
+    expect_equal((recorded.status, recorded.stdout), (9, b"400000\n"), "recorded")
+    expect_equal(recorded.ours()[-1].rpartition(": ")[2], "out of memory", f"{recorded.ours()}")
+    expect(bench.info()["events"] > 400000, "the spool cannot be read")
+
+
+def no_proc(bench):
+    """Without /proc nothing is started, and that is said in one line."""
+    need_mounts(bench)
+    words = f"umount -l /proc || exit 77; '{bench.reprise}' record -o '{bench.scratch}/r' -- /bin/ls"
+    outcome = bench.run("unshare", "-m", "/bin/sh", "-c", words)
+    if outcome.status == 77:
+        raise Skip(f"umount: {outcome.stderr.decode().strip()}")
+    expect_equal((outcome.status, outcome.stdout), (LAUNCHER, b""), "status, output")
+    (line,) = outcome.ours()
+    expect("/proc" in line, f"said: {line}")
+
+
 def ended_at_any_time(bench):
     """An order to end that comes while the program is being started is not lost, and leaves nothing
     of the session behind."""
@@ -755,6 +817,9 @@ CASES = (
     kill_replay,
     kill_reprise_in_replay,
     passed_on,
+    passed_on_although_ignored,
+    no_memory_to_finish,
+    no_proc,
     ended_at_any_time,
     children_ignored,
     main_thread_gone,

@@ -9,9 +9,10 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 
-from harness import expect, expect_equal, main
+from harness import Skip, expect, expect_equal, main
 
 ABORTED = 128 + signal.SIGABRT
 CRASHED = 128 + signal.SIGSEGV
@@ -33,6 +34,7 @@ PROGRAMS = {
     "aligned_family": Program(served=99),
     "alloc_in_tls": Program(threads=81),
     "before_constructors": Program(served=100),
+    "c11_threads": Program(threads=8, served=90),
     "calloc_in_dlsym": Program(served=99),
     "cancelled_threads": Program(threads=121),
     # As root its child finds no directory to record into.
@@ -53,10 +55,12 @@ PROGRAMS = {
     "links_jemalloc_mallocx": Program(refused="its own allocator's entry points"),
     "links_tcmalloc_tc_malloc": Program(refused="its own allocator's entry points"),
     "longjmp_throw": Program(served=99),
+    "look_ups": Program(served=99),
     "operator_new_family": Program(served=99),
     "own_operator_new": Program(served=99),
     "quick_exit_live_blocks": Program(6, threads=2),
     "realloc_family": Program(served=95),
+    "shared_pages": Program(events=10, served=90),
     "signal_alloc": Program(events=50000, threads=2),
     "thread_churn": Program(threads=10501),
     "threads_exit_with_live_blocks": Program(5, threads=39),
@@ -209,6 +213,137 @@ for size in range(500):
     replayed, stats = bench.replay(command)
     expect_equal(outcome_of(replayed), outcome_of(plain), "replayed")
     expect_equal(stats["invalid_frees"], 0, "invalid_frees")
+
+
+def c11_threads_by_name(bench):
+    """Threads of C11, six that start side by side, and of libc's own get the lanes that they had."""
+    command = [bench.build / "bin" / "programs" / "c11_threads"]
+    bench.record(command, expected=0)
+    bench.plan()
+    for _ in range(3):
+        stats = bench.replay(command, expected=0)[1]
+        elsewhere = stats["improvised"] + stats["fallback"]
+        expect(elsewhere < stats["allocations"] / 20, f"{elsewhere} of {stats['allocations']} elsewhere")
+
+
+def heap_statistics(bench):
+    """mallinfo2, malloc_stats, malloc_info and malloc_trim are libc's, of libc's heap: they work."""
+    command = [bench.build / "bin" / "programs" / "heap_statistics"]
+    plain = bench.run(*command, expected=0)
+    expect_equal(bench.record(command, expected=0).stdout, plain.stdout, "recorded")
+    bench.plan()
+    expect_equal(bench.replay(command, expected=0)[0].stdout, plain.stdout, "replayed")
+
+
+def jumps_out(bench):
+    """A handler that jumps out of malloc does not leave the thread with slow memory for ever."""
+    command = [bench.build / "bin" / "programs" / "jumps_out"]
+    plain = bench.run(*command, expected=0)
+    bench.record(command, expected=0)
+    bench.plan()
+    replayed, _ = bench.replay([*command, 100], expected=0)
+    expect_equal(replayed.stdout, plain.stdout, "replayed")
+
+
+def expect_unseen(bench, program):
+    """Started directly the program is refused; as a child it runs as usual, and is counted."""
+    plain = bench.run(program, expected=7)
+    refused = bench.record([program])
+    expect_equal((refused.status, refused.stdout), (126, b""), "started directly")
+    (line,) = refused.ours()
+    script = bench.work / "script"
+    script.write_text(f"#!{program}\n")
+    script.chmod(0o755)
+    starts = f"{program}; echo $?; exec {script}"
+    outcome = bench.record(["/bin/sh", "-c", starts], "children")
+    expect_equal(outcome.theirs(), plain.theirs(), "stderr of the children")
+    expect_equal((outcome.status, outcome.stdout), (7, plain.stdout + b"7\n" + plain.stdout), "children")
+    info = bench.info("children")
+    expect_equal((info["unpreloadable"], len(info["images"])), (2, 1), "unpreloadable, images")
+    spawn = (
+        f"import os; child = os.posix_spawn('{program}', ['x'], os.environ);"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    outcome = bench.record(["/usr/bin/python3", "-c", spawn], "spawned", expected=0)
+    expect_equal(outcome.stdout, plain.stdout + b"7\n", "spawned")
+    directory, name = os.path.split(program)
+    execveat = (
+        "import ctypes, os\n"
+        "def strings(words): return (ctypes.c_char_p * (len(words) + 1))(*words, None)\n"
+        f"directory = os.open('{directory}', os.O_PATH)\n"
+        "variables = [key + b'=' + value for key, value in os.environb.items()]\n"
+        f"ctypes.CDLL(None).execveat(directory, b'{name}', strings([b'x']), strings(variables), 0)\n"
+    )
+    outcome = bench.record(["/usr/bin/python3", "-c", execveat], "execveat", expected=7)
+    expect_equal(outcome.stdout, plain.stdout, "started by execveat")
+    return line
+
+
+def other_libc(bench):
+    """A program of another C library cannot load ours: it runs without."""
+    program = bench.build / "bin" / "programs" / "other_libc"
+    if not program.exists():
+        raise Skip("built without musl-gcc")
+    line = expect_unseen(bench, program)
+    expect("not linked against glibc" in line, f"said: {line}")
+
+
+def loader_of(program):
+    content = pathlib.Path(program).read_bytes()
+    begin = content.index(b"/ld-linux")
+    begin = content.rindex(b"\0", 0, begin) + 1
+    return content[begin : content.index(b"\0", begin)]
+
+
+def old_libc(bench):
+    """Nor can one of a glibc that lacks what ours needs: beside its loader lies a libc.so.6 that has
+    none of the newer versions. (The loader, a copy, takes the system's all the same.)"""
+    status = bench.build / "bin" / "programs" / "exit_status"
+    loader = loader_of(status)
+    name = b"./old/ld.so"
+    (bench.work / "old").mkdir()
+    shutil.copy(os.fsdecode(loader), bench.work / "old" / "ld.so")
+    libm = pathlib.Path(os.path.realpath(os.fsdecode(loader))).parent / "libm.so.6"
+    shutil.copy(libm, bench.work / "old" / "libc.so.6")
+    program = bench.work / "old_program"
+    padded = name + bytes(len(loader) - len(name))
+    program.write_bytes(status.read_bytes().replace(loader + b"\0", padded + b"\0"))
+    program.chmod(0o755)
+    if bench.run(program).status != 7:
+        raise Skip("the copied loader does not run")
+    line = expect_unseen(bench, program)
+    expect("glibc that is too old, without GLIBC_" in line, f"said: {line}")
+
+
+def started_by_loader(bench):
+    """`ld.so PROGRAM` is recorded, and no child that cannot be preloaded."""
+    program = bench.build / "bin" / "programs" / "longjmp_throw"
+    loader = os.fsdecode(loader_of(program))
+    plain = bench.run(loader, program, expected=0)
+    expect_equal(bench.record([loader, program], expected=0).stdout, plain.stdout, "directly")
+    expect(bench.info()["events"] > 1000, "events")
+    script = ["/bin/sh", "-c", f"{loader} {program}; exit 3"]
+    expect_equal(bench.record(script, "child", expected=3).stdout, plain.stdout, "as a child")
+    info = bench.info("child")
+    expect_equal((info["unpreloadable"], len(info["images"])), (0, 2), "unpreloadable, images")
+
+
+def own_mappings(bench):
+    """Where the program's own mappings take our addresses, nothing of ours is put over them."""
+    command = ["setarch", "-L", bench.build / "bin" / "programs" / "own_mappings"]
+    plain = bench.run(*command)
+    if plain.status != 0:
+        raise Skip(f"setarch or the mapping: {plain.status}")
+    expect_equal(plain.stdout, b"bytes changed: 0\nwrong: 0\n", "plain")
+    for words in ([bench.reprise, "record"], [bench.reprise, "record", "--stacks", 4]):
+        legacy = ["setarch", "-L", *words, "-o", bench.scratch / "recording", "--", command[2]]
+        recorded = bench.run(*legacy, expected=0)
+        expect_equal(recorded.stdout, plain.stdout, "recorded")
+    expect(bench.info()["events"] > 2000, "events")
+    bench.plan()
+    words = ["setarch", "-L", bench.reprise, "replay", bench.scratch / "plan", "--", command[2]]
+    replayed = bench.run(*words, expected=0)
+    expect_equal(replayed.stdout, plain.stdout, "replayed")
 
 
 def keep_aslr(bench):
@@ -388,6 +523,7 @@ if __name__ == "__main__":
     }
     others = (words, descriptors, wrong_frees, fork_among_threads,
               threads_of_the_program_alone, runtime_of_a_plugin,
-              libc_by_name, keep_aslr, huge_pages, release, resident, own_code, unused_fallback,
+              libc_by_name, c11_threads_by_name, heap_statistics, jumps_out, other_libc,
+              old_libc, started_by_loader, own_mappings, keep_aslr, huge_pages, release, resident, own_code, unused_fallback,
               signals_in_step, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})

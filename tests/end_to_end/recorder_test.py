@@ -5,6 +5,7 @@ counted. With REPRISE_LONG_TESTS=1 in the environment the same cases run for min
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 
@@ -183,15 +184,91 @@ def deepbind(bench):
 
 
 def own_malloc(bench):
-    """What cannot be seen is said: a program's own malloc stands in front of ours."""
-    command = [program(bench, "own_malloc")]
-    plain = bench.run(*command, expected=0)
+    """What cannot be seen is said: a program's own malloc stands in front of ours, also when the
+    program ends by _exit."""
+    for ending in ([], ["quickly"]):
+        command = [program(bench, "own_malloc"), *ending]
+        plain = bench.run(*command, expected=0)
+        recorded = bench.record(command, expected=0)
+        bench.plan()
+        replayed, _ = bench.replay(command, expected=0)
+        for outcome in (recorded, replayed):
+            expect_equal((outcome.stdout, outcome.theirs()), (plain.stdout, plain.theirs()), "output")
+            expect(any("its own malloc" in line for line in outcome.ours()), f"said: {outcome.ours()}")
+
+
+def daemon(bench):
+    """A process that is left in the background is named, and so is its spool. When it has ended, in
+    whatever way, the spool is as long as what is in it."""
+    go = bench.work / "go"
+    os.mkfifo(go)
+    loop = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); x=$x$i; done"
+    script = f"({loop}; read line < {go}; {loop}) < /dev/null > /dev/null 2>&1 & echo $!; exit 3"
+    for kill in (False, True):
+        directory = bench.scratch / f"daemon{kill}"
+        recorded = bench.record(["/bin/sh", "-c", script], directory.name, expected=3)
+        pid = int(recorded.stdout)
+        (spool,) = directory.glob("*.spool")
+        (line,) = (line for line in recorded.ours() if "still runs" in line)
+        expect(f"({pid})" in line and spool.name in line, f"said: {line}")
+        if kill:
+            os.kill(pid, signal.SIGKILL)
+        else:
+            with open(go, "w") as writer:
+                writer.write("\n")
+        deadline = time.monotonic() + TIMEOUT
+        while spool.stat().st_size > 16 << 20:
+            expect(time.monotonic() < deadline, f"{spool.stat().st_size} bytes long")
+            time.sleep(0.01)
+        info = bench.info(directory.name)
+        expect_equal((len(info["images"]), info["lost_events"]), (2, 0), "images, lost events")
+
+
+def emulator(bench):
+    """A program under qemu-user is left alone, and that is said."""
+    qemu = shutil.which(f"qemu-{os.uname().machine}")
+    if qemu is None:
+        raise Skip("no qemu-user")
+    command = [qemu, program(bench, "double_free_in_replay")]
+    plain = bench.run(*command)
+    if plain.status != 0:
+        raise Skip(f"qemu-user does not run it: {plain.stderr.decode()}")
     recorded = bench.record(command, expected=0)
-    bench.plan()
-    replayed, _ = bench.replay(command, expected=0)
-    for outcome in (recorded, replayed):
-        expect_equal((outcome.stdout, outcome.theirs()), (plain.stdout, plain.theirs()), "output")
-        expect(any("its own malloc" in line for line in outcome.ours()), f"said: {outcome.ours()}")
+    expect_equal((recorded.stdout, recorded.theirs()), (plain.stdout, plain.theirs()), "output")
+    expect(any("emulator" in line for line in recorded.ours()), f"said: {recorded.ours()}")
+
+
+def sandboxes(bench):
+    """What a sandbox forbids reprise is said, and is not taken for something else."""
+    reasons = {
+        "files": "not recorded: a sandbox",
+        "populate": "1 process images were left out: a sandbox",
+        "shared": "has no shared mappings",
+    }
+    for kind, reason in reasons.items():
+        command = [program(bench, "forbids"), kind, "/bin/ls", "/"]
+        plain = bench.run(*command)
+        if plain.status == 77:
+            raise Skip("seccomp filters are not to be had")
+        recorded = bench.record(command, kind)
+        expect_equal(
+            (recorded.status, recorded.stdout, recorded.theirs()),
+            (plain.status, plain.stdout, plain.theirs()),
+            kind,
+        )
+        expect(any(reason in line for line in recorded.ours()), f"{kind}: said: {recorded.ours()}")
+
+
+def long_environment(bench):
+    """An environment that finds no room in the trace is cut behind a variable, and that is said."""
+    bench.environment |= {f"VARIABLE_{number}": "x" * 1000 for number in range(100)}
+    words = [bench.reprise, "record", "--with-command", "-o", bench.scratch / "recording", "--"]
+    recorded = bench.run(*words, "/bin/true", expected=0)
+    expect(any("environment is longer" in line for line in recorded.ours()), f"{recorded.ours()}")
+    (image,) = bench.info()["images"]
+    expect(len(image["environment"]) > 30, f"{len(image['environment'])} variables")
+    expect({len(word) for word in image["environment"] if word.startswith("VARIABLE")}
+           <= {1011, 1012}, "a variable is cut")
 
 
 def seccomp(bench):
@@ -338,6 +415,10 @@ CASES = (
     blocks_of_strangers,
     deepbind,
     own_malloc,
+    daemon,
+    emulator,
+    sandboxes,
+    long_environment,
     seccomp,
     read_only_directory,
     nothing_of_its_data,

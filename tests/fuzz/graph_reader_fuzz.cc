@@ -1,13 +1,15 @@
 // Feeds the readers of graphs and of their plans anything at all. The first byte says what the
 // others are:
-//   0  a graph; what is one, and small, is planned, and its plan written and read again
+//   0  a graph; what is one, and small, is planned, its plan checked, written and read again
 //   1  the plan of a graph
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
+#include "base/text.h"
 #include "planner/graph/check_graph.h"
 #include "planner/graph/flow.h"
 #include "planner/graph/graph_json.h"
@@ -28,12 +30,25 @@ void Require(bool condition) {
 void RequireMessage(const absl::Status& status) {
   Require(status.code() == absl::StatusCode::kInvalidArgument);
   Require(!status.message().empty());
-  Require(status.message().find('\n') == std::string::npos);
+  const std::string message(status.message());
+  Require(reprise::base::Printable(message) == message);
+}
+
+void RequireValid(const Graph& graph, const GraphPlan& plan) {
+  const GraphCheck check = CheckGraph(graph, plan.offsets, plan.order);
+  Require(check.valid && check.makespan == plan.makespan && check.max_load == plan.max_load);
 }
 
 void ReadGraph(const std::string& text) {
-  const absl::StatusOr<Graph> graph = ParseGraph(text, "fuzz");
-  if (!graph.ok()) return RequireMessage(graph.status());
+  std::vector<std::string> ignored;
+  absl::StatusOr<Graph> graph = ParseGraph(text, "fuzz");
+  if (!graph.ok()) {
+    RequireMessage(graph.status());
+    // Without the unknown fields it may be a graph.
+    graph = ParseGraph(text, "fuzz", &ignored);
+    if (!graph.ok()) return RequireMessage(graph.status());
+    Require(!ignored.empty());
+  }
   if (graph->nodes.size() > kSmall || graph->tensors.size() > kSmall) {
     const absl::StatusOr<Flow> flow = MakeFlow(*graph);
     if (!flow.ok()) RequireMessage(flow.status());
@@ -44,12 +59,19 @@ void ReadGraph(const std::string& text) {
   options.order = "given";
   const absl::StatusOr<GraphPlan> plan = PlanGraph(*graph, options);
   if (!plan.ok()) return RequireMessage(plan.status());
+  RequireValid(*graph, *plan);
   options.safety = "ancestor";
   const absl::StatusOr<GraphPlan> other = PlanGraph(*graph, options);
   Require(other.ok() && other->unsafe_pairs == plan->unsafe_pairs);
   const std::string written = FormatPlan(*graph, {plan->offsets, plan->order}, {});
   const absl::StatusOr<Placement> read = ParsePlan(written, "fuzz", *graph);
   Require(read.ok() && read->offsets == plan->offsets && read->order == plan->order);
+  options.order = "reorder";
+  options.solve.iterations = 1;
+  const absl::StatusOr<GraphPlan> reordered = PlanGraph(*graph, options);
+  // Given offsets may suit one order and not another.
+  if (!reordered.ok()) return RequireMessage(reordered.status());
+  RequireValid(*graph, *reordered);
 }
 
 void ReadPlan(const std::string& text) {

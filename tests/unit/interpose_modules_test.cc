@@ -1,4 +1,6 @@
 // What is loaded, and what of it is given back.
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -33,6 +35,15 @@ TEST(ModulesTest, FindsTheModuleOfAnAddress) {
   EXPECT_LE(module.begin, address);
   EXPECT_GT(module.end, address);
   EXPECT_FALSE(FindModule(0, &module));
+}
+
+TEST(ModulesTest, FindsTheFunctionsOfAModuleByName) {
+  const auto libc = reinterpret_cast<uint64_t>(&gnu_get_libc_version);
+  for (const char* name : {"gnu_get_libc_version", "dlvsym", "strtol", "fopen"}) {
+    EXPECT_EQ(SymbolOf(libc, name), dlsym(RTLD_NEXT, name)) << name;
+  }
+  EXPECT_EQ(SymbolOf(libc, "no_such_function"), nullptr);
+  EXPECT_EQ(SymbolOf(0, "dlvsym"), nullptr);
 }
 
 }  // namespace

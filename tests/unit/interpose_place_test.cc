@@ -1,14 +1,21 @@
 // Places in the process tree, and the side heap.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstring>
+#include <future>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "interpose/address_map.h"
 #include "interpose/place.h"
+#include "interpose/process.h"
 #include "interpose/session.h"
 #include "interpose/side_heap.h"
+#include "interpose/thread_state.h"
+#include "interpose/threads.h"
 
 namespace reprise::interpose {
 namespace {
@@ -50,7 +57,53 @@ TEST(ThreadPathTest, DiffersByParentAndOrdinal) {
   EXPECT_NE(MixPath(kMainThreadPath, 0), kMainThreadPath);
 }
 
-TEST(SideHeapTest, BlocksAreAlignedApartAndZeroed) {
+// The names of threads that CreateThread did not make, each in a thread of its own.
+uint64_t NameOf(uint64_t address, bool announced) {
+  uint64_t name = 0;
+  std::promise<void*> pointer;
+  std::promise<void> told;
+  std::thread thread([&] {
+    pointer.set_value(__builtin_thread_pointer());
+    told.get_future().wait();
+    NameUnknownThread(address);
+    name = self.path;
+  });
+  void* thread_pointer = pointer.get_future().get();
+  if (announced) AnnounceThread(thread_pointer);
+  told.set_value();
+  thread.join();
+  return name;
+}
+
+TEST(ThreadNameTest, AnnouncedThreadsAreChildrenOfTheirCreatorOthersAreNumberedByPlace) {
+  const Mode before = process.mode;
+  process.mode = Mode::kRecord;
+  self.path = kMainThreadPath;
+  self.created = 0;
+  const auto here = reinterpret_cast<uint64_t>(&NameOf);
+  const auto there = reinterpret_cast<uint64_t>(&std::strlen);
+  EXPECT_EQ(NameOf(here, true), MixPath(kMainThreadPath, 0));
+  EXPECT_EQ(NameOf(here, true), MixPath(kMainThreadPath, 1));
+  const uint64_t first = NameOf(here, false);
+  const uint64_t elsewhere = NameOf(there, false);
+  const uint64_t second = NameOf(here, false);
+  EXPECT_EQ((std::set{first, elsewhere, second, MixPath(kMainThreadPath, 0)}.size()), 4u);
+  process.mode = before;
+}
+
+// With our range reserved, as it is where a program is recorded.
+class SideHeapTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (process.reserved) return;
+    void* reserved = mmap(reinterpret_cast<void*>(kReserved.begin), kReserved.bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (reserved != reinterpret_cast<void*>(kReserved.begin)) GTEST_SKIP() << "range is taken";
+    process.reserved = true;
+  }
+};
+
+TEST_F(SideHeapTest, BlocksAreAlignedApartAndZeroed) {
   std::vector<char*> blocks;
   for (size_t alignment = 1; alignment <= 1 << 16; alignment *= 2) {
     for (const size_t size : {0, 1, 100, 5000, 100000}) {
@@ -74,7 +127,21 @@ TEST(SideHeapTest, BlocksAreAlignedApartAndZeroed) {
   }
 }
 
-TEST(SideHeapTest, WhatIsNoBlockIsIgnored) {
+TEST_F(SideHeapTest, NothingIsMappedWhereNothingIsReserved) {
+  auto* theirs = reinterpret_cast<char*>(kSideHeap.begin);
+  ASSERT_TRUE(IsSide(theirs));
+  process.reserved = false;
+  auto* block = static_cast<char*>(SideAllocate(10000));
+  void* long_block = SideAllocate(kEarlySideBytes);
+  const bool side = IsSide(theirs);
+  process.reserved = true;
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(block > early_side_blocks && block < early_side_blocks + kEarlySideBytes);
+  EXPECT_EQ(long_block, nullptr);
+  EXPECT_FALSE(side);
+}
+
+TEST_F(SideHeapTest, WhatIsNoBlockIsIgnored) {
   char* block = static_cast<char*>(SideAllocate(10000));
   SideFree(block + 16);
   EXPECT_EQ(SideUsable(block + 16), 0u);

@@ -1,4 +1,4 @@
-foreach(part safety place order json)
+foreach(part safety place order json aliases execution)
   reprise_test(planner_graph_${part}_test LABEL unit SOURCES planner_graph_${part}_test.cc
                LIBRARIES reprise::planner)
 endforeach()

@@ -39,24 +39,30 @@ bool ValidByBrute(const Graph& graph, const Flow& flow, const std::vector<int64_
   const Pairs unsafe = UnsafeByInterleavings(flow);
   std::vector<int64_t> bytes(flow.storages.size(), 0);
   for (uint32_t t = 0; t < graph.tensors.size(); ++t) {
-    bytes[flow.storage_of[t]] = std::max(bytes[flow.storage_of[t]], graph.tensors[t].bytes);
+    int64_t& end = bytes[flow.storage_of[t]];
+    end = std::max(end, flow.position[t] + graph.tensors[t].bytes);
   }
   for (uint32_t t = 0; t < graph.tensors.size(); ++t) {
     const Tensor& tensor = graph.tensors[t];
     if (offsets[t] < 0 || offsets[t] % tensor.alignment != 0) return false;
     if (tensor.offset != kFree && tensor.offset != offsets[t]) return false;
-    if (tensor.alias_of != kNone && offsets[t] != offsets[tensor.alias_of]) return false;
+    if (tensor.alias_of != kNone && offsets[t] != offsets[tensor.alias_of] + tensor.alias_offset) {
+      return false;
+    }
+    const int64_t mine = offsets[t] - flow.position[t];
     for (uint32_t u = 0; u < t; ++u) {
       const uint32_t a = flow.storage_of[t], b = flow.storage_of[u];
       if (unsafe.count({std::min(a, b), std::max(a, b)}) == 0) continue;
-      if (offsets[t] < offsets[u] + bytes[b] && offsets[u] < offsets[t] + bytes[a]) return false;
+      const int64_t other = offsets[u] - flow.position[u];
+      if (mine < other + bytes[b] && other < mine + bytes[a]) return false;
     }
   }
   for (const auto& group : graph.groups) {
     for (size_t i = 1; i < group.size(); ++i) {
-      if (offsets[group[i]] != offsets[group[i - 1]] + bytes[flow.storage_of[group[i - 1]]]) {
-        return false;
-      }
+      const uint32_t before = flow.storage_of[group[i - 1]];
+      const int64_t alignment = flow.storages[before].alignment;
+      const int64_t size = (bytes[before] + alignment - 1) / alignment * alignment;
+      if (offsets[group[i]] != offsets[group[i - 1]] + size) return false;
     }
   }
   return true;

@@ -67,7 +67,19 @@ inline Graph RandomGraph(uint64_t seed, const GraphShape& shape) {
       if (below(8) == 0) tensor.bytes = 0;
       if (below(16) == 0) tensor.persistent = true;
       if (below(3) == 0) tensor.alignment = int64_t{1} << below(4);
-      if (t > 0 && below(6) == 0) tensor.alias_of = static_cast<uint32_t>(below(t));
+      if (below(16) == 0) tensor.output = true;
+      if (t > 0 && below(5) == 0) {
+        // Most of these are legal.
+        tensor.alias_of = static_cast<uint32_t>(below(t));
+        Tensor& target = graph.tensors[tensor.alias_of];
+        tensor.alias = below(2) == 0 ? Alias::kWrite : Alias::kView;
+        const int64_t from = target.producer == kNone ? 0 : target.producer;
+        tensor.producer = static_cast<uint32_t>(from + below(shape.nodes - from));
+        for (uint32_t& reader : tensor.consumers) reader = std::max(reader, tensor.producer);
+        tensor.bytes = std::min(tensor.bytes, target.bytes);
+        tensor.alias_offset = below(target.bytes - tensor.bytes + 1);
+        tensor.alignment = 1;
+      }
     }
     graph.tensors.push_back(std::move(tensor));
   }
@@ -120,7 +132,7 @@ inline Pairs UnsafeByInterleavings(const Flow& flow) {
     std::vector<uint32_t> needed;
     for (uint32_t s = 0; s < flow.storages.size(); ++s) {
       if (flow.storages[s].bytes == 0) continue;
-      bool begun = flow.starts[s].empty(), over = true;
+      bool begun = flow.starts[s].empty(), over = !flow.storages[s].output;
       for (const uint32_t node : flow.starts[s]) begun |= (started >> node) & 1;
       for (const uint32_t node : flow.ends[s]) over &= (ended >> node) & 1;
       if ((begun && !over) || flow.storages[s].persistent) needed.push_back(s);
@@ -145,7 +157,7 @@ inline int64_t LeastPeakByAntichains(const Flow& flow) {
   const auto load = [&](uint32_t done, uint32_t running) {
     int64_t bytes = 0;
     for (uint32_t s = 0; s < flow.storages.size(); ++s) {
-      bool begun = flow.starts[s].empty(), over = true;
+      bool begun = flow.starts[s].empty(), over = !flow.storages[s].output;
       for (const uint32_t node : flow.starts[s]) begun |= ((done | running) >> node) & 1;
       for (const uint32_t node : flow.ends[s]) over &= (done >> node) & 1;
       if ((begun && !over) || flow.storages[s].persistent) bytes += flow.storages[s].bytes;

@@ -38,7 +38,7 @@ Pairs UnsafeByDefinition(const Flow& flow) {
   }
   const auto precedes = [&](uint32_t a, uint32_t b) {
     if (flow.storages[a].persistent || flow.storages[b].persistent) return false;
-    if (flow.starts[b].empty()) return false;
+    if (flow.starts[b].empty() || flow.storages[a].output) return false;
     for (const uint32_t end : flow.ends[a]) {
       for (const uint32_t start : flow.starts[b]) {
         if (!path[end][start]) return false;

@@ -8,7 +8,8 @@ with the shapes of one run; make_fx's where that cannot be (vit_b_16), which is 
 operators, as autograd runs them, and one update per parameter after that, as optimizer.step() does.
 Nothing is mirrored or guessed in either mode; where this version of torch cannot trace, the net is
 skipped and said so. Parameters and their gradients' targets are not in the graph: they live all the
-time. Views have no memory of their own: they are aliases. The order is that of the trace.
+time. Views have no memory of their own: they are aliases of all of their tensor, because torch.fx does
+not say which part they show. What is written in place says so. The order is that of the trace.
 
 With --streams, nodes are put on streams by category (compute, communication, other), a new stream
 whenever one has LIMIT nodes; training then reduces gradients in buckets (communication), whose
@@ -47,9 +48,11 @@ class Graph:
         self.nodes.append(name)
         self.category[name] = category
 
-    def tensor(self, name, producer, size, alias_of=None):
+    def tensor(self, name, producer, size, alias_of=None, in_place=False):
+        """An alias of 0 bytes is all of its target."""
         self.tensors[name] = {"id": name, "producer": producer, "consumers": [], "bytes": size,
-                              "alignment": ALIGNMENT, "alias_of": alias_of}
+                              "alignment": ALIGNMENT, "alias_of": alias_of,
+                              "in_place": in_place if alias_of is not None else None}
 
     def use(self, name, node):
         consumers = self.tensors[name]["consumers"]
@@ -136,12 +139,24 @@ def build(module, values, is_view, parameters):
             if is_view(node):
                 # A view of a parameter needs nothing.
                 if base:
-                    graph.tensor(name, node.name, 0, base[0])
+                    in_place = writes_in_place(node, module)
+                    graph.tensor(name, node.name, 0, base[0], in_place)
+                    if in_place:  # whoever uses the argument later finds the result
+                        base[0] = name
                     outputs[node.name].append(name)
                 continue
             graph.tensor(name, node.name, nbytes(tensor))
             outputs[node.name].append(name)
     return graph, outputs
+
+
+def writes_in_place(node, module):
+    """Whether what is_view takes for a view writes its result over its argument."""
+    if node.op == "call_module":
+        return bool(getattr(module.get_submodule(node.target), "inplace", False))
+    packet = getattr(node.target, "overloadpacket", None)
+    text = getattr(packet, "__name__", getattr(node.target, "__name__", str(node.target)))
+    return text.endswith("_") and not text.startswith("_")
 
 
 def make_model(name):
@@ -249,6 +264,7 @@ def add_updates(graph, names, gradients, buckets):
     todo = [(n, g) for n, g in zip(names, gradients) if g is not None]
     root = lambda g: g if graph.tensors[g]["alias_of"] is None else root(graph.tensors[g]["alias_of"])
     grouped = set()
+    reduced = {}  # root of gradients -> the result
     for name, gradient in reversed(todo):
         if not buckets:
             continue
@@ -262,7 +278,9 @@ def add_updates(graph, names, gradients, buckets):
         for g in waiting:
             graph.use(g, reduce)
             # Reduced in place: later readers wait for it.
-            graph.tensor(f"{g}:reduced", reduce, 0, g)
+            if root(g) not in reduced:
+                reduced[root(g)] = f"{g}:reduced"
+                graph.tensor(f"{g}:reduced", reduce, 0, g, in_place=True)
             if root(g) not in grouped:
                 grouped.add(root(g))
                 group.append(root(g))
@@ -272,7 +290,7 @@ def add_updates(graph, names, gradients, buckets):
     for name, gradient in todo:
         update = f"update:{name}"
         graph.node(update, "other")
-        graph.use(f"{gradient}:reduced" if buckets else gradient, update)
+        graph.use(reduced[root(gradient)] if buckets else gradient, update)
 
 
 def main():
