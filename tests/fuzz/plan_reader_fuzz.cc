@@ -1,5 +1,5 @@
-// Feeds the reader of plan files anything at all. The first byte says what the others are, so that
-// a mutation gets past the checksum:
+// Feeds the reader of plan files, and the check of what a plan means, anything at all. The first
+// byte says what the others are, so that a mutation gets past the checksum:
 //   0     a whole file
 //   1, 2  changes of a good plan, of one lane or of several, sealed here: per change offset / 256,
 //         offset % 256, what to do (0 set the byte, 1 add to the 32-bit word there, 2 set the
@@ -15,6 +15,7 @@
 
 #include "replay/plan_builder.h"
 #include "replay/plan_file.h"
+#include "replay/plan_verifier.h"
 #include "tests/fuzz/require.h"
 #include "tests/unit/replay_recordings.h"
 
@@ -91,6 +92,8 @@ void Read(std::string bytes, const trace::Recording& recording) {
   const absl::StatusOr<replay::PlanFile> plan =
       replay::PlanFile::Parse(trace::MappedFile::FromBytes(std::move(bytes)), "fuzz");
   if (!plan.ok()) return fuzz::RequireRefusal(plan.status());
+  const absl::Status verified = replay::VerifyPlan(*plan, "fuzz");
+  if (!verified.ok() && !absl::IsResourceExhausted(verified)) fuzz::RequireRefusal(verified);
   const absl::StatusOr<std::vector<int64_t>> offsets = replay::PlanOffsets(*plan, recording);
   if (!offsets.ok()) return fuzz::RequireRefusal(offsets.status());
   Require(offsets->size() == recording.allocations.size());
@@ -110,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool same = bytes == good.bytes;
   const absl::StatusOr<replay::PlanFile> plan =
       replay::PlanFile::Parse(trace::MappedFile::FromBytes(bytes), "fuzz");
-  Require(!same || plan.ok());
+  Require(!same || (plan.ok() && replay::VerifyPlan(*plan, "fuzz").ok()));
   Read(std::move(bytes), good.recording);
   return 0;
 }
