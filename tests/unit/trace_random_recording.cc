@@ -64,12 +64,16 @@ Recording RandomRecording(uint64_t seed, uint64_t events) {
     recording.sites.push_back(added);
     return static_cast<uint32_t>(recording.sites.size() - 1);
   };
+  uint64_t large_left = uint64_t{1} << 62;  // a recording has less than 2^63 bytes in all
   while (recording.events < events) {
     const auto thread = static_cast<uint32_t>(below(20) == 0 ? below(4) : 0);
     const uint64_t what = below(100);
     Event block;
     block.thread = thread;
-    block.size = below(10) == 0 ? random() >> 8 : below(2000);
+    const uint64_t large = random() >> 8;
+    const bool is_large = below(10) == 0 && large <= large_left;
+    if (is_large) large_left -= large;
+    block.size = is_large ? large : below(2000);
     if (what < 50 || live.empty()) {
       block.site = site();
       block.allocation_kind = static_cast<AllocationKind>(below(3));
