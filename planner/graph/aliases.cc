@@ -26,6 +26,7 @@ class Resolver {
     result_.use.assign(count_, Use::kOwn);
     result_.version.resize(count_);
     result_.maker.resize(count_);
+    result_.write.assign(count_, kNone);
     FindParts();
     for (const uint32_t tensor : preorder_) {
       if (absl::Status status = Resolve(tensor); !status.ok()) return status;
@@ -116,6 +117,8 @@ class Resolver {
     const int64_t room = result_.size[target] - tensor.alias_offset;
     result_.size[t] = tensor.bytes > 0 ? tensor.bytes : std::max<int64_t>(room, 0);
     if (absl::Status status = Classify(t); !status.ok()) return status;
+    const bool writes = result_.use[t] == Use::kWrite || result_.use[t] == Use::kEither;
+    result_.write[t] = writes ? t : result_.write[target];
     const bool inside = tensor.alias_offset > 0 || result_.use[t] == Use::kView ||
                         (result_.use[t] == Use::kPart && tensor.alias == Alias::kView);
     if (inside && result_.size[t] > room) {

@@ -41,6 +41,7 @@ struct Aliases {
   std::vector<Use> use;            // per tensor
   std::vector<uint32_t> version;   // per tensor: the one that wrote its value; itself but for views
   std::vector<uint32_t> maker;     // per tensor: the node that it is there after, or kNone
+  std::vector<uint32_t> write;     // per tensor: the nearest of it and its targets that is a write
   std::vector<Precedence> views;   // dependencies: a view is there when its target is
   std::vector<Precedence> writes;  // a write comes after the node that made its target
 

@@ -169,7 +169,8 @@ class ValueChecker {
     if (sharing_.kind[t] != kNew || producer == kNone) return false;
     for (const uint32_t value : values) {
       const Tensor& tensor = graph_.tensors[value];
-      if (!sharing_.Leads(value, t)) continue;
+      // What lies in a later overwrite is not yet there.
+      if (!sharing_.Leads(value, t) || sharing_.overwrite[value] != sharing_.overwrite[t]) continue;
       if (tensor.alias != Alias::kNotStated && tensor.producer != producer &&
           Reads(producer, value)) {
         return true;
@@ -257,6 +258,7 @@ Sharing::Sharing(const Graph& graph)
       kind(graph.tensors.size(), kNew),
       origin(graph.tensors.size()),
       since(graph.tensors.size()),
+      overwrite(graph.tensors.size(), kNone),
       rank(graph.tensors.size()),
       last(graph.tensors.size()) {
   const Forest forest(graph);
@@ -284,6 +286,7 @@ Sharing::Sharing(const Graph& graph)
     } else {
       kind[t] = kOverwrite;
     }
+    overwrite[t] = kind[t] == kOverwrite ? t : overwrite[target];
   }
 }
 

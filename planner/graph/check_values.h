@@ -22,6 +22,7 @@ struct Sharing {
   std::vector<Kind> kind;        // new bytes; a window onto those of the target; overwritten ones
   std::vector<uint32_t> origin;  // the tensor whose write made the value; itself but for windows
   std::vector<uint32_t> since;  // the node that must have ended for the value to be there, or kNone
+  std::vector<uint32_t> overwrite;  // the nearest of it and its targets that is kOverwrite
   // alias_of leads to a tensor from those that have ranks in [rank, last).
   std::vector<size_t> rank, last;
 

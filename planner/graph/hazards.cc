@@ -129,13 +129,15 @@ class Hazards {
     }
   }
 
-  // The producer of what is made of parts leaves those that it reads as they are.
+  // The producer of what is made of parts leaves those that it reads as they are. What lies in a
+  // later write of the same bytes is no part of it.
   bool Keeps(uint32_t t, const Piece& piece) const {
     if (aliases_.use[t] != Use::kOwn && aliases_.use[t] != Use::kPart) return false;
     const uint32_t maker = graph_.tensors[t].producer;
     if (maker == kNone) return false;
     return std::any_of(piece.holders.begin(), piece.holders.end(), [&](uint32_t holder) {
-      if (graph_.tensors[holder].alias == Alias::kNotStated || !aliases_.Holds(t, holder)) {
+      if (graph_.tensors[holder].alias == Alias::kNotStated || !aliases_.Holds(t, holder) ||
+          aliases_.write[holder] != aliases_.write[t]) {
         return false;
       }
       const auto users = users_[holder];

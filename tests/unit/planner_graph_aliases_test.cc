@@ -1,4 +1,5 @@
 // Tensors that share memory: which orders are left, what is refused and how, what is needed when.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -158,6 +159,22 @@ TEST(Aliases, PartsLieInWhatIsMadeOfThem) {
   EXPECT_NE(Refusal(with(R"(,"alias_offset":0)", R"(,"alias_offset":100)"))
                 .find("expected one writer of its bytes at a time, found node 's'"),
             std::string::npos);
+}
+
+// `p` is a part of `y`, which overwrites `x` later: who makes `x` writes all of it.
+TEST(Aliases, PartsOfAWriteAreNoPartsOfWhatItOverwrites) {
+  for (const char* consumers : {R"("B","D")", R"("D")"}) {
+    const std::string graph =
+        absl::StrCat(Nodes("ABD"), R"({"id":"x","producer":"B","consumers":["D"],"bytes":16},
+        {"id":"y","producer":"D","alias_of":"x","in_place":true,"bytes":8},
+        {"id":"p","producer":"A","consumers":[)",
+                     consumers, R"(],"alias_of":"y","bytes":8},
+        {"id":"dep","producer":"A","consumers":["B"],"bytes":0}]})");
+    EXPECT_THAT(Refusal(graph),
+                testing::StartsWith("tensor 'p': expected node 'D', which reads it, to end before "
+                                    "node 'B' starts, which overwrites it with tensor 'x'"))
+        << consumers;
+  }
 }
 
 TEST(Aliases, OutputsAreNeededToTheEndOfAnyOrder) {
