@@ -120,9 +120,10 @@ absl::Status CheckPreloadable(const std::string& path, const std::string& librar
   const std::string file = check.file[0] != 0 ? check.file : path;
   if (check.obstacle == Obstacle::kNone) return absl::OkStatus();
   if (check.obstacle == Obstacle::kAbsent) {
-    const bool exists = access(file.c_str(), F_OK) == 0;
-    return absl::FailedPreconditionError(
-        absl::StrCat(file, ": ", exists ? "not an executable file" : std::strerror(errno)));
+    if (access(file.c_str(), F_OK) == 0) {
+      return absl::FailedPreconditionError(absl::StrCat(file, ": not an executable file"));
+    }
+    return absl::NotFoundError(absl::StrCat(file, ": ", std::strerror(errno)));
   }
   return absl::FailedPreconditionError(
       absl::StrCat(file, ": cannot be preloaded: ", Reason(check)));

@@ -388,11 +388,11 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
   json["images"] = images;
   if (!stats) stats.emplace(options.stats);
   stats->Write(json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-  if (absl::Status written = Finish(*stats); !written.ok()) {
-    Fail(written);
-    return kLauncher;
-  }
-  return kDone;
+  const absl::Status written = Finish(*stats);
+  stats.reset();  // removes a temporary file; the process that this runs in destroys nothing
+  if (written.ok()) return kDone;
+  Fail(written);
+  return kLauncher;
 }
 
 int RunReplay(const ReplayOptions& options) {

@@ -85,7 +85,10 @@ class Reader {
       if (!where.empty()) absl::StrAppend(&shown, " in ", where);
       unknown_.push_back(shown);
       std::string nearest = base::DidYouMean(name, known);
-      if (nearest.empty()) nearest = base::DidYouMean(name, kTensorFields);
+      const std::string_view of_tensor = base::NearestName(name, kTensorFields);
+      if (nearest.empty() && !of_tensor.empty()) {
+        nearest = absl::StrCat(" (tensors have a field '", std::string(of_tensor), "')");
+      }
       hints_.push_back(std::move(nearest));
     }
   }

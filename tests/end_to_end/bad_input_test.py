@@ -334,7 +334,7 @@ def programs(bench):
         "./text": (CANNOT_RUN, "./text: cannot be preloaded: it is not an ELF program"),
         "./empty": (CANNOT_RUN, "./empty: cannot be preloaded: it is not an ELF program"),
         "./cut_program": (CANNOT_RUN, "./cut_program: cannot be preloaded"),
-        "./lost_interpreter": (CANNOT_RUN, "/missing/interpreter: No such file"),
+        "./lost_interpreter": (NOT_FOUND, "/missing/interpreter: No such file"),
         "./static_script": (CANNOT_RUN, "static: cannot be preloaded: it is statically linked"),
         "./circle": (CANNOT_RUN, "./circle: cannot be preloaded"),
         ".": (CANNOT_RUN, ".: not an executable file"),
