@@ -455,6 +455,15 @@ def small_disk(bench):
         bench.run("umount", disk, expected=0)
 
 
+def fill(disk):
+    with open(disk / "filler", "wb", buffering=0) as filler:
+        try:
+            while filler.write(bytes(65536)):
+                pass
+        except OSError:
+            pass
+
+
 def full_disk(bench, options=()):
     """On a disk that fills up, events are lost and counted, and that is all."""
     with small_disk(bench) as disk:
@@ -471,18 +480,27 @@ def full_disk(bench, options=()):
             expect_equal(recorded + info["lost_events"], bench.info()["events"], f"events of {name}")
             shutil.rmtree(directory)
         # Not even room to begin.
-        with open(disk / "filler", "wb", buffering=0) as filler:
-            try:
-                while filler.write(bytes(65536)):
-                    pass
-            except OSError:
-                pass
+        fill(disk)
         ours = expect_unchanged(bench, command, disk / "second", options=options)
         expect(any("not recorded" in line for line in ours), f"said: {ours}")
 
 
 def full_disk_with_stacks(bench):
     full_disk(bench, ("--stacks", "8"))
+
+
+def full_disk_for_statistics(bench):
+    """Statistics that find no room leave no file behind."""
+    command = ["/bin/true"]
+    bench.record(command, expected=0)
+    bench.plan()
+    with small_disk(bench) as disk:
+        fill(disk)
+        words = [bench.reprise, "replay", bench.scratch / "plan", "--stats", disk / "s", "--"]
+        outcome = bench.run(*words, *command)
+        expect_equal(outcome.status, LAUNCHER, "exit status")
+        expect("No space left" in outcome.ours()[-1], f"said: {outcome.ours()}")
+        expect_equal([path.name for path in disk.iterdir()], ["filler"], "what is left")
 
 
 def expect_some_lost(bench, directory):
@@ -833,6 +851,7 @@ CASES = (
     stranger_in_directory,
     full_disk,
     full_disk_with_stacks,
+    full_disk_for_statistics,
     file_size_limit,
     address_space_limit,
     data_limit,
