@@ -1,6 +1,6 @@
 // Programs that this one starts: those that cannot be preloaded are counted, so that nobody takes a
-// recording for complete that is not. Some loaders ignore the preload; others, of another C library,
-// would end the program.
+// recording for complete that is not. Some loaders ignore the preload; others, of another C
+// library, would end the program.
 #ifndef REPRISE_INTERPOSE_EXEC_H_
 #define REPRISE_INTERPOSE_EXEC_H_
 
@@ -8,8 +8,8 @@
 
 namespace reprise::interpose {
 
-// Before an exec or spawn of `path`, looked for in PATH when `search` and it has no slash. Counts it
-// when our library cannot be loaded into it (preloadable.h). False: not even the attempt may be
+// Before an exec or spawn of `path`, looked for in PATH when `search` and it has no slash. Counts
+// it when our library cannot be loaded into it (preloadable.h). False: not even the attempt may be
 // made; it must be started WithoutPreload. Safe in a vfork child.
 bool NoteStart(const char* path, bool search);
 
