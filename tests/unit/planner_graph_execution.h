@@ -112,7 +112,7 @@ class Machine {
   // that state nothing.
   Machine(const Graph& graph, const std::vector<int64_t>& offsets,
           const std::vector<uint32_t>& order, uint64_t truth)
-      : graph_(graph), offsets_(offsets), order_(order) {
+      : graph_(graph), offsets_(offsets) {
     std::mt19937_64 random(truth);
     for (const Tensor& tensor : graph.tensors) {
       alias_.push_back(tensor.alias);
@@ -326,7 +326,6 @@ class Machine {
 
   const Graph& graph_;
   const std::vector<int64_t>& offsets_;
-  const std::vector<uint32_t>& order_;
   std::vector<Alias> alias_;  // as it is in truth
   std::vector<bool> keeps_;   // per tensor: whether who makes its target of it leaves it alone
   std::vector<std::vector<Label>> labels_;
