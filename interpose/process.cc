@@ -42,7 +42,7 @@ REPRISE_SMALL constinit Process process = {.mode = Mode::kUnstarted,
 namespace {
 
 constexpr uint64_t kCodeAlignment = 32 << 10;
-constexpr uint64_t kHotBytes = 40 << 10;  // of code
+constexpr uint64_t kHotBytes = 36 << 10;  // of code
 constexpr size_t kScratchBytes = 32 << 10;
 alignas(4096) char scratch[kScratchBytes];  // used by Start() and AfterFork() only: one thread each
 

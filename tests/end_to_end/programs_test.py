@@ -439,7 +439,7 @@ def own_code(bench):
     table = replayed.stdout.decode(errors="replace")
     areas = re.findall("r-xp .*libreprise.*\nSize: *([0-9]+)(?:.*\n)*?Rss: *([0-9]+)", table)
     size, resident = (sum(map(int, kind)) for kind in zip(*areas))
-    expect(size > 100 and resident <= 40, f"of {size} KiB of code {resident} are resident")
+    expect(size > 100 and resident <= 36, f"of {size} KiB of code {resident} are resident")
 
 
 def unused_fallback(bench):
