@@ -64,17 +64,3 @@ function(reprise_library name)
   target_include_directories(reprise_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/reprise>)
 endfunction()
-
-# reprise_test(NAME LABEL label SOURCES source... LIBRARIES library...): one GoogleTest executable,
-# registered with CTest as NAME.
-function(reprise_test name)
-  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE reprise_flags reprise_sanitize ${arg_LIBRARIES}
-                        GTest::gtest GTest::gmock GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name})
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
-  endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
-endfunction()

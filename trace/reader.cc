@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "trace/android.h"
 #include "trace/compact_reader.h"
 #include "trace/format.h"
+#include "trace/formats/android.h"
 #include "trace/spool_reader.h"
 
 namespace reprise::trace {

@@ -12,9 +12,9 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/baselines/integer_program.h"
 #include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
-#include "planner/integer_program.h"
 
 namespace reprise::planner::graph {
 namespace {

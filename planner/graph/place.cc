@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "planner/core/order.h"
+#include "planner/core/problem.h"
+#include "planner/core/random.h"
 #include "planner/graph/exact.h"
-#include "planner/order.h"
-#include "planner/problem.h"
-#include "planner/random.h"
-#include "planner/sampled_order.h"
+#include "planner/search/sampled_order.h"
 
 namespace reprise::planner::graph {
 namespace {

@@ -5,11 +5,11 @@
 #include <numeric>
 #include <optional>
 
+#include "planner/core/random.h"
 #include "planner/graph/beam.h"
 #include "planner/graph/local_search.h"
 #include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
-#include "planner/random.h"
 
 namespace reprise::planner::graph {
 namespace {

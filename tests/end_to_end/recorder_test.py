@@ -361,7 +361,7 @@ def objects_of(directory):
 
 def self_host(bench):
     """A build of a part of reprise, and its tests, are the same under `record`, and every process
-    leaves a trace that opens. workloads/self_host.py does so with all of it."""
+    leaves a trace that opens. workloads/bench/self_host.py does so with all of it."""
     for tool in ("cmake", "ninja", "g++", "ctest"):
         if shutil.which(tool) is None:
             raise Skip(f"no {tool}")
