@@ -82,8 +82,8 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
     return DoesNotFit(*instance.capacity, plan);
   }
 
-  Record record(options, problem, problem.lower_bound);
-  Search search{problem, options, record, start};
+  Incumbent incumbent(options, problem, problem.lower_bound);
+  Search search{problem, options, incumbent, start};
   // Both are a few sorts; how fast the machine's memory is shows in the first.
   search.check_seconds = 1.5 * search.seconds();
   search.RaiseBound(problem.lower_bound);
@@ -97,7 +97,7 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
   }
   if (strategy->plain_only && !problem.plain) strategy = FindStrategy("best_fit_by_birth");
   strategy->run(search, std::string(strategy->info.name));
-  if (record.makespan() == INT64_MAX) {
+  if (incumbent.makespan() == INT64_MAX) {
     // Out of time or cancelled before there was anything: what is quickest.
     if (problem.fixed.empty()) {
       RunSweepBestFit(search, "sweep_best_fit");
@@ -106,13 +106,14 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
     }
   }
 
-  plan.offsets = std::move(record.addresses());
+  plan.offsets = std::move(incumbent.addresses());
   for (int64_t& offset : plan.offsets) offset = problem.base + offset * problem.unit;
-  plan.makespan = problem.ToBytes(record.makespan());
+  plan.makespan = problem.ToBytes(incumbent.makespan());
   if (options.strategy == "auto") {
-    plan.strategy = absl::StrCat("auto:", record.finder());
+    plan.strategy = absl::StrCat("auto:", incumbent.finder());
   } else {
-    plan.strategy = record.finder() == strategy->info.name ? options.strategy : record.finder();
+    plan.strategy =
+        incumbent.finder() == strategy->info.name ? options.strategy : incumbent.finder();
   }
   plan.lower_bound = problem.ToBytes(search.lower_bound);
   plan.proven_optimal = plan.makespan == plan.lower_bound;

@@ -103,7 +103,7 @@ void RunGergov(Search& search, const std::string& name) {
                                      [&] { return search.TooLate(); });
   if (addresses.empty()) return;
   const int64_t makespan = Makespan(problem, addresses);
-  search.record.Offer(std::move(addresses), makespan, name, 0);
+  search.incumbent.Offer(std::move(addresses), makespan, name, 0);
 }
 
 }  // namespace reprise::planner

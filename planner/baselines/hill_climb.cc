@@ -48,7 +48,7 @@ void RunHillClimb(Search& search, const std::string& name) {
   Addresses current = place();
   if (current.empty()) return;
   int64_t makespan = Makespan(problem, current);
-  search.record.Offer(Addresses(current), makespan, name, 0);
+  search.incumbent.Offer(Addresses(current), makespan, name, 0);
   const int64_t rounds = search.options.iterations > 0 ? search.options.iterations : kRounds;
   for (int64_t round = 1; round <= rounds && !search.Done() && !search.OutOfTime(); ++round) {
     const std::vector<uint32_t> before = order;
@@ -66,7 +66,7 @@ void RunHillClimb(Search& search, const std::string& name) {
     }
     current = std::move(next);
     makespan = next_makespan;
-    search.record.Offer(Addresses(current), makespan, name, round);
+    search.incumbent.Offer(Addresses(current), makespan, name, round);
   }
 }
 

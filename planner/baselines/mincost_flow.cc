@@ -167,7 +167,7 @@ void RunMincostFlow(Search& search, const std::string& name) {
                                      [&] { return search.TooLate(); });
   if (addresses.empty() && n > 0) return;
   const int64_t makespan = Makespan(problem, addresses);
-  search.record.Offer(std::move(addresses), makespan, name, 0);
+  search.incumbent.Offer(std::move(addresses), makespan, name, 0);
 }
 
 }  // namespace reprise::planner

@@ -80,17 +80,17 @@ void RunMip(Search& search, const std::string& name) {
   const Problem& problem = search.problem;
   // A packing to start from, and the answer when the program is too large.
   RunFirstFitInOrder(search, "first_fit_by_size");
-  if (search.record.makespan() == INT64_MAX || search.Done()) return;
+  if (search.incumbent.makespan() == INT64_MAX || search.Done()) return;
   const std::vector<Pair> pairs = OverlappingPairs(problem);
   if (pairs.empty() || search.OutOfTime()) return;
 
-  const Model model = BuildModel(problem, pairs, search.record.addresses());
+  const Model model = BuildModel(problem, pairs, search.incumbent.addresses());
   // Nodes are its iterations: time ends it now here, now there, their number always at the same.
   const int64_t nodes = search.options.iterations > 0 ? search.options.iterations : INT64_MAX;
   const IntegerProgram::Outcome outcome =
       model.program.Solve([&] { return search.OutOfTime(); }, nodes);
   if (outcome.values.empty()) {
-    if (outcome.optimal) search.RaiseBound(search.record.makespan());
+    if (outcome.optimal) search.RaiseBound(search.incumbent.makespan());
     return;
   }
   // Only the order is taken over, so that rounding can do no harm.
@@ -105,7 +105,7 @@ void RunMip(Search& search, const std::string& name) {
   if (addresses.empty()) return;
   const int64_t makespan = Makespan(problem, addresses);
   const bool optimal = outcome.optimal && makespan == std::llround(outcome.ValueOf(model.makespan));
-  search.record.Offer(std::move(addresses), makespan, name, 1);
+  search.incumbent.Offer(std::move(addresses), makespan, name, 1);
   if (optimal) search.RaiseBound(makespan);
 }
 

@@ -67,7 +67,7 @@ void RunManyObjects(Search& search, const std::string& name, Fit fit) {
     occupancy.Place(job, address);
   }
   const int64_t makespan = Makespan(problem, addresses);
-  search.record.Offer(std::move(addresses), makespan, name, 0);
+  search.incumbent.Offer(std::move(addresses), makespan, name, 0);
 }
 
 }  // namespace

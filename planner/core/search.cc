@@ -4,14 +4,14 @@
 
 namespace reprise::planner {
 
-int64_t Record::Limit(int64_t rank) const {
+int64_t Incumbent::Limit(int64_t rank) const {
   const std::lock_guard lock(mutex_);
   const int64_t makespan = std::max(makespan_.load(), target_);
   return rank < rank_ && makespan < INT64_MAX ? makespan + 1 : makespan;
 }
 
-void Record::Offer(Addresses&& addresses, int64_t makespan, const std::string& finder,
-                   int64_t rank) {
+void Incumbent::Offer(Addresses&& addresses, int64_t makespan, const std::string& finder,
+                      int64_t rank) {
   const std::lock_guard lock(mutex_);
   const int64_t old_worth = std::max(makespan_.load(), target_);
   const int64_t worth = std::max(makespan, target_);
@@ -44,13 +44,14 @@ bool Search::OutOfTime() const { return SecondsLeft() <= 0; }
 bool Search::Stop(int64_t rank) const {
   // With a number of iterations given, attempts of lower rank than the winner's finish, so that the
   // same one wins always.
-  return OutOfTime() || (options.iterations > 0 ? record.Settled(rank) : record.reached_target());
+  return OutOfTime() ||
+         (options.iterations > 0 ? incumbent.Settled(rank) : incumbent.reached_target());
 }
 
 void Search::RaiseBound(int64_t bound) {
   lower_bound = std::max(lower_bound, bound);
   const int64_t good = std::max<int64_t>(options.worst_case_fragmentation, 0) / problem.unit;
-  record.set_target(lower_bound + std::min(good, INT64_MAX - lower_bound));
+  incumbent.set_target(lower_bound + std::min(good, INT64_MAX - lower_bound));
 }
 
 }  // namespace reprise::planner

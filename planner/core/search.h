@@ -1,4 +1,5 @@
-// What a strategy gets to work with: the problem, when to stop, and the record to beat.
+// What a strategy gets to work with: the problem, when to stop, and the incumbent (best plan so
+// far).
 #ifndef REPRISE_PLANNER_CORE_SEARCH_H_
 #define REPRISE_PLANNER_CORE_SEARCH_H_
 
@@ -21,9 +22,9 @@ using Addresses = std::vector<int64_t>;
 // The best packing so far. Thread-safe. Makespans at or below the target count as equal, and of
 // equal packings that of the lowest rank wins, so that the outcome does not depend on which thread
 // was first: give every attempt a rank of its own, and start them in rising order.
-class Record {
+class Incumbent {
  public:
-  Record(const Options& options, const Problem& problem, int64_t target)
+  Incumbent(const Options& options, const Problem& problem, int64_t target)
       : options_(options), problem_(problem), target_(target) {}
 
   // The makespan to beat, in units. INT64_MAX: there is none yet.
@@ -59,7 +60,7 @@ class Record {
 struct Search {
   const Problem& problem;
   const Options& options;
-  Record& record;
+  Incumbent& incumbent;
   std::chrono::steady_clock::time_point start;
   int threads = 1;
   double check_seconds = 0;  // what the check of the plan will take, about
@@ -77,11 +78,11 @@ struct Search {
   bool TooLate() const { return problem.fixed.empty() ? OutOfTime() : Cancelled(); }
   // For attempts that are short: out of time, or what has reached the target comes before them.
   // Those that come before it end, so that the same one wins always.
-  bool Settled(int64_t rank) const { return OutOfTime() || record.Settled(rank); }
+  bool Settled(int64_t rank) const { return OutOfTime() || incumbent.Settled(rank); }
   // For attempts: out of time, or of no use any more.
   bool Stop(int64_t rank) const;
-  // The record needs no improvement.
-  bool Done() const { return record.reached_target(); }
+  // The incumbent needs no improvement.
+  bool Done() const { return incumbent.reached_target(); }
 
   // When no other thread is at work: no packing ends below `bound`.
   void RaiseBound(int64_t bound);

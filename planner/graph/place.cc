@@ -64,7 +64,7 @@ constexpr std::string_view kImproving[] = {"auto", "bump", "tvm_hill_climb", "sa
                                            "exact_search"};
 
 // Blocks as buffers that live in sequence, for orders that look at lifetimes.
-Instance SequentialInstance(const Flow& flow, const ConflictProblem& problem) {
+Instance SequentialInstance(const PreparedGraph& flow, const ConflictProblem& problem) {
   const std::vector<Span> spans = Lifetimes(flow, flow.sequence);
   Instance instance;
   instance.buffers.assign(problem.size(), {INT64_MAX, INT64_MIN, 1});
@@ -82,7 +82,7 @@ Instance SequentialInstance(const Flow& flow, const ConflictProblem& problem) {
 
 class Placer {
  public:
-  Placer(const Flow& flow, const PairSet& unsafe, const Options& options)
+  Placer(const PreparedGraph& flow, const PairSet& unsafe, const Options& options)
       : flow_(flow),
         options_(options),
         start_(Clock::now()),
@@ -373,7 +373,7 @@ class Placer {
     }
   }
 
-  const Flow& flow_;
+  const PreparedGraph& flow_;
   const Options& options_;
   Clock::time_point start_;
   ConflictProblem problem_;
@@ -411,7 +411,7 @@ const std::vector<StrategyInfo>& GraphStrategies() {
   return *infos;
 }
 
-absl::StatusOr<Placed> PlaceByConflicts(const Flow& flow, const PairSet& unsafe,
+absl::StatusOr<Placed> PlaceByConflicts(const PreparedGraph& flow, const PairSet& unsafe,
                                         const Options& options) {
   return Placer(flow, unsafe, options).Run();
 }

@@ -18,7 +18,7 @@ void RunBump(Search& search, const std::string& name) {
     addresses[job] = problem.AlignUp(job, top);
     top = addresses[job] + problem.jobs[job].size;
   }
-  search.record.Offer(std::move(addresses), top, name, 0);
+  search.incumbent.Offer(std::move(addresses), top, name, 0);
 }
 
 }  // namespace reprise::planner

@@ -16,7 +16,7 @@ void Run(Search& search, const std::string& name, Fit fit) {
                                      [&] { return search.TooLate(); });
   if (addresses.empty()) return;
   const int64_t makespan = Makespan(search.problem, addresses);
-  search.record.Offer(std::move(addresses), makespan, name, 0);
+  search.incumbent.Offer(std::move(addresses), makespan, name, 0);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace reprise::planner {
 
-FreeBlocks::FreeBlocks(bool careful) : careful_(careful), bins_(kBins, kNone) {}
+FreeBlocks::FreeBlocks(bool scored) : scored_(scored), bins_(kBins, kNone) {}
 
 int FreeBlocks::BinOf(int64_t size) {
   const uint64_t value = static_cast<uint64_t>(size);
@@ -77,7 +77,7 @@ uint32_t FreeBlocks::NewBlock() {
     return block;
   }
   blocks_.emplace_back();
-  if (careful_) notes_.emplace_back();
+  if (scored_) notes_.emplace_back();
   return static_cast<uint32_t>(blocks_.size() - 1);
 }
 
@@ -93,7 +93,7 @@ uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
     b.before = head;
     b.address = address;
     b.size -= front;
-    if (careful_) notes_[head] = notes_[block];
+    if (scored_) notes_[head] = notes_[block];
     PutIntoBin(head);
   }
   const int64_t rest = blocks_[block].size - size;
@@ -105,7 +105,7 @@ uint32_t FreeBlocks::Carve(uint32_t block, int64_t address, int64_t size) {
     if (last_ == block) last_ = tail;
     b.after = tail;
     b.size = size;
-    if (careful_) notes_[tail] = notes_[block];
+    if (scored_) notes_[tail] = notes_[block];
     PutIntoBin(tail);
   }
   return block;
@@ -126,7 +126,7 @@ uint32_t FreeBlocks::Append(int64_t address, int64_t size) {
     blocks_[block] = {from, units, last_, kNone, kTaken, kNone};
     if (last_ != kNone) blocks_[last_].after = block;
     last_ = block;
-    if (careful_) notes_[block] = {};
+    if (scored_) notes_[block] = {};
     return block;
   };
   if (address > top_) PutIntoBin(append(top_, address - top_));
@@ -167,14 +167,14 @@ uint32_t FreeBlocks::TakeAt(int64_t address, int64_t size) {
 }
 
 void FreeBlocks::Free(uint32_t handle, uint32_t now) {
-  if (careful_) notes_[handle].since = now;
+  if (scored_) notes_[handle].since = now;
   const auto absorb = [&](uint32_t low, uint32_t high) {
     Block& block = blocks_[low];
     block.size += blocks_[high].size;
     block.after = blocks_[high].after;
     if (block.after != kNone) blocks_[block.after].before = low;
     if (last_ == high) last_ = low;
-    if (careful_) notes_[low].since = std::max(notes_[low].since, notes_[high].since);
+    if (scored_) notes_[low].since = std::max(notes_[low].since, notes_[high].since);
     blocks_[high].after = unused_;
     unused_ = high;
   };

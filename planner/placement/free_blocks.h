@@ -17,7 +17,7 @@ namespace reprise::planner {
 // Best fit is exact up to the search depth within a bin.
 class FreeBlocks {
  public:
-  // What a careful space knows of a block. Instants are on a scale of the caller's, and rise.
+  // What a scored space knows of a block. Instants are on a scale of the caller's, and rise.
   struct Note {
     static constexpr uint32_t kNever = ~uint32_t{0};
 
@@ -29,28 +29,28 @@ class FreeBlocks {
     uint32_t since = 0;
   };
 
-  // How a careful space weighs free blocks against each other; see TakeWell.
-  struct Taste {
-    float lifespan = 1;  // the unit of time in what follows; what stays longer stays for ever
-    float ends = 0;      // what it costs that neighbours do not leave together
-    float large = 0;     // what it costs to break a large block
-    float patience = 0;  // what a free block is worth whose neighbours leave soon
+  // How a scored space weighs free blocks against each other; see TakeBestScored.
+  struct CostWeights {
+    float lifespan = 1;    // the unit of time in what follows; what stays longer stays for ever
+    float ends = 0;        // what it costs that neighbours do not leave together
+    float large = 0;       // what it costs to break a large block
+    float hold_bonus = 0;  // what a free block is worth whose neighbours leave soon
   };
 
-  // A careful one keeps notes.
-  explicit FreeBlocks(bool careful = false);
+  // A scored one keeps notes.
+  explicit FreeBlocks(bool scored = false);
 
   // Takes `size` units from the best free block, or from the top when none fits. Returns a handle.
   uint32_t Take(int64_t size);
 
-  // In a careful space: takes `size` units for the job of `note`, which is completed, where they do
+  // In a scored space: takes `size` units for the job of `note`, which is completed, where they do
   // least harm. A rest that is left over does harm until what lies on one of its sides leaves.
   // Only at addresses of which `may(address)` is true. Returns kNone when nothing fits.
   struct Anywhere {
     bool operator()(int64_t) const { return true; }
   };
   template <typename May = Anywhere>
-  uint32_t TakeWell(int64_t size, const Note& note, const Taste& taste, May may = {});
+  uint32_t TakeBestScored(int64_t size, const Note& note, const CostWeights& weights, May may = {});
 
   // The same where not all of a free block may be used: `place(lower, upper)` returns an address at
   // or above `lower` at which `size` units would be legal, and the block is passed over when they
@@ -72,14 +72,14 @@ class FreeBlocks {
   // Puts a block at `address`, at or above the top, and leaves the room between free.
   uint32_t Append(int64_t address, int64_t size);
 
-  // `now`: only a careful space needs it.
+  // `now`: only a scored space needs it.
   void Free(uint32_t handle, uint32_t now = 0);
 
-  // In a careful space: what is known of a block that was just taken. Of `since` only kNever
+  // In a scored space: what is known of a block that was just taken. Of `since` only kNever
   // counts.
   void Annotate(uint32_t handle, const Note& note);
 
-  // In a careful space: all blocks from below.
+  // In a scored space: all blocks from below.
   struct Element {
     uint32_t handle;
     bool free;
@@ -112,8 +112,8 @@ class FreeBlocks {
   static constexpr int kPerDoubling = 32;
   static constexpr int kBins = 60 * kPerDoubling;
   static constexpr int kDepth = 4;
-  static constexpr int kCarefulDepth = 12;  // in one bin
-  static constexpr int kCandidates = 64;    // in all
+  static constexpr int kScoredDepth = 12;  // in one bin
+  static constexpr int kCandidates = 64;   // in all
   static constexpr int kTries = 48;
   static constexpr float kForEver = 1e9F;
 
@@ -146,9 +146,9 @@ class FreeBlocks {
   void PutIntoBin(uint32_t block);
   void DropFromBin(uint32_t block);
 
-  bool careful_;
+  bool scored_;
   std::vector<Block> blocks_;
-  std::vector<Note> notes_;  // as many as blocks, in a careful space
+  std::vector<Note> notes_;  // as many as blocks, in a scored space
   uint32_t unused_ = kNone;  // chained by `after`
   uint32_t last_ = kNone;    // the block that ends at the top
   int64_t top_ = 0;
@@ -181,12 +181,13 @@ uint32_t FreeBlocks::TakeWhere(int64_t size, Place place) {
 }
 
 template <typename May>
-uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste, May may) {
-  const float scale = 1 / taste.lifespan;
+uint32_t FreeBlocks::TakeBestScored(int64_t size, const Note& note, const CostWeights& weights,
+                                    May may) {
+  const float scale = 1 / weights.lifespan;
   const auto units = static_cast<float>(size);
   const auto stay = [&](float instants) { return std::min(instants * scale, 1.0F); };
   const float own = stay(static_cast<float>(note.leaves - note.born));
-  const float large = taste.large / std::sqrt(units);
+  const float large = weights.large / std::sqrt(units);
   uint32_t best = kNone;
   bool at_end = false;
   float least = 0;
@@ -203,7 +204,7 @@ uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste
   for (int bin = NextBin(BinOf(size)); bin >= 0 && candidates < kCandidates && !exact;
        bin = bin + 1 < kBins ? NextBin(bin + 1) : -1) {
     int depth = 0;
-    for (uint32_t b = bins_[bin]; b != kNone && depth < kCarefulDepth;
+    for (uint32_t b = bins_[bin]; b != kNone && depth < kScoredDepth;
          b = blocks_[b].bin_after, ++depth) {
       if (blocks_[b].size < size) continue;
       ++candidates;
@@ -212,8 +213,8 @@ uint32_t FreeBlocks::TakeWell(int64_t size, const Note& note, const Taste& taste
       const float below = stay(StaysBelow(b, note.born));
       const float above = stay(StaysAbove(b, note.born));
       const float harm = large * (whole * std::sqrt(whole) - rest * std::sqrt(rest)) -
-                         taste.patience * units * std::min(below, above);
-      const float ends = taste.ends * units;
+                         weights.hold_bonus * units * std::min(below, above);
+      const float ends = weights.ends * units;
       if (rest == 0) {
         exact = may(blocks_[b].address);
         offer(b, false, harm + ends * std::min(std::abs(own - below), std::abs(own - above)));

@@ -51,7 +51,7 @@ void RunSweepBestFit(Search& search, const std::string& name) {
     }
   }
   const int64_t makespan = Makespan(problem, addresses);
-  search.record.Offer(std::move(addresses), makespan, name, 0);
+  search.incumbent.Offer(std::move(addresses), makespan, name, 0);
 }
 
 }  // namespace reprise::planner

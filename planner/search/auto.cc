@@ -28,7 +28,7 @@ constexpr int kQuickSweeps = 10;
 
 bool SweepsAreOfUse(const Search& search) {
   const int64_t max_load = search.problem.max_load;
-  return search.record.makespan() - max_load <= max_load / 20;
+  return search.incumbent.makespan() - max_load <= max_load / 20;
 }
 
 // Orders waste percents of a heap that stays full.
@@ -46,10 +46,10 @@ void RunAuto(Search& search, const std::string&) {
   if (problem.size() == 0) return RunBump(search, "bump");
   if (problem.fixed.empty() && problem.size() > kLarge) {
     portfolio.TryPeakSweeps(0, kQuickSweeps);
-    if (search.record.makespan() == INT64_MAX || search.Done()) return;  // or no time for them
+    if (search.incumbent.makespan() == INT64_MAX || search.Done()) return;  // or no time for them
     if (problem.size() <= kMostForLayers) {
       Layers layers(search, portfolio, {Kind::kPeakSweep});
-      if (layers.OfUse()) return layers.Improve();
+      if (layers.Applicable()) return layers.Improve();
     }
     portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
     // Orders cost ten times the time and memory of a sweep.
@@ -109,20 +109,20 @@ void RunSampledOrders(Search& search, const std::string&) {
 // one ends without a packing: then the last is optimal.
 void RunExactSearch(Search& search, const std::string& name) {
   RunFirstFitInOrder(search, "first_fit_by_size");
-  if (search.problem.sections == 0 || search.record.makespan() == INT64_MAX) return;
+  if (search.problem.sections == 0 || search.incumbent.makespan() == INT64_MAX) return;
   ValleySearch valley(search.problem);
   const int64_t iterations = search.options.iterations;
   const int64_t nodes =
       iterations > 0 ? std::min(iterations, INT64_MAX / kNodes) * kNodes : INT64_MAX;
   for (int64_t rank = 1; !search.Done() && !search.OutOfTime(); ++rank) {
-    const int64_t capacity = search.record.makespan() - 1;
+    const int64_t capacity = search.incumbent.makespan() - 1;
     Random random(search.options.seed, rank);
     const auto outcome = valley.Run(capacity, random, nodes, [&] { return search.OutOfTime(); });
     if (outcome == ValleySearch::Outcome::kImpossible) search.RaiseBound(capacity + 1);
     if (outcome != ValleySearch::Outcome::kFound) return;
     Addresses addresses = valley.addresses();
     const int64_t makespan = Makespan(search.problem, addresses);
-    search.record.Offer(std::move(addresses), makespan, name, rank);
+    search.incumbent.Offer(std::move(addresses), makespan, name, rank);
   }
 }
 

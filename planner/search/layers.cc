@@ -58,7 +58,7 @@ Layers::Layers(Search& search, Portfolio& portfolio, std::vector<Kind> kinds)
   if (!problem.plain || Portfolio::SuitsValleySearch(problem) || StaysFull(problem)) return;
   const size_t most = std::min<size_t>(problem.size() / 8, kMostInLayer);
   Add(By::kLoad, most);
-  if (!OfUse() || problem.size() <= kMostForBoth) Add(By::kSize, most);
+  if (!Applicable() || problem.size() <= kMostForBoth) Add(By::kSize, most);
 }
 
 Layers::Layers(Search& search, Portfolio& portfolio, std::vector<Kind> kinds, By by, size_t most)
@@ -69,7 +69,7 @@ Layers::Layers(Search& search, Portfolio& portfolio, std::vector<Kind> kinds, By
 // Those that see as much as `high`, but not all of the time from when there is first so much to
 // when there is last: what lives throughout lies above them in any order. No more than one above
 // `most`.
-std::vector<uint32_t> Layers::WhoSees(int64_t high, size_t most) const {
+std::vector<uint32_t> Layers::JobsAtLoad(int64_t high, size_t most) const {
   const Problem& problem = search_.problem;
   struct Stretch {
     uint32_t lower;
@@ -99,9 +99,9 @@ std::vector<uint32_t> Layers::FindByLoad(size_t most) const {
   int64_t too_low = 0;
   for (int halving = 0; halving < kHalvings; ++halving) {
     const int64_t middle = too_low + (high - too_low) / 2;
-    (WhoSees(middle, most).size() > most ? too_low : high) = middle;
+    (JobsAtLoad(middle, most).size() > most ? too_low : high) = middle;
   }
-  return WhoSees(high, most);
+  return JobsAtLoad(high, most);
 }
 
 // Those of one size are all among them or none is.
@@ -153,7 +153,7 @@ void Layers::ImproveLayer(Layer& layer) {
   layer.within->Turn(AttemptsAt(layer.jobs.size()));
   // It leaves no gaps at its peak, so the others lie above it there.
   const int64_t makespan = layer.packing->makespan();
-  if (makespan < layer.swept && makespan + layer.rest < search_.record.makespan()) {
+  if (makespan < layer.swept && makespan + layer.rest < search_.incumbent.makespan()) {
     layer.swept = makespan;
     portfolio_.SweepAround(layer.jobs, layer.packing->Places());
   }
@@ -170,7 +170,7 @@ void Layers::Turn(int64_t attempts) {
 }
 
 void Layers::Improve() {
-  if (!OfUse()) return portfolio_.Improve(kinds_);
+  if (!Applicable()) return portfolio_.Improve(kinds_);
   const int64_t iterations = search_.options.iterations;
   const int64_t most = iterations > 0 ? iterations : INT64_MAX;
   const int64_t slice = AttemptsAt(search_.problem.size());

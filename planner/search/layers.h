@@ -24,9 +24,9 @@ class Layers {
   Layers(Search& search, Portfolio& portfolio, std::vector<Portfolio::Kind> kinds);
 
   // Whether few jobs decide a plain problem that searches find too large.
-  bool OfUse() const { return !layers_.empty(); }
+  bool Applicable() const { return !layers_.empty(); }
 
-  // Improves the record, layers (where they are of use) and whole in turns, until it reaches the
+  // Improves the incumbent, layers (where they are of use) and whole in turns, until it reaches the
   // target, time is up or options.iterations attempts at the whole were made.
   void Improve();
 
@@ -46,7 +46,7 @@ class Layers {
   Layers(Search& search, Portfolio& portfolio, std::vector<Portfolio::Kind> kinds, By by,
          size_t most);
 
-  std::vector<uint32_t> WhoSees(int64_t high, size_t most) const;
+  std::vector<uint32_t> JobsAtLoad(int64_t high, size_t most) const;
   std::vector<uint32_t> FindByLoad(size_t most) const;
   std::vector<uint32_t> FindLargest(size_t most) const;
   void Add(By by, size_t most);

@@ -54,7 +54,7 @@ std::vector<std::vector<uint32_t>> SplitAtZeroLoad(const Problem& problem) {
 bool ImproveParts(Search& search) {
   const std::vector<std::vector<uint32_t>> jobs = SplitAtZeroLoad(search.problem);
   if (jobs.size() < 2) return false;
-  Addresses addresses = search.record.addresses();
+  Addresses addresses = search.incumbent.addresses();
   std::vector<int64_t> ends;  // of each part, in units of the whole
   for (const std::vector<uint32_t>& part : jobs) {
     int64_t end = 0;
@@ -75,19 +75,19 @@ bool ImproveParts(Search& search) {
     if (!part) {
       part = std::make_unique<SubSearch>(search, MakeKernel(search.problem, jobs[highest]), kSlice,
                                          search.options.seed);
-      part->DemandNoLess(search.lower_bound);
-      part->StartFrom(search.record, addresses);
+      part->SetKnownBound(search.lower_bound);
+      part->StartFrom(search.incumbent, addresses);
       layers = std::make_unique<Layers>(part->search(), part->portfolio(),
                                         Portfolio::KindsFor(part->search().problem));
     }
     if (part->done()) break;
     layers->Improve();
-    search.RaiseBound(part->News());
+    search.RaiseBound(part->NewBound());
     if (part->makespan() >= ends[highest]) continue;
     ends[highest] = part->makespan();
     part->CopyTo(addresses);
-    search.record.Offer(Addresses(addresses), Makespan(search.problem, addresses), part->finder(),
-                        kFirstRank + slice);
+    search.incumbent.Offer(Addresses(addresses), Makespan(search.problem, addresses),
+                           part->finder(), kFirstRank + slice);
   }
   return true;
 }
@@ -114,7 +114,7 @@ void ImproveByCopy(Search& search, Portfolio& portfolio) {
     }
     // Searches know given addresses as well as the copy does without them. Where gaps lower the
     // bound the copy is soon of no use; where they do not, it is the easier.
-    if (problem.solid || copy.done() || copy.Bound() >= search.record.makespan()) break;
+    if (problem.solid || copy.done() || copy.Bound() >= search.incumbent.makespan()) break;
     copy.Improve();
     if (copy.Bound() > search.lower_bound || slice % kOwnTurn == 0) {
       portfolio.Improve(Portfolio::KindsFor(problem), kCopySlice);

@@ -14,9 +14,9 @@ namespace reprise::planner {
 // The jobs between two times at which nothing is live, part by part in time order.
 std::vector<std::vector<uint32_t>> SplitAtZeroLoad(const Problem& problem);
 
-// Improves the record of a problem part by part, always the one that reaches highest: an
-// attempt at the whole must be lucky in all of them at once. Needs a record to start from. False,
-// and nothing is done, when the problem has only one part.
+// Improves the incumbent of a problem part by part, always the one that reaches highest: an
+// attempt at the whole must be lucky in all of them at once. Needs an incumbent to start from.
+// False, and nothing is done, when the problem has only one part.
 bool ImproveParts(Search& search);
 
 // For problems that are not plain: improves a copy without gaps, given addresses and alignments,

@@ -12,9 +12,9 @@ namespace reprise::planner {
 namespace {
 
 constexpr uint32_t kMostRocks = 16384;
-constexpr size_t kMostCarefulRocks = 64;
+constexpr size_t kMostScoredRocks = 64;
 
-// In one direction of a careful sweep. Each takes milliseconds.
+// In one direction of a scored sweep. Each takes milliseconds.
 constexpr int kMostMoves = 400;
 constexpr size_t kMostBlocks = 200'000;  // above that it would be tens
 
@@ -77,22 +77,22 @@ Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
 }
 
 // What did best on heaps of perl, Python, mawk and C++, in usual lifespans.
-constexpr std::array<FreeBlocks::Taste, 3> kTastes = {
+constexpr std::array<FreeBlocks::CostWeights, 3> kStandardWeights = {
     {{6, 0.06F, 0.05F, 0.2F}, {2.5F, 0.17F, 0, 0.14F}, {2, 0.06F, 0.1F, 0.1F}}};
 
-// More find a better pair of directions, and a sweep above the record soon ends.
-constexpr size_t kDrawnTastes = 6;
+// More find a better pair of directions, and a sweep above the incumbent soon ends.
+constexpr size_t kRandomWeights = 6;
 
-// The standard recipes that are careful: how the two ends of the stack are balanced, and how many
-// tastes are tried. The first ones are there soon.
-struct CarefulRecipe {
+// The standard recipes that are scored: how the two ends of the stack are balanced, and how many
+// weights are tried. The first ones are there soon.
+struct ScoredRecipe {
   double balance;
-  size_t tastes;
+  size_t weights;
 };
-constexpr std::array<CarefulRecipe, 5> kCareful = {
-    {{1, 1}, {0.5, 1}, {2, 1}, {0.7, kTastes.size()}, {1.4, kTastes.size()}}};
+constexpr std::array<ScoredRecipe, 5> kScored = {
+    {{1, 1}, {0.5, 1}, {2, 1}, {0.7, kStandardWeights.size()}, {1.4, kStandardWeights.size()}}};
 
-FreeBlocks::Taste DrawTaste(Random& random) {
+FreeBlocks::CostWeights RandomWeights(Random& random) {
   const auto spread = [&](double middle) {
     return static_cast<float>(middle * std::exp(3 * random.Unit() - 1.5));
   };
@@ -199,14 +199,14 @@ PeakSweep::Recipe PeakSweep::Standard(int number) const {
       {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
   constexpr int kPerStack = kGroups.size();
   // Careful ones come soon, and right after the first where the heap stays full.
-  const int first_careful = tables_.stays_full ? 1 : kPerStack;
-  const int end_careful = first_careful + static_cast<int>(kCareful.size());
-  const bool careful = number >= first_careful && number < end_careful;
-  if (careful) {
-    const auto& [balance, tastes] = kCareful[number - first_careful];
-    return Careful(balance, {kTastes.begin(), kTastes.begin() + tastes});
+  const int first_scored = tables_.stays_full ? 1 : kPerStack;
+  const int end_scored = first_scored + static_cast<int>(kScored.size());
+  const bool scored = number >= first_scored && number < end_scored;
+  if (scored) {
+    const auto& [balance, weights] = kScored[number - first_scored];
+    return Scored(balance, {kStandardWeights.begin(), kStandardWeights.begin() + weights});
   }
-  if (number >= end_careful) number -= end_careful - first_careful;
+  if (number >= end_scored) number -= end_scored - first_scored;
   // Where there are hills nothing fits as well as to go by them. Then the last group is left out.
   constexpr int kByHills = 4;
   const bool hills = !tables_.hills.empty();
@@ -235,17 +235,18 @@ std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t mo
 
 // Only those that nobody would find room for: what meets rocks can be placed in fewer ways. Where
 // the heap is made of such jobs, as a cache of documents is, the sweep itself packs them better.
-PeakSweep::Recipe PeakSweep::Careful(double balance, std::vector<FreeBlocks::Taste> tastes) const {
-  std::vector<uint32_t> rocks = Rocks(256, 0, kMostCarefulRocks + 1);
-  if (rocks.size() > kMostCarefulRocks) rocks.clear();
-  return {std::move(rocks), Stack::kTwoEnded, false, std::move(tastes), balance};
+PeakSweep::Recipe PeakSweep::Scored(double balance,
+                                    std::vector<FreeBlocks::CostWeights> weights) const {
+  std::vector<uint32_t> rocks = Rocks(256, 0, kMostScoredRocks + 1);
+  if (rocks.size() > kMostScoredRocks) rocks.clear();
+  return {std::move(rocks), Stack::kTwoEnded, false, std::move(weights), balance};
 }
 
 PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
   if (random.Below(4) != 0) {
-    std::vector<FreeBlocks::Taste> tastes(kDrawnTastes);
-    for (FreeBlocks::Taste& taste : tastes) taste = DrawTaste(random);
-    return Careful(std::exp2(2 * (random.Unit() + random.Unit() - 1)), std::move(tastes));
+    std::vector<FreeBlocks::CostWeights> weights(kRandomWeights);
+    for (FreeBlocks::CostWeights& some : weights) some = RandomWeights(random);
+    return Scored(std::exp2(2 * (random.Unit() + random.Unit() - 1)), std::move(weights));
   }
   const double most = std::max<double>(static_cast<double>(tables_.largest.size()), 1);
   const auto rocks = static_cast<uint32_t>(std::pow(most, 0.3 + 0.7 * random.Unit()));
@@ -329,17 +330,17 @@ void PeakSweep::Put(uint32_t job, bool look, FreeBlocks& space) {
       return occupancy_->FirstFitAgain(job, lower, upper - size);
     };
     uint32_t handle = FreeBlocks::kNone;
-    if (taste_ != nullptr) {
-      handle = space.TakeWell(size, NoteOf(job, /*movable=*/false), *taste_, [&](int64_t address) {
-        return first(address, address + size) == address;
-      });
+    if (weights_ != nullptr) {
+      handle = space.TakeBestScored(
+          size, NoteOf(job, /*movable=*/false), *weights_,
+          [&](int64_t address) { return first(address, address + size) == address; });
     }
     handles_[job] = handle != FreeBlocks::kNone ? handle : space.TakeWhere(size, first);
   } else if (aligned_ && problem_.alignment(job) > least_alignment_) {
     handles_[job] =
         space.TakeWhere(size, [&](int64_t lower, int64_t) { return problem_.AlignUp(job, lower); });
   } else {
-    handles_[job] = taste_ != nullptr ? TakeCarefully(job, space) : space.Take(size);
+    handles_[job] = weights_ != nullptr ? TakeScored(job, space) : space.Take(size);
     addresses_[job] = space.address(handles_[job]);
     return;
   }
@@ -355,13 +356,13 @@ FreeBlocks::Note PeakSweep::NoteOf(uint32_t job, bool movable) const {
 }
 
 void PeakSweep::Pin(uint32_t job, FreeBlocks& space) {
-  if (taste_ != nullptr) space.Annotate(handles_[job], NoteOf(job, /*movable=*/false));
+  if (weights_ != nullptr) space.Annotate(handles_[job], NoteOf(job, /*movable=*/false));
 }
 
-uint32_t PeakSweep::TakeCarefully(uint32_t job, FreeBlocks& space) {
+uint32_t PeakSweep::TakeScored(uint32_t job, FreeBlocks& space) {
   const int64_t size = problem_.jobs[job].size;
   const FreeBlocks::Note note = NoteOf(job, /*movable=*/true);
-  uint32_t handle = space.TakeWell(size, note, *taste_);
+  uint32_t handle = space.TakeBestScored(size, note, *weights_);
   if (handle != FreeBlocks::kNone) return handle;
   if (space.TopBelowFree() + size > problem_.max_load && moves_left_ > 0 &&
       space.blocks() <= kMostBlocks) {
@@ -445,7 +446,7 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
                       const std::function<bool()>& stop) {
   const bool forwards = forwards_now_;
   moves_left_ = kMostMoves;
-  reshuffles_ = taste_ != nullptr && hill.at_peak.size() <= kMostToReshuffle;
+  reshuffles_ = weights_ != nullptr && hill.at_peak.size() <= kMostToReshuffle;
   if (reshuffles_) {
     reshuffle_.Begin(space.top(), kCellsPerJob * problem_.size(), kWorkPerJob * problem_.size());
   }
@@ -492,40 +493,40 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
 
 bool PeakSweep::SweepForwards(const Hill& hill, const Recipe& recipe, int64_t limit,
                               const std::function<bool()>& stop) {
-  FreeBlocks space(taste_ != nullptr);
+  FreeBlocks space(weights_ != nullptr);
   RestorePeak(hill, /*rocks_only=*/true, space);
   StackAtPeak(hill, recipe, space);
   return space.top() < limit && Sweep(hill, space, limit, stop);
 }
 
 bool PeakSweep::SweepBackwards(const Hill& hill, int64_t limit, const std::function<bool()>& stop) {
-  FreeBlocks space(taste_ != nullptr);
+  FreeBlocks space(weights_ != nullptr);
   RestorePeak(hill, /*rocks_only=*/false, space);
   return Sweep(hill, space, limit, stop);
 }
 
 bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
                           const std::function<bool()>& stop) {
-  std::vector<FreeBlocks::Taste> tastes = recipe.tastes;
+  std::vector<FreeBlocks::CostWeights> choices = recipe.weights;
   const float lifespan = UsualLifespan(problem_, hill);
-  for (FreeBlocks::Taste& taste : tastes) taste.lifespan *= lifespan;
-  const auto sweep = [&](const FreeBlocks::Taste* taste, int64_t below) {
-    taste_ = taste;
+  for (FreeBlocks::CostWeights& weights : choices) weights.lifespan *= lifespan;
+  const auto sweep = [&](const FreeBlocks::CostWeights* weights, int64_t below) {
+    weights_ = weights;
     return !stop() && (forwards_now_ ? SweepForwards(hill, recipe, below, stop)
                                      : SweepBackwards(hill, below, stop));
   };
   for (const bool forwards : {true, false}) {
     forwards_now_ = forwards;
-    const FreeBlocks::Taste* best = nullptr;
+    const FreeBlocks::CostWeights* best = nullptr;
     int64_t least = limit;
-    for (const FreeBlocks::Taste& taste : tastes) {
-      if (!sweep(&taste, least)) continue;
-      best = &taste;
+    for (const FreeBlocks::CostWeights& weights : choices) {
+      if (!sweep(&weights, least)) continue;
+      best = &weights;
       least = swept_top_;
     }
-    if (!tastes.empty() && best == nullptr) return false;
+    if (!choices.empty() && best == nullptr) return false;
     // The addresses are those of the last one.
-    const bool have = best != nullptr && best == &tastes.back();
+    const bool have = best != nullptr && best == &choices.back();
     if (!have && !sweep(best, best == nullptr ? limit : least + 1)) return false;
   }
   return true;

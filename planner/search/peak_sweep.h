@@ -61,9 +61,9 @@ class PeakSweep {
     std::vector<uint32_t> rocks;  // in the order of their placement
     Stack stack = Stack::kLatestDead;
     bool by_hills = false;
-    // For heaps that stay full, slower: FreeBlocks::TakeWell, MakeRoom and Reshuffle instead of
-    // best fit. Each direction takes the best of these tastes; their lifespans are filled in.
-    std::vector<FreeBlocks::Taste> tastes = {};
+    // For heaps that stay full, slower: FreeBlocks::TakeBestScored, MakeRoom and Reshuffle instead
+    // of best fit. Each direction takes the best of these weights; their lifespans are filled in.
+    std::vector<FreeBlocks::CostWeights> weights = {};
     double balance = 1;  // of kTwoEnded: the larger, the more lies at the upper end
     // Where the rocks lie, of a plain problem. Empty: each where it fits first.
     Addresses places = {};
@@ -84,7 +84,7 @@ class PeakSweep {
  private:
   // The jobs above a fraction of the max load, but at least and at most so many.
   std::vector<uint32_t> Rocks(int64_t fraction, size_t least, size_t most) const;
-  Recipe Careful(double balance, std::vector<FreeBlocks::Taste> tastes) const;
+  Recipe Scored(double balance, std::vector<FreeBlocks::CostWeights> weights) const;
 
   // The rocks in the order in which a sweep meets them, and the section in which it does: forwards
   // that of their birth, backwards the one after their last.
@@ -104,7 +104,7 @@ class PeakSweep {
   bool SweepBackwards(const Hill& hill, int64_t limit, const std::function<bool()>& stop);
   bool Sweep(const Hill& hill, FreeBlocks& space, int64_t limit, const std::function<bool()>& stop);
   void Put(uint32_t job, bool look, FreeBlocks& space);
-  uint32_t TakeCarefully(uint32_t job, FreeBlocks& space);
+  uint32_t TakeScored(uint32_t job, FreeBlocks& space);
   bool MoveOthers(uint32_t job, FreeBlocks& space);
   FreeBlocks::Note NoteOf(uint32_t job, bool movable) const;
   void Pin(uint32_t job, FreeBlocks& space);
@@ -113,8 +113,8 @@ class PeakSweep {
   const Problem& problem_;
   bool aligned_ = false;  // some jobs more strictly than all must be
   int64_t least_alignment_ = 1;
-  std::optional<Occupancy> occupancy_;        // of the rocks
-  const FreeBlocks::Taste* taste_ = nullptr;  // of a careful sweep
+  std::optional<Occupancy> occupancy_;                // of the rocks
+  const FreeBlocks::CostWeights* weights_ = nullptr;  // of a scored sweep
   int moves_left_ = 0;
   bool reshuffles_ = false;  // the sweep does
   Reshuffle reshuffle_;

@@ -52,6 +52,10 @@ int64_t Luby(int64_t n) {
   }
 }
 
+bool Contains(const std::vector<Portfolio::Kind>& kinds, Portfolio::Kind kind) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
 }  // namespace
 
 Portfolio::Portfolio(Search& search) : search_(search), workers_(search.threads) {}
@@ -67,7 +71,7 @@ bool Portfolio::SuitsBeamSearch(const Problem& problem) {
 std::vector<Portfolio::Kind> Portfolio::KindsFor(const Problem& problem) {
   if (SuitsValleySearch(problem)) {
     // Searches at the bound end it at once when they are lucky; those above it see to it that the
-    // record is good when they are not. A beam search takes as long as a dozen of them.
+    // incumbent is good when they are not. A beam search takes as long as a dozen of them.
     constexpr Kind kBound = Kind::kValley;
     constexpr Kind kAbove = Kind::kValleyRelaxed;
     const Kind beam = SuitsBeamSearch(problem) ? Kind::kBeam : Kind::kSampleFirstFit;
@@ -159,11 +163,11 @@ void Portfolio::TryOrders(const std::vector<NamedOrder>& orders) {
 void Portfolio::FitInOrder(Fit fit, const std::vector<uint32_t>& order, const std::string& finder,
                            int64_t rank, Worker& worker) {
   Addresses addresses =
-      PlaceInOrder(search_.problem, OccupancyOf(worker), order, fit, search_.record.Limit(rank),
+      PlaceInOrder(search_.problem, OccupancyOf(worker), order, fit, search_.incumbent.Limit(rank),
                    [&] { return search_.Stop(rank); });
   if (addresses.empty()) return;
   const int64_t makespan = Makespan(search_.problem, addresses);
-  search_.record.Offer(std::move(addresses), makespan, finder, rank);
+  search_.incumbent.Offer(std::move(addresses), makespan, finder, rank);
 }
 
 void Portfolio::Box(int64_t attempt, int threads, int64_t rank, Worker& worker) {
@@ -206,18 +210,18 @@ void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& wor
   // What would come in place of the first packing, were it cut short, would take as long.
   const auto stop = [&] { return rank == 1 ? search_.Cancelled() : search_.Settled(rank); };
   Addresses addresses =
-      SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.record.Limit(rank), stop);
+      SweepOf(worker).Run(recipe, gaps ? INT64_MAX : search_.incumbent.Limit(rank), stop);
   if (addresses.empty()) return;
   if (gaps) return SqueezeAs(addresses, "peak_sweep", rank, worker);
   const int64_t makespan = Makespan(search_.problem, addresses);
-  search_.record.Offer(std::move(addresses), makespan, "peak_sweep", rank);
+  search_.incumbent.Offer(std::move(addresses), makespan, "peak_sweep", rank);
 }
 
 void Portfolio::TryPeakSweeps(int from, int to) {
   const bool late = search_.SecondsLeft() < kTableSeconds * search_.problem.size();
   // A first plan is worth a tenth of a second per million buffers, but not seconds.
   const bool needed =
-      search_.record.makespan() == INT64_MAX && search_.problem.size() <= kMostWhenLate;
+      search_.incumbent.makespan() == INT64_MAX && search_.problem.size() <= kMostWhenLate;
   if (!peak_tables_ && late && !needed) return;
   if (!peak_tables_) peak_tables_ = std::make_unique<PeakTables>(search_.problem);
   const int64_t first_rank = next_rank_;
@@ -276,10 +280,10 @@ void Portfolio::SolveKernel(int64_t attempt, int64_t capacity, int64_t rank, Wor
     const std::vector<uint32_t> order =
         i == 0 ? OrderByName(search_.problem, "max_load") : sampler_->Draw(random);
     Addresses addresses = PlaceInOrder(search_.problem, OccupancyOf(worker), order, Fit::kFirst,
-                                       search_.record.Limit(rank), stop, placed);
+                                       search_.incumbent.Limit(rank), stop, placed);
     if (addresses.empty()) continue;
     const int64_t makespan = Makespan(search_.problem, addresses);
-    search_.record.Offer(std::move(addresses), makespan, "kernel_first", rank);
+    search_.incumbent.Offer(std::move(addresses), makespan, "kernel_first", rank);
   }
 }
 
@@ -298,7 +302,7 @@ void Portfolio::Valley(int64_t capacity, int64_t attempt, int64_t rank, Worker& 
   if (outcome == ValleySearch::Outcome::kFound) {
     Addresses addresses = worker.valley->addresses();
     const int64_t makespan = Makespan(search_.problem, addresses);
-    search_.record.Offer(std::move(addresses), makespan, "valley_search", rank);
+    search_.incumbent.Offer(std::move(addresses), makespan, "valley_search", rank);
   } else if (outcome == ValleySearch::Outcome::kImpossible) {
     NoteImpossible(capacity);
   }
@@ -313,7 +317,7 @@ void Portfolio::Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& wo
   }
   Addresses addresses = worker.beam->addresses();
   const int64_t makespan = Makespan(search_.problem, addresses);
-  search_.record.Offer(std::move(addresses), makespan, "beam_search", rank);
+  search_.incumbent.Offer(std::move(addresses), makespan, "beam_search", rank);
 }
 
 // A few small jobs that live long, here and there in the middle of a long problem, are in the way
@@ -333,7 +337,7 @@ void Portfolio::FindLongLived() {
 }
 
 // Packs them first, then the others from the bottom up.
-void Portfolio::Settle() {
+void Portfolio::PinLongLived() {
   round_settled_.clear();
   if (long_lived_.empty() || round_start_.empty()) return;
   std::vector<KeyedId> keyed, scratch;
@@ -361,13 +365,10 @@ void Portfolio::Eject(int64_t attempt, int64_t rank, Worker& worker) {
   }
   Addresses addresses = worker.ejection->addresses();
   const int64_t makespan = Makespan(search_.problem, addresses);
-  search_.record.Offer(std::move(addresses), makespan, "ejection_search", rank);
+  search_.incumbent.Offer(std::move(addresses), makespan, "ejection_search", rank);
 }
 
-void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
-  if (search_.Done() || search_.OutOfTime()) return;  // the tables below take their time
-  int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
-  if (attempts > 0) most = attempts;
+bool Portfolio::Prepare(const std::vector<Kind>& kinds) {
   for (const Kind kind : kinds) {
     const bool samples =
         kind == Kind::kSampleFirstFit || kind == Kind::kSampleBestFit || kind == Kind::kKernel;
@@ -379,81 +380,85 @@ void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
       epsilon_ = boxer_->Calibrate(random, search_.threads, [&] { return search_.OutOfTime(); });
     }
     if (kind == Kind::kPeakSweep && !peak_tables_) {
-      if (search_.SecondsLeft() < kTableSeconds * search_.problem.size()) return;
+      if (search_.SecondsLeft() < kTableSeconds * search_.problem.size()) return false;
       peak_tables_ = std::make_unique<PeakTables>(search_.problem);
     }
   }
-  const bool ejects = std::find(kinds.begin(), kinds.end(), Kind::kEjection) != kinds.end();
-  if (ejects) FindLongLived();
-  for (int64_t done = 0; done < most && !search_.Done() && !search_.OutOfTime();) {
-    const int64_t first_rank = next_rank_;
-    const int64_t count = std::min(kRound, most - done);
-    const int64_t bound = search_.lower_bound;
-    const int64_t room = search_.record.makespan() - 1 - bound;
+  if (Contains(kinds, Kind::kEjection)) FindLongLived();
+  return true;
+}
+
+Portfolio::Round Portfolio::BeginRound(const std::vector<Kind>& kinds, int64_t done,
+                                       int64_t count) {
+  Round round;
+  round.bound = search_.lower_bound;
+  round.room = search_.incumbent.makespan() - 1 - round.bound;
+  // With fewer attempts than threads, the others help within.
+  round.helpers = std::max<int>(1, static_cast<int>(search_.threads / count));
+  for (int64_t i = 0; i < count; ++i) {
+    const Kind kind = kinds[(done + i) % kinds.size()];
     // Numbered before they start, so that their node limits do not depend on threads.
-    std::vector<int64_t> numbers(count);
-    for (int64_t i = 0; i < count; ++i) {
-      const Kind kind = kinds[(done + i) % kinds.size()];
-      if (kind == Kind::kKernel) numbers[i] = kernel_attempts_++;
-      if (kind == Kind::kValley) numbers[i] = valley_attempts_++;
-      if (kind == Kind::kValleyRelaxed) numbers[i] = relaxed_attempts_++;
-      if (kind == Kind::kBeam) numbers[i] = beam_attempts_++;
-      if (kind == Kind::kEjection) numbers[i] = ejection_attempts_++;
+    const int64_t number =
+        kind == Kind::kBoxing ? done + i : next_number_[static_cast<int>(kind)]++;
+    round.attempts.push_back({kind, number, next_rank_ + i});
+  }
+  next_rank_ += count;
+  impossible_ = -1;
+  if (Contains(kinds, Kind::kEjection) && search_.incumbent.makespan() != round_makespan_) {
+    round_start_ = search_.incumbent.addresses();
+    round_makespan_ = search_.incumbent.makespan();
+    PinLongLived();
+  }
+  return round;
+}
+
+void Portfolio::Run(const Attempt& attempt, const Round& round, Worker& worker) {
+  const auto& [kind, number, rank] = attempt;
+  switch (kind) {
+    case Kind::kSampleFirstFit:
+      return SampleOrder(Fit::kFirst, rank, worker);
+    case Kind::kSampleBestFit:
+      return SampleOrder(Fit::kBest, rank, worker);
+    case Kind::kPeakSweep: {
+      Random random(search_.options.seed, rank);
+      return Sweep(SweepOf(worker).Draw(random), rank, worker);
     }
-    impossible_ = -1;
-    if (ejects && search_.record.makespan() != round_makespan_) {
-      round_start_ = search_.record.addresses();
-      round_makespan_ = search_.record.makespan();
-      Settle();
+    case Kind::kBoxing:
+      return Box(number, round.helpers, rank, worker);
+    case Kind::kKernel: {
+      if (kernels_.empty()) return SampleOrder(Fit::kFirst, rank, worker);
+      // Mostly at the bound, sometimes with room to spare: 1/4 of it, 1/8 ...
+      const int64_t spare = number / static_cast<int64_t>(kernels_.size()) % 8;
+      const int64_t more = spare % 2 == 0 ? 0 : round.room >> (2 + spare / 2);
+      return SolveKernel(number, round.bound + more, rank, worker);
     }
-    ParallelFor(search_.threads, count, [&](int64_t i, int w) {
-      const int64_t rank = first_rank + i;
-      if (search_.Stop(rank)) return false;
-      Worker& worker = workers_[w];
-      switch (kinds[(done + i) % kinds.size()]) {
-        case Kind::kSampleFirstFit:
-          SampleOrder(Fit::kFirst, rank, worker);
-          break;
-        case Kind::kSampleBestFit:
-          SampleOrder(Fit::kBest, rank, worker);
-          break;
-        case Kind::kPeakSweep: {
-          Random random(search_.options.seed, rank);
-          Sweep(SweepOf(worker).Draw(random), rank, worker);
-          break;
-        }
-        case Kind::kBoxing:
-          // With fewer attempts than threads, the others help within.
-          Box(done + i, std::max<int>(1, static_cast<int>(search_.threads / count)), rank, worker);
-          break;
-        case Kind::kKernel:
-          // Mostly at the bound, sometimes with room to spare: a quarter, an eighth ...
-          if (kernels_.empty()) {
-            SampleOrder(Fit::kFirst, rank, worker);
-          } else {
-            const int64_t spare = numbers[i] / static_cast<int64_t>(kernels_.size()) % 8;
-            SolveKernel(numbers[i], bound + (spare % 2 == 0 ? 0 : room >> (2 + spare / 2)), rank,
-                        worker);
-          }
-          break;
-        case Kind::kValley:
-          Valley(bound, numbers[i], rank, worker);
-          break;
-        case Kind::kValleyRelaxed:
-          // Halfway to the record, a quarter, an eighth ...; the last just beats it.
-          Valley(bound + (numbers[i] % 5 == 4 ? room : room >> (1 + numbers[i] % 5)), numbers[i],
-                 rank, worker);
-          break;
-        case Kind::kBeam:
-          Beam(bound + (room >> (numbers[i] % 4)), numbers[i], rank, worker);
-          break;
-        case Kind::kEjection:
-          Eject(numbers[i], rank, worker);
-          break;
-      }
+    case Kind::kValley:
+      return Valley(round.bound, number, rank, worker);
+    case Kind::kValleyRelaxed: {
+      // Halfway to the incumbent, 1/4 of the way, 1/8 ...; the last just beats it.
+      const int64_t more = number % 5 == 4 ? round.room : round.room >> (1 + number % 5);
+      return Valley(round.bound + more, number, rank, worker);
+    }
+    case Kind::kBeam:
+      return Beam(round.bound + (round.room >> (number % 4)), number, rank, worker);
+    case Kind::kEjection:
+      return Eject(number, rank, worker);
+  }
+}
+
+void Portfolio::Improve(const std::vector<Kind>& kinds, int64_t attempts) {
+  if (search_.Done() || search_.OutOfTime()) return;  // the tables below take their time
+  int64_t most = search_.options.iterations > 0 ? search_.options.iterations : INT64_MAX;
+  if (attempts > 0) most = attempts;
+  if (!Prepare(kinds)) return;
+  for (int64_t done = 0; done < most && !search_.Done() && !search_.OutOfTime();) {
+    const int64_t count = std::min(kRound, most - done);
+    const Round round = BeginRound(kinds, done, count);
+    ParallelFor(search_.threads, count, [&](int64_t i, int worker) {
+      if (search_.Stop(round.attempts[i].rank)) return false;
+      Run(round.attempts[i], round, workers_[worker]);
       return true;
     });
-    next_rank_ += count;
     done += count;
     if (impossible_ >= 0) search_.RaiseBound(impossible_ + 1);
   }

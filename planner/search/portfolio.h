@@ -2,6 +2,7 @@
 #ifndef REPRISE_PLANNER_SEARCH_PORTFOLIO_H_
 #define REPRISE_PLANNER_SEARCH_PORTFOLIO_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -20,8 +21,8 @@
 
 namespace reprise::planner {
 
-// Attempts run in rounds. One depends on nothing but its number, the seed and the record as it was
-// when its round began; between rounds a single thread looks at what was learned.
+// Attempts run in rounds. One depends on nothing but its number, the seed and the incumbent as it
+// was when its round began; between rounds a single thread looks at what was learned.
 class Portfolio {
  public:
   explicit Portfolio(Search& search);
@@ -50,9 +51,10 @@ class Portfolio {
     kBeam,
     kEjection
   };
+  static constexpr size_t kKinds = 9;
 
-  // Rounds of attempts of these kinds, over and over, until the record reaches the target, time is
-  // up or options.iterations attempts were made, or as many as `attempts` says.
+  // Rounds of attempts of these kinds, over and over, until the incumbent reaches the target, time
+  // is up or options.iterations attempts were made, or as many as `attempts` says.
   void Improve(const std::vector<Kind>& kinds, int64_t attempts = 0);
 
   // First fit in the order of the addresses of a packing that need not be legal.
@@ -74,6 +76,23 @@ class Portfolio {
     std::unique_ptr<EjectionSearch> ejection;
   };
 
+  // One of a round. Its outcome depends on nothing else but the round's members.
+  struct Attempt {
+    Kind kind;
+    int64_t number;  // among those of its kind
+    int64_t rank;    // of what it finds (Incumbent::Offer)
+  };
+  struct Round {
+    std::vector<Attempt> attempts;
+    int64_t bound = 0;  // a makespan below which there is nothing, units
+    int64_t room = 0;   // from there to the best makespan that would be an improvement, units
+    int helpers = 1;    // threads for one attempt
+  };
+  // Makes the tables that these kinds need. False: there is no time for them.
+  bool Prepare(const std::vector<Kind>& kinds);
+  Round BeginRound(const std::vector<Kind>& kinds, int64_t done, int64_t count);
+  void Run(const Attempt& attempt, const Round& round, Worker& worker);
+
   void SqueezeAs(const Addresses& addresses, const std::string& finder, int64_t rank,
                  Worker& worker);
   void SampleOrder(Fit fit, int64_t rank, Worker& worker);
@@ -83,7 +102,7 @@ class Portfolio {
   void Beam(int64_t capacity, int64_t attempt, int64_t rank, Worker& worker);
   void Eject(int64_t attempt, int64_t rank, Worker& worker);
   void FindLongLived();
-  void Settle();
+  void PinLongLived();
   void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
   void Box(int64_t attempt, int threads, int64_t rank, Worker& worker);
@@ -99,15 +118,11 @@ class Portfolio {
   double epsilon_ = 0;  // calibrated
   std::vector<Worker> workers_;
   int64_t next_rank_ = 1;
-  int64_t valley_attempts_ = 0;
-  int64_t relaxed_attempts_ = 0;
-  int64_t beam_attempts_ = 0;
-  int64_t kernel_attempts_ = 0;
-  int64_t ejection_attempts_ = 0;
-  Addresses round_start_;                // the record when the round began
-  int64_t round_makespan_ = INT64_MAX;   // its makespan
+  std::array<int64_t, kKinds> next_number_{};  // by Kind: of its next attempt
+  Addresses round_start_;                      // the incumbent when the round began
+  int64_t round_makespan_ = INT64_MAX;         // its makespan
   std::vector<uint32_t> long_lived_;     // the few that live for a quarter of the time or more
-  Addresses round_settled_;              // the record with those at the bottom; empty: as it is
+  Addresses round_settled_;              // the incumbent with those at the bottom; empty: as it is
   std::atomic<int64_t> impossible_{-1};  // the largest capacity shown to be too small this round
 };
 

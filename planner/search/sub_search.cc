@@ -24,12 +24,12 @@ SubSearch::SubSearch(const Search& whole, Kernel kernel, int slice, uint64_t see
   portfolio_ = std::make_unique<Portfolio>(search_);
 }
 
-void SubSearch::DemandNoLess(int64_t bound) {
-  demanded_ = (bound + kernel_.scale - 1) / kernel_.scale;
-  search_.RaiseBound(demanded_);
+void SubSearch::SetKnownBound(int64_t bound) {
+  known_bound_ = (bound + kernel_.scale - 1) / kernel_.scale;
+  search_.RaiseBound(known_bound_);
 }
 
-void SubSearch::StartFrom(const Record& whole_record, const Addresses& whole) {
+void SubSearch::StartFrom(const Incumbent& whole_record, const Addresses& whole) {
   Addresses addresses;
   for (const uint32_t j : kernel_.jobs) {
     if (whole[j] % kernel_.scale != 0) return RunSweepBestFit(search_, "sweep_best_fit");

@@ -1,4 +1,4 @@
-// A problem within a problem, with a record and attempts of its own.
+// A problem within a problem, with an incumbent and attempts of its own.
 #ifndef REPRISE_PLANNER_SEARCH_SUB_SEARCH_H_
 #define REPRISE_PLANNER_SEARCH_SUB_SEARCH_H_
 
@@ -22,9 +22,9 @@ class SubSearch {
   SubSearch& operator=(const SubSearch&) = delete;
 
   // To end below `bound` is of no use.
-  void DemandNoLess(int64_t bound);
+  void SetKnownBound(int64_t bound);
 
-  void StartFrom(const Record& whole_record, const Addresses& whole);
+  void StartFrom(const Incumbent& whole_record, const Addresses& whole);
 
   void Improve() { portfolio_->Improve(Portfolio::KindsFor(kernel_.problem)); }
 
@@ -39,9 +39,9 @@ class SubSearch {
   // What was shown that no packing goes below.
   int64_t Bound() const { return search_.lower_bound * kernel_.scale; }
   // Of that, what is news to the whole.
-  int64_t News() const { return search_.lower_bound > demanded_ ? Bound() : 0; }
+  int64_t NewBound() const { return search_.lower_bound > known_bound_ ? Bound() : 0; }
 
-  // Where its jobs lie in its record.
+  // Where its jobs lie in its incumbent.
   Addresses Places();
   void CopyTo(Addresses& addresses);
 
@@ -50,10 +50,10 @@ class SubSearch {
 
   Kernel kernel_;
   Options options_;
-  Record record_;
+  Incumbent record_;
   Search search_;
   std::unique_ptr<Portfolio> portfolio_;
-  int64_t demanded_ = 0;
+  int64_t known_bound_ = 0;
 };
 
 }  // namespace reprise::planner

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/graph/check_graph.h"
-#include "planner/graph/flow.h"
 #include "planner/graph/graph_json.h"
 #include "planner/graph/plan_graph.h"
+#include "planner/graph/prepared_graph.h"
 #include "tests/unit/graph/execution.h"
 
 namespace reprise::planner::graph {
@@ -23,7 +23,7 @@ Graph Parse(const std::string& text) {
 }
 
 std::string Refusal(const std::string& text) {
-  return std::string(MakeFlow(Parse(text)).status().message());
+  return std::string(PrepareGraph(Parse(text)).status().message());
 }
 
 std::string Nodes(const std::string& names) {
@@ -83,10 +83,10 @@ TEST(Aliases, ReadersThroughViewsAreReaders) {
       R"({"id":"b","producer":"m","consumers":["v"],"bytes":8},
          {"id":"c","producer":"v","consumers":["r"],"bytes":4,"alias_of":"b","alias_offset":4},
          {"id":"d","producer":"w","bytes":4,"alias_of":"b","in_place":true,"alias_offset":)";
-  const absl::StatusOr<Flow> over = MakeFlow(Parse(Nodes("mwvr") + graph + "4}]}"));
+  const absl::StatusOr<PreparedGraph> over = PrepareGraph(Parse(Nodes("mwvr") + graph + "4}]}"));
   ASSERT_TRUE(over.ok()) << over.status();
   EXPECT_EQ(over->sequence, (std::vector<uint32_t>{0, 2, 3, 1}));
-  const absl::StatusOr<Flow> beside = MakeFlow(Parse(Nodes("mwvr") + graph + "0}]}"));
+  const absl::StatusOr<PreparedGraph> beside = PrepareGraph(Parse(Nodes("mwvr") + graph + "0}]}"));
   ASSERT_TRUE(beside.ok()) << beside.status();
   EXPECT_EQ(beside->sequence, (std::vector<uint32_t>{0, 2, 1, 3}))
       << "of the node that makes the view, `b` is read as a whole";
@@ -131,7 +131,7 @@ TEST(Aliases, StreamsDoNotWaitForEachOther) {
   const Graph through = Parse(std::string(nodes).replace(nodes.find('@'), 1, R"(,{"id":"y"})") +
                               kScale + R"(,"in_place":true},
       {"id":"d","producer":"r","consumers":["y"],"bytes":900}],"order":["m","r","y","s","u"]})");
-  const absl::StatusOr<Flow> flow = MakeFlow(through);
+  const absl::StatusOr<PreparedGraph> flow = PrepareGraph(through);
   ASSERT_TRUE(flow.ok()) << flow.status();
   const auto after = flow->successors[4];
   EXPECT_TRUE(std::find(after.begin(), after.end(), 2u) != after.end());
@@ -230,7 +230,7 @@ TEST(Aliases, TheOrdersThatAreLeftAreThoseTheCheckerTakes) {
       drawn.groups.clear();
       return drawn;
     }();
-    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
     // Orders of two writers are not searched for.
     if (!flow.ok() && flow.status().message().find("which") == std::string::npos) continue;
     std::vector<int64_t> apart(graph.tensors.size());
@@ -289,7 +289,7 @@ TEST(Aliases, LongChainsTakeLinearTime) {
       graph.tensors.push_back(std::move(tensor));
     }
     const auto start = std::chrono::steady_clock::now();
-    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
     ASSERT_TRUE(flow.ok()) << flow.status();
     EXPECT_EQ(flow->storages.size(), 1);
     const GraphCheck check = CheckGraph(graph, std::vector<int64_t>(kLong, 0), flow->sequence);
@@ -306,7 +306,7 @@ TEST(Aliases, LimitsAreStated) {
     graph.streams.push_back({absl::StrCat(i), true});
     graph.nodes.push_back({{absl::StrCat(i), true}, i, {}});
   }
-  EXPECT_EQ(MakeFlow(graph).status().message(),
+  EXPECT_EQ(PrepareGraph(graph).status().message(),
             "nodes: expected at most 134217728 nodes times streams, found 20000 nodes in 20000 "
             "streams");
   // 4,000 writes, each of a piece of what 4,000 nodes read.
@@ -324,7 +324,7 @@ TEST(Aliases, LimitsAreStated) {
     graph.tensors.back().alias = Alias::kWrite;
   }
   EXPECT_EQ(
-      MakeFlow(graph).status().message(),
+      PrepareGraph(graph).status().message(),
       "tensor 'x': expected at most 4194304 pairs of a use and a later write of the same bytes, "
       "found more");
 }

@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "planner/graph/check_graph.h"
-#include "planner/graph/flow.h"
 #include "planner/graph/plan_graph.h"
+#include "planner/graph/prepared_graph.h"
 
 namespace reprise::planner::graph {
 namespace {

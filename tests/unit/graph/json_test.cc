@@ -5,15 +5,15 @@
 
 #include "absl/strings/str_replace.h"
 #include "base/text.h"
-#include "planner/graph/flow.h"
 #include "planner/graph/graph_json.h"
+#include "planner/graph/prepared_graph.h"
 
 namespace reprise::planner::graph {
 namespace {
 
 absl::Status Refusal(const std::string& text) {
   const absl::StatusOr<Graph> graph = ParseGraph(text, "g");
-  return graph.ok() ? MakeFlow(*graph).status() : graph.status();
+  return graph.ok() ? PrepareGraph(*graph).status() : graph.status();
 }
 
 constexpr char kExample[] = R"({"nodes":[{"id":"n1","stream":0,"order":1},{"id":2,"stream":"x"},
@@ -46,7 +46,7 @@ TEST(GraphJson, ReadsEveryField) {
   EXPECT_FALSE(graph->tensors[1].output);
   EXPECT_EQ(graph->groups, (std::vector<std::vector<uint32_t>>{{0}}));
   EXPECT_EQ(graph->order, (std::vector<uint32_t>{0, 1, 2}));
-  const absl::StatusOr<Flow> flow = MakeFlow(*graph);
+  const absl::StatusOr<PreparedGraph> flow = PrepareGraph(*graph);
   ASSERT_TRUE(flow.ok()) << flow.status();
   EXPECT_EQ(flow->storages.size(), 2);
 }

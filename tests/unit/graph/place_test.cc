@@ -36,7 +36,8 @@ GraphOptions With(const std::string& strategy, int64_t iterations = 5) {
 
 // Two tensors that some interleaving needs at once share a byte; groups, aliases, alignments and
 // given offsets are not kept. By the definition, pair by pair.
-bool ValidByBrute(const Graph& graph, const Flow& flow, const std::vector<int64_t>& offsets) {
+bool ValidByBrute(const Graph& graph, const PreparedGraph& flow,
+                  const std::vector<int64_t>& offsets) {
   const Pairs unsafe = UnsafeByInterleavings(flow);
   std::vector<int64_t> bytes(flow.storages.size(), 0);
   for (uint32_t t = 0; t < graph.tensors.size(); ++t) {
@@ -77,7 +78,7 @@ TEST(PlaceGraph, EveryStrategyMakesValidPlans) {
     shape.tensors = 2 + static_cast<int>(seed % 9);
     shape.constrained = seed % 2 == 0;
     const Graph graph = RandomGraph(seed, shape);
-    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
     if (!flow.ok()) continue;
     for (const char* strategy : kFew) {
       const auto plan = PlanGraph(graph, With(strategy));
@@ -94,7 +95,7 @@ TEST(PlaceGraph, EveryStrategyOfThePlannerOnOneStream) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       GraphShape shape{12, 1, 20, 5, 9, seed % 2 == 1};
       const Graph graph = RandomGraph(seed, shape);
-      const absl::StatusOr<Flow> flow = MakeFlow(graph);
+      const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
       if (!flow.ok()) continue;
       const auto plan = PlanGraph(graph, With(std::string(info.name), 3));
       // A group that is no buffer with gaps.
@@ -106,7 +107,7 @@ TEST(PlaceGraph, EveryStrategyOfThePlannerOnOneStream) {
 }
 
 // All orders of placing each as low as it goes.
-int64_t OptimumByBrute(const Flow& flow, const PairSet& unsafe) {
+int64_t OptimumByBrute(const PreparedGraph& flow, const PairSet& unsafe) {
   const uint32_t n = static_cast<uint32_t>(flow.storages.size());
   std::vector<uint32_t> order(n);
   for (uint32_t i = 0; i < n; ++i) order[i] = i;
@@ -141,7 +142,7 @@ TEST(PlaceGraph, ExactSearchFindsTheOptimum) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     GraphShape shape{8, 3, 7, 8};
     const Graph graph = RandomGraph(seed, shape);
-    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
     ASSERT_TRUE(flow.ok());
     const int64_t optimum = OptimumByBrute(*flow, UnsafePairsByStreams(*flow));
     for (const char* strategy : {"exact_search", "auto"}) {
@@ -158,7 +159,7 @@ TEST(PlaceGraph, TheSameSeedTheSameOffsets) {
   GraphShape shape{60, 4, 120, 30, 1000, true};
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const Graph graph = RandomGraph(seed, shape);
-    if (!MakeFlow(graph).ok()) continue;
+    if (!PrepareGraph(graph).ok()) continue;
     for (const char* strategy : {"auto", "tvm_hill_climb", "sampled_orders"}) {
       GraphOptions options = With(strategy, 20);
       const auto first = PlanGraph(graph, options);
@@ -178,7 +179,7 @@ TEST(PlaceGraph, ManyObjectsAgainstSingleObject) {
   graph.tensors = {MakeTensor("A", 0, {1}, 1024), MakeTensor("B", 3, {4}, 768),
                    MakeTensor("C", 1, {2}, 640), MakeTensor("D", 4, {5}, 512),
                    MakeTensor("E", 2, {4}, 256)};
-  const absl::StatusOr<Flow> flow = MakeFlow(graph);
+  const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
   ASSERT_TRUE(flow.ok());
   const PairSet unsafe = UnsafePairsByStreams(*flow);
   EXPECT_EQ(unsafe.Pairs(), 5);
@@ -202,7 +203,7 @@ TEST(PlaceGraph, GroupsMeetGroups) {
   }
   graph.groups = {{0, 1, 2}, {3, 4, 5}};
   PairSet unsafe(6);
-  const absl::StatusOr<Flow> flow = MakeFlow(graph);
+  const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
   ASSERT_TRUE(flow.ok()) << flow.status();
   unsafe.Row(1)[0] |= 1 << 4;
   unsafe.Row(4)[0] |= 1 << 1;
@@ -219,7 +220,7 @@ TEST(PlaceGraph, GivenOffsetsAreKept) {
     GraphShape shape{6, 3, 8, 6};
     Graph graph = RandomGraph(seed, shape);
     graph.tensors[seed % 8].offset = static_cast<int64_t>(seed % 37);
-    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
     ASSERT_TRUE(flow.ok());
     for (const char* strategy : kFew) {
       const auto plan = PlanGraph(graph, With(strategy));
@@ -249,7 +250,7 @@ TEST(CheckGraph, AgreesWithTheDefinition) {
     shape.tensors = 1 + static_cast<int>(seed % 5);
     shape.constrained = seed % 2 == 0;
     const Graph graph = RandomGraph(seed, shape);
-    const absl::StatusOr<Flow> flow = MakeFlow(graph);
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
     if (!flow.ok()) continue;
     std::mt19937_64 random(seed);
     std::vector<int64_t> offsets;
@@ -276,7 +277,7 @@ TEST(CheckGraph, AgreesWithTheDefinition) {
 
 TEST(CheckGraph, RefusesOrdersThatAreNone) {
   const Graph graph = RandomGraph(3, {5, 2, 6, 5});
-  const absl::StatusOr<Flow> flow = MakeFlow(graph);
+  const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
   const auto plan = PlanGraph(graph, With("bump"));
   ASSERT_TRUE(flow.ok() && plan.ok());
   EXPECT_TRUE(CheckGraph(graph, plan->offsets, flow->sequence).valid);

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/graph/flow.h"
 #include "planner/graph/graph.h"
+#include "planner/graph/prepared_graph.h"
 
 namespace reprise::planner::graph {
 
@@ -102,7 +102,7 @@ using Pairs = std::set<std::pair<uint32_t, uint32_t>>;
 
 // The pairs of storages that some state of some execution needs at once. A state is which nodes
 // have started and which have ended; a node may start when all before it have ended.
-inline Pairs UnsafeByInterleavings(const Flow& flow) {
+inline Pairs UnsafeByInterleavings(const PreparedGraph& flow) {
   const uint32_t n = flow.nodes;
   std::vector<uint32_t> before(n, 0);  // bits
   std::vector<uint32_t> last(flow.streams, kNone);
@@ -149,7 +149,7 @@ inline Pairs UnsafeByInterleavings(const Flow& flow) {
 }
 
 // The least peak of all orders: the exact dynamic program over the sets of nodes that may have run.
-inline int64_t LeastPeakByAntichains(const Flow& flow) {
+inline int64_t LeastPeakByAntichains(const PreparedGraph& flow) {
   std::vector<uint32_t> before(flow.nodes, 0);
   for (uint32_t node = 0; node < flow.nodes; ++node) {
     for (const uint32_t p : flow.predecessors[node]) before[node] |= 1u << p;

@@ -22,7 +22,7 @@ Pairs ToPairs(const PairSet& set) {
 }
 
 // Theorem 1 word for word: paths by Floyd and Warshall.
-Pairs UnsafeByDefinition(const Flow& flow) {
+Pairs UnsafeByDefinition(const PreparedGraph& flow) {
   std::vector<std::vector<bool>> path(flow.nodes, std::vector<bool>(flow.nodes, false));
   std::vector<uint32_t> last(flow.streams, kNone);
   for (const uint32_t node : flow.sequence) {
@@ -83,7 +83,7 @@ Graph Figure2() {
 
 TEST(Safety, Figure2) {
   const Graph graph = Figure2();
-  const absl::StatusOr<Flow> flow = MakeFlow(graph);
+  const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
   ASSERT_TRUE(flow.ok()) << flow.status();
   for (const PairSet& unsafe : {UnsafePairsByAncestors(*flow), UnsafePairsByStreams(*flow)}) {
     const auto is_unsafe = [&](char x, char y) { return unsafe.Contains(x - 'a', y - 'a'); };
@@ -111,7 +111,7 @@ TEST(Safety, BothAlgorithmsAgreeOnManyGraphs) {
     shape.tensors = 1 + static_cast<int>(seed / 7 % 17);
     shape.reach = 1 + static_cast<int>(seed / 3 % 13);
     shape.constrained = seed % 2 == 1;
-    const absl::StatusOr<Flow> flow = MakeFlow(RandomGraph(seed, shape));
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(RandomGraph(seed, shape));
     if (!flow.ok()) {
       ASSERT_TRUE(shape.constrained) << flow.status();
       continue;
@@ -131,7 +131,7 @@ TEST(Safety, LargerGraphsKeepTheDefinition) {
     shape.tensors = 60 + static_cast<int>(seed % 100);
     shape.reach = 1 + static_cast<int>(seed % 40);
     shape.constrained = seed % 3 == 0;
-    const absl::StatusOr<Flow> flow = MakeFlow(RandomGraph(seed, shape));
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(RandomGraph(seed, shape));
     if (!flow.ok()) continue;
     const PairSet unsafe = UnsafePairsByStreams(*flow);
     ASSERT_EQ(UnsafePairsByAncestors(*flow), unsafe) << "seed " << seed;
@@ -146,7 +146,7 @@ TEST(Safety, ExactlyWhatSomeInterleavingNeedsAtOnce) {
     shape.streams = 1 + static_cast<int>(seed % 4);
     shape.tensors = 1 + static_cast<int>(seed / 5 % 8);
     shape.constrained = seed % 2 == 1;
-    const absl::StatusOr<Flow> flow = MakeFlow(RandomGraph(seed, shape));
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(RandomGraph(seed, shape));
     if (!flow.ok()) continue;
     ASSERT_EQ(ToPairs(UnsafePairsByStreams(*flow)), UnsafeByInterleavings(*flow))
         << "seed " << seed;
@@ -156,7 +156,7 @@ TEST(Safety, ExactlyWhatSomeInterleavingNeedsAtOnce) {
 TEST(Safety, OneStreamIsOverlapInTime) {
   for (uint64_t seed = 0; seed < 2'000; ++seed) {
     GraphShape shape{12, 1, 20, 6};
-    const absl::StatusOr<Flow> flow = MakeFlow(RandomGraph(seed, shape));
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(RandomGraph(seed, shape));
     ASSERT_TRUE(flow.ok());
     const PairSet unsafe = UnsafePairsByStreams(*flow);
     const std::vector<Span> spans = Lifetimes(*flow, flow->sequence);

@@ -107,7 +107,7 @@ TEST(CheckTest, GapsFreeAllButTheirWindow) {
   EXPECT_FALSE(Check(instance, {0, 2}).valid);
 }
 
-TEST(CheckTest, AMillionBuffersTakeSeconds) {
+TEST(CheckTest, FindsTheOnlyOverlapOfAMillionBuffers) {
   Instance instance;
   std::vector<int64_t> offsets;
   for (int64_t i = 0; i < 1'000'000; ++i) {

@@ -137,39 +137,39 @@ TEST(OccupancyTest, CutsHoldAFewJobsAsExactlyAsSectionsDo) {
 // Of free blocks, the one that leaves no rest; otherwise the rest stays beside the neighbour that
 // leaves first.
 TEST(FreeBlocksTest, RestsThatSoonGoDoTheLeastHarm) {
-  FreeBlocks space(/*careful=*/true);
+  FreeBlocks space(/*scored=*/true);
   std::vector<uint32_t> handles;
   for (const uint32_t leaves : {90, 1, 80, 1, 20, 1, 70}) {
     handles.push_back(space.TakeFromTop(10));
     space.Annotate(handles.back(), {0, 0, leaves, 0});
   }
   for (const int hole : {1, 3, 5}) space.Free(handles[hole], 1);
-  FreeBlocks::Taste taste;
-  taste.lifespan = 100;
-  taste.patience = 0.001F;
+  FreeBlocks::CostWeights weights;
+  weights.lifespan = 100;
+  weights.hold_bonus = 0.001F;
   // Between those that stay longest.
-  EXPECT_EQ(space.address(space.TakeWell(10, {1, 1, 50, 0}, taste)), 10);
+  EXPECT_EQ(space.address(space.TakeBestScored(10, {1, 1, 50, 0}, weights)), 10);
   // What is left lies beside the block that leaves at 20.
-  const int64_t address = space.address(space.TakeWell(4, {2, 1, 60, 0}, taste));
+  const int64_t address = space.address(space.TakeBestScored(4, {2, 1, 60, 0}, weights));
   EXPECT_TRUE(address == 30 || address == 56) << address;
-  EXPECT_EQ(space.TakeWell(11, {3, 1, 60, 0}, taste), FreeBlocks::kNone);
+  EXPECT_EQ(space.TakeBestScored(11, {3, 1, 60, 0}, weights), FreeBlocks::kNone);
   EXPECT_EQ(space.top(), 70);
 }
 
 // Where not all of a free block may be used: at its other end, in another block, nowhere.
 TEST(FreeBlocksTest, WhatMayNotBeUsedIsPassedOver) {
-  FreeBlocks space(/*careful=*/true);
+  FreeBlocks space(/*scored=*/true);
   std::vector<uint32_t> handles;
   for (const uint32_t leaves : {90, 1, 20, 1, 80}) {
     handles.push_back(space.TakeFromTop(10));
     space.Annotate(handles.back(), {0, 0, leaves, 0});
   }
   for (const int hole : {1, 3}) space.Free(handles[hole], 1);
-  FreeBlocks::Taste taste;
-  taste.lifespan = 100;
+  FreeBlocks::CostWeights weights;
+  weights.lifespan = 100;
   const auto take = [&](int64_t size, int64_t least, int64_t most) {
     const auto may = [&](int64_t address) { return least <= address && address <= most; };
-    const uint32_t handle = space.TakeWell(size, {1, 1, 50, 0}, taste, may);
+    const uint32_t handle = space.TakeBestScored(size, {1, 1, 50, 0}, weights, may);
     return handle == FreeBlocks::kNone ? -1 : space.address(handle);
   };
   EXPECT_EQ(take(10, 11, 29), -1);
@@ -183,7 +183,7 @@ TEST(FreeBlocksTest, WhatMayNotBeUsedIsPassedOver) {
 template <typename Left, typename Make>
 uint32_t MoveInACrowd(Left left, Make make) {
   std::mt19937_64 random(11);
-  FreeBlocks space(/*careful=*/true);
+  FreeBlocks space(/*scored=*/true);
   Instance instance;
   std::vector<int64_t> offsets;
   std::vector<uint32_t> handles;
@@ -208,7 +208,7 @@ uint32_t MoveInACrowd(Left left, Make make) {
     // One in ten may not be moved.
     const FreeBlocks::Note note{job, now, 100'000,
                                 random() % 10 == 0 ? FreeBlocks::Note::kNever : 0};
-    handles[job] = space.TakeWell(size, note, {});
+    handles[job] = space.TakeBestScored(size, note, {});
     if (handles[job] == FreeBlocks::kNone) {
       const std::vector<FreeBlocks::Element> elements = space.Elements();
       const std::vector<Move> moves = make(elements, size, now, space.top());
@@ -268,7 +268,7 @@ TEST(ReshuffleTest, WhoMovesNeverMeetsAnybody) {
 
 // Its work is bounded.
 TEST(ReshuffleTest, GivesUp) {
-  FreeBlocks space(/*careful=*/true);
+  FreeBlocks space(/*scored=*/true);
   for (uint32_t i = 0; i < 100; ++i) {
     const uint32_t handle = space.Append(3 * i, 1);
     space.Annotate(handle, {i, i + 1, 1'000, 0});

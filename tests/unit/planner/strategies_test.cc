@@ -143,7 +143,6 @@ TEST_P(StrategyTest, TheSameSeedGivesTheSamePlan) {
   }
 }
 
-// Large enough for every stage of `auto`, too hard to be solved by the first one.
 // What a worker throws ends the others, and comes out of the call.
 TEST(ParallelForTest, Throws) {
   for (const int64_t thrower : {0, 1, 7, 50}) {
@@ -159,6 +158,7 @@ TEST(ParallelForTest, Throws) {
   }
 }
 
+// Large enough for every stage of `auto`, too hard to be solved by the first one.
 TEST(SolveTest, ThreadsDoNotChangeThePlanOfAPortfolio) {
   Shape shape;
   shape.buffers = 700;

@@ -1,4 +1,4 @@
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 
 #include <algorithm>
 #include <numeric>
@@ -70,7 +70,7 @@ absl::Status OrderBetweenStreams(const Graph& graph, const Aliases& aliases,
                           Remedy(graph, precedence)));
 }
 
-absl::Status MakeSequence(const Graph& graph, const Aliases& aliases, Flow& flow) {
+absl::Status MakeSequence(const Graph& graph, const Aliases& aliases, PreparedGraph& flow) {
   Edges edges(graph);
   edges.Add(aliases.views);
   edges.Add(aliases.writes);
@@ -140,7 +140,7 @@ absl::Status CheckStorage(const Graph& graph, uint32_t t, const Storage& storage
   return absl::OkStatus();
 }
 
-absl::Status MakeStorages(const Graph& graph, const Aliases& aliases, Flow& flow) {
+absl::Status MakeStorages(const Graph& graph, const Aliases& aliases, PreparedGraph& flow) {
   const uint32_t count = static_cast<uint32_t>(graph.tensors.size());
   std::vector<uint32_t> of_root(count, kNone);
   std::vector<IndexPair> members;
@@ -191,8 +191,8 @@ absl::Status MakeStorages(const Graph& graph, const Aliases& aliases, Flow& flow
 }
 
 // Where a storage is larger than a member of a group, what follows it is not next to the member.
-absl::Status CheckMember(const Graph& graph, const Aliases& aliases, const Flow& flow, uint32_t g,
-                         size_t i) {
+absl::Status CheckMember(const Graph& graph, const Aliases& aliases, const PreparedGraph& flow,
+                         uint32_t g, size_t i) {
   const std::vector<uint32_t>& group = graph.groups[g];
   const uint32_t t = group[i];
   const Storage& storage = flow.storages[flow.storage_of[t]];
@@ -206,7 +206,7 @@ absl::Status CheckMember(const Graph& graph, const Aliases& aliases, const Flow&
                           " of a storage of ", storage.bytes));
 }
 
-absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, Flow& flow) {
+absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGraph& flow) {
   std::vector<uint32_t> group_of(flow.storages.size(), kNone);
   for (uint32_t g = 0; g < graph.groups.size(); ++g) {
     std::vector<uint32_t> group;
@@ -259,7 +259,7 @@ absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, Flow& flow) 
   return absl::OkStatus();
 }
 
-void RoundSizes(Flow& flow) {
+void RoundSizes(PreparedGraph& flow) {
   int64_t common = kMost;
   for (const Storage& storage : flow.storages) {
     if (storage.bytes > 0) common = std::min(common, storage.alignment);
@@ -278,8 +278,8 @@ std::string Quoted(const Id& id) {
   return id.number ? id.text : absl::StrCat("'", base::Printable(id.text), "'");
 }
 
-absl::StatusOr<Flow> MakeFlow(const Graph& graph) {
-  Flow flow;
+absl::StatusOr<PreparedGraph> PrepareGraph(const Graph& graph) {
+  PreparedGraph flow;
   flow.nodes = static_cast<uint32_t>(graph.nodes.size());
   flow.streams = static_cast<uint32_t>(graph.streams.size());
   if (flow.streams > 1 && uint64_t{flow.nodes} * flow.streams > kMostNodesTimesStreams) {
@@ -304,7 +304,7 @@ std::vector<uint32_t> Places(std::span<const uint32_t> sequence) {
   return place;
 }
 
-std::vector<Span> Lifetimes(const Flow& flow, std::span<const uint32_t> sequence) {
+std::vector<Span> Lifetimes(const PreparedGraph& flow, std::span<const uint32_t> sequence) {
   const std::vector<uint32_t> place = Places(sequence);
   std::vector<Span> spans;
   spans.reserve(flow.storages.size());
@@ -324,7 +324,7 @@ std::vector<Span> Lifetimes(const Flow& flow, std::span<const uint32_t> sequence
   return spans;
 }
 
-std::vector<int64_t> Loads(const Flow& flow, std::span<const uint32_t> sequence) {
+std::vector<int64_t> Loads(const PreparedGraph& flow, std::span<const uint32_t> sequence) {
   // The first entry is the instant before the first node.
   std::vector<int64_t> loads(sequence.size() + 2, 0);
   const std::vector<Span> spans = Lifetimes(flow, sequence);
@@ -337,7 +337,7 @@ std::vector<int64_t> Loads(const Flow& flow, std::span<const uint32_t> sequence)
   return loads;
 }
 
-int64_t Peak(const Flow& flow, std::span<const uint32_t> sequence) {
+int64_t Peak(const PreparedGraph& flow, std::span<const uint32_t> sequence) {
   const std::vector<int64_t> loads = Loads(flow, sequence);
   return *std::max_element(loads.begin(), loads.end());
 }

@@ -1,7 +1,7 @@
 // A graph prepared for the algorithms: indices, adjacency, one execution in sequence, and storages
 // in place of tensors.
-#ifndef REPRISE_PLANNER_GRAPH_FLOW_H_
-#define REPRISE_PLANNER_GRAPH_FLOW_H_
+#ifndef REPRISE_PLANNER_GRAPH_PREPARED_GRAPH_H_
+#define REPRISE_PLANNER_GRAPH_PREPARED_GRAPH_H_
 
 #include <cstdint>
 #include <span>
@@ -17,14 +17,15 @@ namespace reprise::planner::graph {
 // its ends is over, whatever the interleaving: it precedes another storage iff a path leads from
 // every end of the one to every start of the other.
 struct Storage {
-  int64_t bytes = 0;  // of all its tensors; rounded up to Flow::alignment, in a group to its own
+  int64_t bytes =
+      0;  // of all its tensors; rounded up to PreparedGraph::alignment, in a group to its own
   int64_t alignment = 1;
   int64_t offset = kFree;
   bool persistent = false;
   bool output = false;  // needed until the end; has starts, or is persistent
 };
 
-struct Flow {
+struct PreparedGraph {
   uint32_t nodes = 0;
   // What must have ended before what starts: readers after producers, writers in place after
   // readers of the old value; the order of streams only where that is needed for the latter. Each
@@ -54,17 +55,17 @@ struct Flow {
 // cycles, orders that contradict each other or the dependencies, values that are overwritten before
 // they have been read, sizes whose sum overflows, aliases and groups that cannot be, and more nodes
 // times streams than there is memory for.
-absl::StatusOr<Flow> MakeFlow(const Graph& graph);
+absl::StatusOr<PreparedGraph> PrepareGraph(const Graph& graph);
 
 // For every node its place in `sequence`.
 std::vector<uint32_t> Places(std::span<const uint32_t> sequence);
 
 // Bytes that are needed before the first node of `sequence` runs, and then while each node runs,
 // when nodes run one after the other; one entry more than nodes.
-std::vector<int64_t> Loads(const Flow& flow, std::span<const uint32_t> sequence);
+std::vector<int64_t> Loads(const PreparedGraph& flow, std::span<const uint32_t> sequence);
 
 // The largest of these: the peak, or max load, of an execution in sequence.
-int64_t Peak(const Flow& flow, std::span<const uint32_t> sequence);
+int64_t Peak(const PreparedGraph& flow, std::span<const uint32_t> sequence);
 
 // The lifetime of every storage in an execution in sequence: half-open intervals of steps, that of
 // the first node being 0. What is there from the beginning lives from -1.
@@ -72,8 +73,8 @@ struct Span {
   int64_t lower = 0;
   int64_t upper = 0;
 };
-std::vector<Span> Lifetimes(const Flow& flow, std::span<const uint32_t> sequence);
+std::vector<Span> Lifetimes(const PreparedGraph& flow, std::span<const uint32_t> sequence);
 
 }  // namespace reprise::planner::graph
 
-#endif  // REPRISE_PLANNER_GRAPH_FLOW_H_
+#endif  // REPRISE_PLANNER_GRAPH_PREPARED_GRAPH_H_
