@@ -2,6 +2,7 @@
 #ifndef REPRISE_CLI_COMMAND_H_
 #define REPRISE_CLI_COMMAND_H_
 
+#include <cstdio>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -57,8 +58,11 @@ using base::Printable;
 // Aborted, kSystem for everything else.
 int Fail(const absl::Status& status);
 
-// Writes one JSON object and a newline to stdout.
-void PrintJson(const nlohmann::ordered_json& json);
+// Where a command that writes `output` says what came of it: stdout, unless that is the output.
+FILE* Summaries(const std::string& output);
+
+// Writes one JSON object and a newline.
+void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);
 
 // 1234567 as "1.2 MiB".
 std::string HumanBytes(double bytes);
