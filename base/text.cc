@@ -121,4 +121,16 @@ std::string DidYouMean(std::string_view name, std::span<const std::string_view> 
   return nearest.empty() ? std::string() : " (did you mean '" + std::string(nearest) + "'?)";
 }
 
+std::string HumanBytes(double bytes) {
+  static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+  return text;
+}
+
 }  // namespace reprise::base

@@ -23,6 +23,9 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
 // " (did you mean 'alignment'?)", or nothing when no name is near. To be put behind a message.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known);
 
+// 1234567 as "1.2 MiB".
+std::string HumanBytes(double bytes);
+
 }  // namespace reprise::base
 
 #endif  // REPRISE_BASE_TEXT_H_

@@ -1,5 +1,5 @@
 // `reprise check`: the independent checker on a plan.
-#include "planner/check.h"
+#include "planner/core/check.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -15,10 +15,10 @@
 #include "cli/csv_instance.h"
 #include "cli/graph_file.h"
 #include "cli/option_scope.h"
-#include "replay/plan_builder.h"
-#include "replay/plan_file.h"
-#include "trace/csv.h"
+#include "replay/plan/plan_builder.h"
+#include "replay/plan/plan_file.h"
 #include "trace/format.h"
+#include "trace/formats/csv.h"
 #include "trace/reader.h"
 
 namespace reprise::cli {

@@ -51,17 +51,6 @@ void PrintJson(const nlohmann::ordered_json& json, FILE* stream) {
   std::fwrite(text.data(), 1, text.size(), stream);
 }
 
-std::string HumanBytes(double bytes) {
-  static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? absl::StrFormat("%.0f B", bytes)
-                   : absl::StrFormat("%.1f %s", bytes, kUnits[unit]);
-}
-
 std::string CheckWholeNumber(const std::string& text) {
   int64_t value = 0;
   const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);

@@ -51,6 +51,7 @@ void AddDiff(CLI::App& app, Run& run);
 // CLI::ParseError when there are such words, or no program.
 void TakeProgram(const Program& program, std::vector<std::string>& words);
 
+using base::HumanBytes;
 using base::Printable;
 
 // Prints `status` as one line on stderr and returns its exit code: kUsage for FailedPrecondition,
@@ -63,9 +64,6 @@ FILE* Summaries(const std::string& output);
 
 // Writes one JSON object and a newline.
 void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);
-
-// 1234567 as "1.2 MiB".
-std::string HumanBytes(double bytes);
 
 // Checks for options, CLI11's own being too kind: a whole number below 2^63 without a sign (it
 // takes -1 for 2^64 - 1), and a time in seconds (it takes nan). They return what is wrong, or

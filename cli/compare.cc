@@ -1,5 +1,5 @@
 // `reprise compare`: drives each allocator, and a plan, with a recording.
-#include "replay/compare.h"
+#include "replay/compare/compare.h"
 
 #include <spdlog/spdlog.h>
 
@@ -193,7 +193,8 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
       if (settings.pins) {
         const bool plan = contenders[i].allocator == nullptr;
         const std::vector<int64_t> offsets =
-            plan ? trial.placement().offsets : CompactAddresses(recording, seen->addresses).offsets;
+            plan ? trial.placement().offsets
+                 : report::CompactAddresses(recording, seen->addresses).offsets;
         result.pins = DescribePins(
             recording, replay::FindPins(recording, offsets, !plan, 10, options.alignment));
       }

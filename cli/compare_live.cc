@@ -17,9 +17,9 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/program.h"
-#include "replay/live.h"
-#include "replay/plan_file.h"
-#include "replay/significance.h"
+#include "replay/compare/live.h"
+#include "replay/compare/significance.h"
+#include "replay/plan/plan_file.h"
 
 namespace reprise::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "replay/compare.h"
+#include "replay/compare/compare.h"
 
 namespace reprise::cli {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "replay/compare.h"
-#include "replay/pins.h"
+#include "replay/compare/compare.h"
+#include "replay/compare/fragmentation_holders.h"
 
 namespace reprise::cli {
 

@@ -9,8 +9,8 @@
 #include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/report_input.h"
-#include "trace/export.h"
-#include "trace/mondrian.h"
+#include "trace/formats/export.h"
+#include "trace/formats/mondrian.h"
 
 namespace reprise::cli {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "trace/csv.h"
 #include "trace/event.h"
+#include "trace/formats/csv.h"
 #include "trace/recording.h"
 
 namespace reprise::cli {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/instance.h"
-#include "trace/csv.h"
+#include "planner/core/instance.h"
+#include "trace/formats/csv.h"
 
 namespace reprise::cli {
 

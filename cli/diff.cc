@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
-#include "replay/plan_file.h"
+#include "replay/plan/plan_file.h"
 #include "trace/reader.h"
 #include "trace/site_accounts.h"
 #include "trace/statistics.h"

@@ -12,9 +12,9 @@
 #include "base/atomic_file.h"
 #include "cli/command.h"
 #include "planner/graph/check_graph.h"
-#include "planner/graph/flow.h"
 #include "planner/graph/graph_json.h"
 #include "planner/graph/plan_graph.h"
+#include "planner/graph/prepared_graph.h"
 #include "trace/mapped_file.h"
 
 namespace reprise::cli {
@@ -121,7 +121,7 @@ int CheckGraphFile(const std::string& input, const std::string& plan_path, bool 
   Ignored* const ignore = ignore_unknown ? &ignored : nullptr;
   const absl::StatusOr<Graph> graph = ReadGraph(input, ignore);
   if (!graph.ok()) return Fail(graph.status());
-  const absl::StatusOr<Flow> flow = MakeFlow(*graph);
+  const absl::StatusOr<PreparedGraph> flow = PrepareGraph(*graph);
   if (!flow.ok()) return Fail(In(input, flow.status()));
   const absl::StatusOr<trace::MappedFile> file = Open(plan_path);
   if (!file.ok()) return Fail(file.status());

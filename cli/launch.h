@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "interpose/session.h"
+#include "interpose/process/session.h"
 
 namespace reprise::cli {
 

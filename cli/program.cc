@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "interpose/preloadable.h"
+#include "interpose/process/preloadable.h"
 
 namespace reprise::cli {
 namespace {

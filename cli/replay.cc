@@ -27,11 +27,11 @@
 #include "cli/recordings.h"
 #include "cli/replay_findings.h"
 #include "cli/replay_summary.h"
-#include "replay/arena/counters.h"
 #include "replay/arena/lane_notes.h"
-#include "replay/plan_file.h"
-#include "replay/plan_verifier.h"
-#include "replay/served.h"
+#include "replay/plan/counters.h"
+#include "replay/plan/plan_file.h"
+#include "replay/plan/plan_verifier.h"
+#include "replay/plan/replay_totals.h"
 
 namespace reprise::cli {
 namespace {

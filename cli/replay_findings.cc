@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/arena/live_keys.h"
-#include "replay/arena/stream.h"
+#include "replay/plan/stream.h"
 
 namespace reprise::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "replay/arena/counters.h"
-#include "replay/plan_file.h"
+#include "replay/plan/counters.h"
+#include "replay/plan/plan_file.h"
 #include "trace/recording.h"
 #include "trace/symbols.h"
 

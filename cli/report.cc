@@ -15,12 +15,12 @@
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "cli/command.h"
-#include "cli/measured_json.h"
 #include "cli/option_scope.h"
-#include "cli/picture.h"
-#include "cli/report_facts.h"
 #include "cli/report_input.h"
-#include "cli/report_page.h"
+#include "report/facts.h"
+#include "report/measured_json.h"
+#include "report/page.h"
+#include "report/picture.h"
 
 namespace reprise::cli {
 namespace {
@@ -93,27 +93,29 @@ absl::Status WritePicture(const ReportOptions& options, const Subject& subject,
     return absl::FailedPreconditionError(
         "a picture shows maps: give a plan with --plan, or --allocators");
   }
-  const std::string text = options.svg ? DrawSvg(subject, maps) : DrawPng(subject, maps);
+  const std::string text =
+      options.svg ? report::DrawSvg(subject, maps) : report::DrawPng(subject, maps);
   if (text.empty()) return absl::UnavailableError(absl::StrCat(options.output, ": libpng failed"));
   return WriteFile(options.output, text);
 }
 
 absl::StatusOr<nlohmann::json> LoadComparison(const Subject& subject,
                                               const ReportOptions& options) {
-  const absl::StatusOr<std::string> text = ReadText(options.comparison);
+  const absl::StatusOr<std::string> text = report::ReadText(options.comparison);
   if (!text.ok()) return text.status();
   base::UnknownNames unknown(options.ignore_unknown);
-  absl::StatusOr<nlohmann::json> comparison = ParseComparison(
+  absl::StatusOr<nlohmann::json> comparison = report::ParseComparison(
       *text, options.comparison, std::filesystem::path(subject.path).filename().string(), unknown);
   WarnOfIgnored(options.comparison, unknown.Ignored());
   return comparison;
 }
 
 absl::StatusOr<nlohmann::json> LoadStatistics(const ReportOptions& options) {
-  const absl::StatusOr<std::string> text = ReadText(options.replay);
+  const absl::StatusOr<std::string> text = report::ReadText(options.replay);
   if (!text.ok()) return text.status();
   base::UnknownNames unknown(options.ignore_unknown);
-  absl::StatusOr<nlohmann::json> statistics = ParseReplayStatistics(*text, options.replay, unknown);
+  absl::StatusOr<nlohmann::json> statistics =
+      report::ParseReplayStatistics(*text, options.replay, unknown);
   WarnOfIgnored(options.replay, unknown.Ignored());
   return statistics;
 }
@@ -139,23 +141,23 @@ absl::Status Report(const ReportOptions& options) {
 
   if (options.svg || options.png) return WritePicture(options, *subject, *maps);
 
-  const SiteTable sites =
-      TabulateSites(subject->recording, subject->statistics.peak_event, subject->alignment);
-  const std::vector<SiteName> names = NameSites(subject->recording, sites);
-  Page page;
+  const report::SiteTable sites =
+      report::TabulateSites(subject->recording, subject->statistics.peak_event, subject->alignment);
+  const std::vector<report::SiteName> names = report::NameSites(subject->recording, sites);
+  report::Page page;
   page.title = absl::StrCat(subject->name, ": heap report");
-  page.facts = GatherFacts(*subject, sites, names, *maps, comparison, replay);
-  AddAdvice(*subject, sites, names, *maps, page.facts);
+  page.facts = report::GatherFacts(*subject, sites, names, *maps, comparison, replay);
+  report::AddAdvice(*subject, sites, names, *maps, page.facts);
   if (!options.plans.empty()) {
-    absl::StatusOr<ordered_json> lanes = LaneFacts(*subject, options.plans.front());
+    absl::StatusOr<ordered_json> lanes = report::LaneFacts(*subject, options.plans.front());
     if (!lanes.ok()) return lanes.status();
     page.facts["lanes"] = *std::move(lanes);
   }
-  if (!HasChart()) page.fallback_curves = DrawCurves(page.facts);
-  page.columns = GatherColumns(*subject, sites, *maps, options.most_blocks, page.facts);
+  if (!report::HasChart()) page.fallback_curves = report::DrawCurves(page.facts);
+  page.columns = report::GatherColumns(*subject, sites, *maps, options.most_blocks, page.facts);
   base::AtomicFile file(options.output);
   if (!file.ok()) return Finish(file);
-  WritePage(page, [&](std::string_view text) { file.Write(text); });
+  report::WritePage(page, [&](std::string_view text) { file.Write(text); });
   return Finish(file);
 }
 

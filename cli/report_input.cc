@@ -11,8 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/machine_memory.h"
-#include "replay/compare.h"
-#include "replay/plan_file.h"
+#include "replay/compare/compare.h"
+#include "replay/plan/plan_file.h"
 #include "trace/format.h"
 #include "trace/reader.h"
 
@@ -172,7 +172,7 @@ absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::strin
   const absl::StatusOr<replay::Observation> seen =
       replay::ObserveAllocator(subject.recording, allocators->front(), options, {});
   if (!seen.ok()) return seen.status();
-  HeapMap map = CompactAddresses(subject.recording, seen->addresses);
+  HeapMap map = report::CompactAddresses(subject.recording, seen->addresses);
   map.name = allocators->front().name;
   return map;
 }

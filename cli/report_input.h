@@ -1,5 +1,4 @@
-// What a report is about: a recording or an instance, and where plans and allocators put its
-// blocks.
+// Reads what a report is about, and where plans and allocators put its blocks.
 #ifndef REPRISE_CLI_REPORT_INPUT_H_
 #define REPRISE_CLI_REPORT_INPUT_H_
 
@@ -7,31 +6,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/report_model.h"
-#include "trace/csv.h"
-#include "trace/recording.h"
-#include "trace/statistics.h"
+#include "report/model.h"
+#include "report/subject.h"
 
 namespace reprise::cli {
 
-// One process image of a recording.
-struct ImageLoad {
-  std::string path;       // of its trace
-  std::string name;       // of its executable
-  uint64_t max_load = 0;  // bytes
-};
-
-struct Subject {
-  std::string path;
-  std::string name;  // for people: the program's, or the file's
-  trace::Recording recording;
-  trace::CsvInstance instance;  // only of an instance
-  bool is_instance = false;
-  bool ignore_unknown = false;                  // also where its plan is read
-  uint64_t alignment = trace::kBlockAlignment;  // what blocks are rounded up to, bytes
-  trace::Statistics statistics;
-  std::vector<ImageLoad> images{};  // of a folder with several: all, highest max load first
-};
+using report::HeapMap;
+using report::ImageLoad;
+using report::Subject;
 
 // Reads a trace, an instance, or of a folder the trace with the highest max load; says on stderr
 // which, when there are several. Columns that are not known are refused, or with `ignore_unknown`

@@ -18,7 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "cli/command.h"
-#include "interpose/session.h"
+#include "interpose/process/session.h"
 
 namespace reprise::cli {
 namespace {

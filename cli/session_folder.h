@@ -1,5 +1,5 @@
-// Where the launcher keeps what the processes of a session map (interpose/session.h), and the name
-// that LD_PRELOAD gets.
+// Where the launcher keeps what the processes of a session map (interpose/process/session.h), and
+// the name that LD_PRELOAD gets.
 #ifndef REPRISE_CLI_SESSION_FOLDER_H_
 #define REPRISE_CLI_SESSION_FOLDER_H_
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/session.h"
+#include "interpose/process/session.h"
 #include "trace/spool_drain.h"
 
 namespace reprise::cli {

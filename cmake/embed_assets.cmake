@@ -1,8 +1,8 @@
 # cmake -D OUTPUT=FILE -D "ASSETS=kName=path|kName=path…" -P embed_assets.cmake
 # Writes a header with the text of files as string constants. A constant may name several files,
 # separated by commas: their texts one after the other; a path that is missing gives an empty text.
-set(text "// Generated from cli/report/.\n#ifndef REPRISE_REPORT_ASSETS_H_\n#define REPRISE_REPORT_ASSETS_H_\n")
-string(APPEND text "namespace reprise::cli::assets {\n")
+set(text "// Generated from report/page/.\n#ifndef REPRISE_REPORT_ASSETS_H_\n#define REPRISE_REPORT_ASSETS_H_\n")
+string(APPEND text "namespace reprise::report::assets {\n")
 string(REPLACE "|" ";" assets "${ASSETS}")
 foreach(asset IN LISTS assets)
   string(REGEX MATCH "^([^=]*)=(.*)$" matched "${asset}")
@@ -17,5 +17,5 @@ foreach(asset IN LISTS assets)
   endforeach()
   string(APPEND text "inline constexpr char ${name}[] = R\"embedded~(${content})embedded~\";\n")
 endforeach()
-string(APPEND text "}  // namespace reprise::cli::assets\n#endif\n")
+string(APPEND text "}  // namespace reprise::report::assets\n#endif\n")
 file(WRITE "${OUTPUT}" "${text}")

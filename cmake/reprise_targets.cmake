@@ -54,6 +54,17 @@ target_compile_options(reprise_hook_flags INTERFACE
   -fno-builtin-calloc -fno-builtin-realloc)
 target_link_libraries(reprise_hook_flags INTERFACE reprise_flags)
 
+# reprise_precompiled(TARGET): headers that nearly every file reads are compiled once, with reprise_base.
+# For static libraries with the flags of that one.
+function(reprise_precompiled name)
+  if(name STREQUAL reprise_base)
+    target_precompile_headers(${name} PRIVATE <algorithm> <functional> <string> <vector>
+      <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h>)
+  else()
+    target_precompile_headers(${name} REUSE_FROM reprise_base)
+  endif()
+endfunction()
+
 # reprise_library(NAME source...): an ordinary library of one room, exported as reprise::NAME.
 function(reprise_library name)
   add_library(reprise_${name} STATIC ${ARGN})
@@ -61,20 +72,7 @@ function(reprise_library name)
   set_target_properties(reprise_${name} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(reprise_${name} PRIVATE $<BUILD_INTERFACE:reprise_flags>
                         $<BUILD_INTERFACE:reprise_sanitize> $<BUILD_INTERFACE:reprise_hardened>)
+  reprise_precompiled(reprise_${name})
   target_include_directories(reprise_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/reprise>)
-endfunction()
-
-# reprise_test(NAME LABEL label SOURCES source... LIBRARIES library...): one GoogleTest executable,
-# registered with CTest as NAME.
-function(reprise_test name)
-  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE reprise_flags reprise_sanitize ${arg_LIBRARIES}
-                        GTest::gtest GTest::gmock GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name})
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
-  endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT})
 endfunction()

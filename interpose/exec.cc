@@ -4,10 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/modules.h"
-#include "interpose/preloadable.h"
-#include "interpose/process.h"
-#include "interpose/recorder.h"
+#include "interpose/process/modules.h"
+#include "interpose/process/preloadable.h"
+#include "interpose/process/process.h"
+#include "interpose/record/recorder.h"
+#include "interpose/startup.h"
 
 namespace reprise::interpose {
 namespace {

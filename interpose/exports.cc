@@ -17,15 +17,16 @@
 #include <threads.h>
 #include <unistd.h>
 
+#include "base/system_call.h"
 #include "interpose/exec.h"
 #include "interpose/hooks.h"
-#include "interpose/modules.h"
-#include "interpose/process.h"
-#include "interpose/real.h"
-#include "interpose/spool_modules.h"
-#include "interpose/system_call.h"
-#include "interpose/thread_state.h"
-#include "interpose/threads.h"
+#include "interpose/process/modules.h"
+#include "interpose/process/process.h"
+#include "interpose/process/real.h"
+#include "interpose/process/thread_state.h"
+#include "interpose/process/threads.h"
+#include "interpose/record/spool_modules.h"
+#include "interpose/startup.h"
 
 #define REPRISE_EXPORT extern "C" __attribute__((visibility("default"), noinline))
 #define REPRISE_EXPORT_HOT extern "C" __attribute__((visibility("default"), noinline, hot))
@@ -73,6 +74,7 @@ REPRISE_EXPORT_HOT size_t malloc_usable_size(void* pointer) { return HookUsableS
 
 REPRISE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                                   void* (*start)(void*), void* argument) {
+  NoticeProcess();
   return CreateThread(thread, attributes, start, argument);
 }
 
@@ -259,6 +261,7 @@ REPRISE_EXPORT int mlockall(int flags) {
 // libc does not make its own threads by way of pthread_create's name.
 REPRISE_EXPORT int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
   static decltype(thrd_create)* next;
+  NoticeProcess();
   return CreateThread(Next(next, "thrd_create"), thread, start, argument);
 }
 

@@ -5,14 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/address_map.h"
-#include "interpose/process.h"
-#include "interpose/real.h"
-#include "interpose/recorder.h"
-#include "interpose/replayer.h"
-#include "interpose/side_heap.h"
-#include "interpose/spool_modules.h"
-#include "interpose/stacks.h"
+#include "interpose/process/address_map.h"
+#include "interpose/process/process.h"
+#include "interpose/process/real.h"
+#include "interpose/process/side_heap.h"
+#include "interpose/record/recorder.h"
+#include "interpose/record/spool_modules.h"
+#include "interpose/record/stacks.h"
+#include "interpose/replay/replayer.h"
+#include "interpose/startup.h"
 
 namespace reprise::interpose {
 namespace {

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "interpose/process.h"
-#include "interpose/replayer.h"
-#include "interpose/thread_state.h"
+#include "interpose/process/process.h"
+#include "interpose/process/thread_state.h"
+#include "interpose/replay/replayer.h"
 
 namespace reprise::interpose {
 

@@ -4,19 +4,13 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "planner/bounds.h"
-#include "planner/check.h"
+#include "planner/core/bounds.h"
+#include "planner/core/check.h"
+#include "planner/core/runs.h"
 #include "planner/strategy.h"
 
 namespace reprise::planner {
 namespace {
-
-const Strategy* Find(std::string_view name) {
-  for (const Strategy& strategy : AllStrategies()) {
-    if (strategy.info.name == name) return &strategy;
-  }
-  return nullptr;
-}
 
 // Fixed offsets may contradict each other; no plan can mend that.
 absl::Status CheckFixed(const Instance& instance, const Problem& problem, const BufferName& name) {
@@ -58,10 +52,19 @@ absl::Status DoesNotFit(int64_t capacity, const Plan& plan) {
 
 }  // namespace
 
+const std::vector<StrategyInfo>& Strategies() {
+  static const std::vector<StrategyInfo>* const infos = [] {
+    auto* list = new std::vector<StrategyInfo>;
+    for (const Strategy& strategy : AllStrategies()) list->push_back(strategy.info);
+    return list;
+  }();
+  return *infos;
+}
+
 absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   if (const absl::Status status = Validate(instance, options.name); !status.ok()) return status;
-  const Strategy* strategy = Find(options.strategy);
+  const Strategy* strategy = FindStrategy(options.strategy);
   if (strategy == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("there is no strategy '", options.strategy,
                                                    "' (`list` prints those there are)"));
@@ -79,8 +82,8 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
     return DoesNotFit(*instance.capacity, plan);
   }
 
-  Record record(options, problem, problem.lower_bound);
-  Search search{problem, options, record, start};
+  Incumbent incumbent(options, problem, problem.lower_bound);
+  Search search{problem, options, incumbent, start};
   // Both are a few sorts; how fast the machine's memory is shows in the first.
   search.check_seconds = 1.5 * search.seconds();
   search.RaiseBound(problem.lower_bound);
@@ -92,9 +95,9 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
     search.RaiseBound(AlignmentBound(problem));
     search.RaiseBound(CliqueBound(problem, [&] { return search.OutOfTime(); }));
   }
-  if (strategy->plain_only && !problem.plain) strategy = Find("best_fit_by_birth");
+  if (strategy->plain_only && !problem.plain) strategy = FindStrategy("best_fit_by_birth");
   strategy->run(search, std::string(strategy->info.name));
-  if (record.makespan() == INT64_MAX) {
+  if (incumbent.makespan() == INT64_MAX) {
     // Out of time or cancelled before there was anything: what is quickest.
     if (problem.fixed.empty()) {
       RunSweepBestFit(search, "sweep_best_fit");
@@ -103,11 +106,15 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
     }
   }
 
-  plan.offsets = std::move(record.addresses());
+  plan.offsets = std::move(incumbent.addresses());
   for (int64_t& offset : plan.offsets) offset = problem.base + offset * problem.unit;
-  plan.makespan = problem.ToBytes(record.makespan());
-  plan.strategy =
-      options.strategy == "auto" ? absl::StrCat("auto:", record.finder()) : record.finder();
+  plan.makespan = problem.ToBytes(incumbent.makespan());
+  if (options.strategy == "auto") {
+    plan.strategy = absl::StrCat("auto:", incumbent.finder());
+  } else {
+    plan.strategy =
+        incumbent.finder() == strategy->info.name ? options.strategy : incumbent.finder();
+  }
   plan.lower_bound = problem.ToBytes(search.lower_bound);
   plan.proven_optimal = plan.makespan == plan.lower_bound;
 

@@ -1,5 +1,7 @@
 #include "planner/strategy.h"
 
+#include "planner/core/runs.h"
+
 namespace reprise::planner {
 
 const std::vector<Strategy>& AllStrategies() {
@@ -10,8 +12,6 @@ const std::vector<Strategy>& AllStrategies() {
        RunSweepBestFit},
       {{"peak_sweep", "the peak stacked without waste, then best-fit sweeps away from it"},
        RunPeakSweep},
-      {{"big_rocks_first", "first fit by size, then lifespan (idealloc, section 5.5)"},
-       RunFirstFitInOrder},
       {{"first_fit_by_size", "first fit, the largest first"}, RunFirstFitInOrder},
       {{"first_fit_by_area", "first fit, the largest size times lifespan first"},
        RunFirstFitInOrder},
@@ -36,8 +36,6 @@ const std::vector<Strategy>& AllStrategies() {
       {{"best_fit_by_max_load_area", "best fit, the peak first, then by area"}, RunBestFitInOrder},
       {{"best_fit_by_max_load_lifespan", "best fit, the peak first, then the longest-lived"},
        RunBestFitInOrder},
-      {{"greedy_by_size", "best fit by size (Pisarchyk and Lee 2020; MemoMalloc)"},
-       RunBestFitInOrder},
       {{"greedy_by_breadth", "best fit by the load at birth (Pisarchyk and Lee 2020)"},
        RunBestFitInOrder},
       {{"gergov", "an infeasible packing made feasible by first fit (Gergov 1999; MemoMalloc)"},
@@ -47,16 +45,8 @@ const std::vector<Strategy>& AllStrategies() {
 #ifdef REPRISE_HAVE_CBC
       {{"mip", "the integer program, by COIN-OR CBC (MemoMalloc, formulation 2.1)"}, RunMip, true},
 #endif
-      {{"xla_best_fit_spatial", "best fit, the largest first, then the longest-lived (XLA)"},
-       RunBestFitInOrder},
-      {{"xla_best_fit_temporal", "best fit, the longest-lived first, then the largest (XLA)"},
-       RunBestFitInOrder},
       {{"tvm_hill_climb", "first fit; the order's entries at the peak are swapped (TVM)"},
        RunHillClimb},
-      {{"somas_single_first", "one object, first fit by size (SOMAS, algorithm 6)"},
-       RunFirstFitInOrder},
-      {{"somas_single_best", "one object, best fit by size (SOMAS, algorithm 6)"},
-       RunBestFitInOrder},
       {{"somas_many_first", "many objects, first fit by size (SOMAS, algorithm 7)"},
        RunSomasManyFirst},
       {{"somas_many_best", "many objects, best fit by size (SOMAS, algorithm 7)"},
@@ -77,17 +67,31 @@ const std::vector<Strategy>& AllStrategies() {
        RunBeamSearch},
       {{"ejection_search", "what reaches too high takes the place of others, and those of others"},
        RunEjectionSearch},
+      {{"big_rocks_first", "the same as first_fit_by_size (idealloc, section 5.5)",
+        "first_fit_by_size"},
+       nullptr},
+      {{"greedy_by_size", "the same as best_fit_by_size (Pisarchyk and Lee 2020; MemoMalloc)",
+        "best_fit_by_size"},
+       nullptr},
+      {{"xla_best_fit_spatial", "the same as best_fit_by_size (XLA)", "best_fit_by_size"}, nullptr},
+      {{"xla_best_fit_temporal", "the same as best_fit_by_lifespan (XLA)", "best_fit_by_lifespan"},
+       nullptr},
+      {{"somas_single_first", "the same as first_fit_by_size (SOMAS, algorithm 6)",
+        "first_fit_by_size"},
+       nullptr},
+      {{"somas_single_best", "the same as best_fit_by_size (SOMAS, algorithm 6)",
+        "best_fit_by_size"},
+       nullptr},
   };
   return *all;
 }
 
-const std::vector<StrategyInfo>& Strategies() {
-  static const std::vector<StrategyInfo>* const infos = [] {
-    auto* list = new std::vector<StrategyInfo>;
-    for (const Strategy& strategy : AllStrategies()) list->push_back(strategy.info);
-    return list;
-  }();
-  return *infos;
+const Strategy* FindStrategy(std::string_view name) {
+  for (const Strategy& strategy : AllStrategies()) {
+    if (strategy.info.name != name) continue;
+    return strategy.info.alias_of.empty() ? &strategy : FindStrategy(strategy.info.alias_of);
+  }
+  return nullptr;
 }
 
 }  // namespace reprise::planner

@@ -3,44 +3,26 @@
 #define REPRISE_PLANNER_STRATEGY_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "planner/search.h"
+#include "planner/core/options.h"
+#include "planner/core/search.h"
 
 namespace reprise::planner {
 
-// A strategy offers packings to search.record. Constructive ones offer one; improving ones go on
-// until Done(), OutOfTime() or the iterations are spent. All return soon after Cancelled(), and
-// soon after OutOfTime() where a sweep can take their place, then perhaps without having offered
-// anything.
 struct Strategy {
   StrategyInfo info;
-  void (*run)(Search& search, const std::string& name);
+  void (*run)(Search& search, const std::string& name);  // planner/core/runs.h
   bool plain_only = false;  // cannot keep gaps, fixed offsets or stricter alignments
 };
 
-// To add a strategy: write its file, declare its function here, add its line to strategy.cc.
+// To add a strategy: write its file, declare its function in core/runs.h, add its line to
+// strategy.cc.
 const std::vector<Strategy>& AllStrategies();
 
-void RunAuto(Search& search, const std::string& name);
-void RunBump(Search& search, const std::string& name);
-void RunSweepBestFit(Search& search, const std::string& name);
-void RunFirstFitInOrder(Search& search, const std::string& name);
-void RunBestFitInOrder(Search& search, const std::string& name);
-void RunPeakSweep(Search& search, const std::string& name);
-void RunGergov(Search& search, const std::string& name);
-void RunHillClimb(Search& search, const std::string& name);
-void RunSomasManyFirst(Search& search, const std::string& name);
-void RunSomasManyBest(Search& search, const std::string& name);
-void RunMincostFlow(Search& search, const std::string& name);
-void RunMip(Search& search, const std::string& name);  // where CBC was found
-void RunExactSearch(Search& search, const std::string& name);
-void RunIdealloc(Search& search, const std::string& name);
-void RunSampledOrders(Search& search, const std::string& name);
-void RunKernelFirst(Search& search, const std::string& name);
-void RunValleySearch(Search& search, const std::string& name);
-void RunEjectionSearch(Search& search, const std::string& name);
-void RunBeamSearch(Search& search, const std::string& name);
+// The strategy of this name, or the one that the name is an alias of; null when there is none.
+const Strategy* FindStrategy(std::string_view name);
 
 }  // namespace reprise::planner
 

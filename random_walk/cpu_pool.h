@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "random_walk/host_warp.h"
-#include "random_walk/page_pool.h"
+#include "random_walk/pool_calls.h"
 
 namespace reprise::random_walk {
 

@@ -6,7 +6,7 @@
 #define REPRISE_RANDOM_WALK_DEVICE_THREAD_CUH_
 
 #include "random_walk/device_warp.cuh"
-#include "random_walk/page_pool.h"
+#include "random_walk/pool_calls.h"
 
 namespace reprise::random_walk {
 

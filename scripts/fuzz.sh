@@ -37,6 +37,6 @@ if [ $# -eq 0 ]; then
   done
 fi
 [ -f build/dev/CMakeCache.txt ] || cmake --preset dev
-cmake --build build/dev -j "$(nproc)" --target $(printf '%s_fuzz ' "$@")
+printf '%s_fuzz\n' "$@" | xargs cmake --build build/dev -j "$(nproc)" --target
 # xargs ends with 123 when one of them failed.
 printf '%s\n' "$@" | xargs -n 1 -P "${JOBS:-1}" scripts/fuzz.sh --one "$seconds" || exit 1

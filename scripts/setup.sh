@@ -10,7 +10,7 @@ packages=(
   libzstd-dev libxxhash-dev libdw-dev libpng-dev zlib1g-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   libleveldb-dev libsnappy-dev
-  clang clang-format clang-tidy
+  clang clang-format clang-tidy shellcheck pyflakes3
   # The programs that the end-to-end tests record.
   sqlite3 jq xz-utils git python3 redis-server unzip procps time
   # Programs of another C library, and in an emulator.

@@ -1,37 +1,55 @@
 #!/usr/bin/env bash
-# Builds everything and runs every test: the Release build with all its tests, the unit tests again
-# under the address and undefined-behaviour sanitizers, and a minute of fuzzing. The last lines are
-# CTest's summary over all of them. Arguments go to ctest, e.g. scripts/test.sh -R planner
+# Builds and tests: scripts/test.sh [--quick|--long] [CTEST-ARGUMENT…], e.g. scripts/test.sh -R planner
+#   (nothing)  the Release build with all its tests, and the unit tests and fuzzers' corpora under the
+#              address and undefined-behaviour sanitizers, with some seconds of fuzzing
+#   --quick    the Release build, its unit tests and a few end-to-end cases
+#   --long     as without, and for hours: soak tests, the thread sanitizer over all unit tests, fuzzing,
+#              reprise built under reprise, clang-tidy
+# The last lines are CTest's summary over all of them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh
 
-fuzz_seconds=${REPRISE_FUZZ_SECONDS:-60}
+kind=
+case ${1-} in --quick | --long) kind=${1#--} && shift ;; esac
 jobs=$(nproc)
+directories=("$PWD/build/release")
 
 cmake --preset release -DREPRISE_WERROR=ON > /dev/null
 cmake --build build/release -j "$jobs"
+if [[ $kind == quick ]]; then
+  exec ctest --test-dir build/release --output-on-failure -j "$jobs" -L 'unit|style|quick' "$@"
+fi
+
 cmake --preset dev -DREPRISE_WERROR=ON > /dev/null
 cmake --build build/dev -j "$jobs" --target tests/unit/all tests/fuzz/all
+directories+=("$PWD/build/dev/tests/unit" "$PWD/build/dev/tests/fuzz")
+if [[ $kind == long ]]; then
+  export REPRISE_LONG_TESTS=${REPRISE_LONG_TESTS:-300}
+  cmake --preset tsan -DREPRISE_WERROR=ON > /dev/null
+  cmake --build build/tsan -j "$jobs" --target tests/unit/all
+  directories+=("$PWD/build/tsan/tests/unit")
+fi
 
-# One test directory over the two builds, so that one summary covers them.
+# One test directory over all builds, so that one summary covers them.
 suite=build/suite
 mkdir -p "$suite"
 {
-  echo "subdirs(\"$PWD/build/release\" \"$PWD/build/dev/tests/unit\")"
-  shopt -s nullglob
-  fuzzers=(build/dev/bin/*fuzz*)
-  for fuzzer in "${fuzzers[@]}"; do
-    name=$(basename "$fuzzer")
-    mkdir -p "$suite/$name"
-    seeds=tests/fuzz/corpus/${name%_fuzz}
-    if [[ -d $seeds ]]; then seeds="\"$PWD/$seeds\""; else seeds=; fi
-    cat << CTEST
-add_test($name "$PWD/$fuzzer" -max_total_time=$((fuzz_seconds / ${#fuzzers[@]})) -timeout=10
-         -rss_limit_mb=1024 -print_final_stats=1 "$PWD/$suite/$name" $seeds)
-set_tests_properties($name PROPERTIES WORKING_DIRECTORY "$PWD/$suite" LABELS fuzz TIMEOUT 300)
-CTEST
+  printf 'subdirs('
+  printf ' "%s"' "${directories[@]}"
+  printf ')\n'
+  seconds=$([[ $kind == long ]] && echo 3600 || echo 4)
+  for source in tests/fuzz/*_fuzz.cc; do
+    name=$(basename "$source" .cc)
+    echo "add_test($name \"$PWD/scripts/fuzz.sh\" --one $seconds ${name%_fuzz})"
+    echo "set_tests_properties($name PROPERTIES LABELS fuzz TIMEOUT $((seconds + 300)))"
   done
+  if [[ $kind == long ]]; then
+    echo "add_test(self_host \"$PWD/workloads/bench/self_host.py\" \"$PWD/build/release\")"
+    echo "add_test(arena_soak_long \"$PWD/build/release/bin/arena_soak\" --operations 1000000000)"
+    echo "add_test(clang_tidy run-clang-tidy -quiet -p \"$PWD/build/dev\")"
+    echo 'set_tests_properties(self_host arena_soak_long clang_tidy PROPERTIES TIMEOUT 14400)'
+  fi
 } > "$suite/CTestTestfile.cmake"
 
 ctest --test-dir "$suite" --output-on-failure -j "$jobs" "$@"

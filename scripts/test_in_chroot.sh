@@ -40,6 +40,7 @@ folder=${folder:-$source/build/chroot/$suite}
 command -v debootstrap > /dev/null || fail 'debootstrap is missing (apt-get install debootstrap)'
 
 # The mirror of this machine, and what apt was told about it.
+# shellcheck disable=SC2016  # apt's own
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 2> /dev/null | grep -m 1 '/debian/\?$' || true)
 mirror=${mirror:-http://deb.debian.org/debian}
 mkdir -p "$folder"

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -97,6 +98,11 @@ absl::StatusOr<std::string> ReadAll(int descriptor, const std::string& path, boo
     const ssize_t got = read(descriptor, buffer, sizeof buffer);
     if (got == 0) return content;
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) {  // whoever has the other descriptor made it non-blocking
+      pollfd wait = {descriptor, POLLIN, 0};
+      poll(&wait, 1, -1);
+      continue;
+    }
     if (got < 0) return FileError(errno, path);
     content.append(buffer, static_cast<size_t>(got));
     if (!regular && content.size() > kMost) {

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/standard_stream.h"
-#include "trace/android.h"
 #include "trace/compact_reader.h"
 #include "trace/format.h"
+#include "trace/formats/android.h"
 #include "trace/spool_reader.h"
 
 namespace reprise::trace {

@@ -75,7 +75,7 @@ static_assert(sizeof(Allocation) == 40);
 
 // What is known of the process image that was recorded.
 struct Process {
-  uint64_t place = 0;         // its place in the process tree (interpose/session.h)
+  uint64_t place = 0;         // its place in the process tree (interpose/process/session.h)
   uint64_t parent_place = 0;  // 0 for the program that was started
   uint32_t start_order = 0;   // 0 for the program that was started
   std::string executable;     // path

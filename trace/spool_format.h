@@ -20,7 +20,8 @@
 // The global order is told by turns. A turn is a number that one thread took from a counter of the
 // process, from 1 on; its events since, up to its next turn, lie in the global order where that
 // number does, and among themselves in the order of memory. Nobody else has the same number. A
-// thread takes a new one when it begins a chunk, and otherwise by the rules in interpose/turns.h.
+// thread takes a new one when it begins a chunk, and otherwise by the rules in
+// interpose/record/epochs.h.
 #ifndef REPRISE_TRACE_SPOOL_FORMAT_H_
 #define REPRISE_TRACE_SPOOL_FORMAT_H_
 

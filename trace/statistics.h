@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trace/csv.h"
 #include "trace/event.h"
+#include "trace/formats/csv.h"
 #include "trace/recording.h"
 
 namespace reprise::trace {

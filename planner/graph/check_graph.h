@@ -26,7 +26,7 @@ struct GraphCheck {
 // interleaving of the streams, each of them in that order, no two tensors that are needed at once
 // share a byte, and none is overwritten by an alias before all who use it have ended. Aliases lie
 // where they belong in their targets, groups side by side, alignments and given offsets are kept.
-// `graph` is one that MakeFlow takes, `offsets` has one entry per tensor, `order` one per node.
+// `graph` is one that PrepareGraph takes, `offsets` has one entry per tensor, `order` one per node.
 // Streams by vector clocks, 4 bytes for each node and stream; one stream by a sweep over time. At
 // most `most` violations are reported.
 GraphCheck CheckGraph(const Graph& graph, const std::vector<int64_t>& offsets,

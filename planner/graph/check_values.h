@@ -13,7 +13,7 @@
 
 namespace reprise::planner::graph {
 
-// What the aliases of a graph say, tensor by tensor. The graph is one that MakeFlow takes.
+// What the aliases of a graph say, tensor by tensor. The graph is one that PrepareGraph takes.
 struct Sharing {
   enum Kind : uint8_t { kNew, kWindow, kOverwrite };
   std::vector<uint32_t> base;    // the tensor at the end of alias_of

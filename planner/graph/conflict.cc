@@ -13,7 +13,7 @@ int64_t AlignUp(const Block& block, int64_t offset) {
 
 bool Test(const uint64_t* row, uint32_t bit) { return (row[bit / 64] >> (bit % 64)) & 1; }
 
-Block MakeBlock(const Flow& flow, std::span<const uint32_t> storages, uint32_t index,
+Block MakeBlock(const PreparedGraph& flow, std::span<const uint32_t> storages, uint32_t index,
                 std::vector<Member>& members) {
   Block block;
   block.first = static_cast<uint32_t>(members.size());
@@ -34,7 +34,7 @@ Block MakeBlock(const Flow& flow, std::span<const uint32_t> storages, uint32_t i
 
 }  // namespace
 
-ConflictProblem MakeConflictProblem(const Flow& flow, const PairSet& unsafe) {
+ConflictProblem MakeConflictProblem(const PreparedGraph& flow, const PairSet& unsafe) {
   ConflictProblem problem;
   problem.unsafe = &unsafe;
   std::vector<uint8_t> grouped(flow.storages.size(), 0);

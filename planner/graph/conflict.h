@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 #include "planner/graph/safety.h"
 
 namespace reprise::planner::graph {
@@ -44,7 +44,7 @@ struct ConflictProblem {
 };
 
 // `unsafe` must outlive the problem.
-ConflictProblem MakeConflictProblem(const Flow& flow, const PairSet& unsafe);
+ConflictProblem MakeConflictProblem(const PreparedGraph& flow, const PairSet& unsafe);
 
 // Whether some member of one block may not share memory with some member of the other.
 bool InConflict(const ConflictProblem& problem, uint32_t a, uint32_t b);

@@ -8,7 +8,7 @@ namespace reprise::planner::graph {
 namespace {
 
 // The bytes of what lives at `step`, and of all that can be added while everything conflicts.
-int64_t GrowClique(const Flow& flow, const PairSet& unsafe, const std::vector<Span>& spans,
+int64_t GrowClique(const PreparedGraph& flow, const PairSet& unsafe, const std::vector<Span>& spans,
                    const std::vector<uint32_t>& by_size, int64_t step) {
   std::vector<uint64_t> common(unsafe.words(), ~uint64_t{0});
   int64_t sum = 0;
@@ -142,7 +142,7 @@ class Search {
 
 }  // namespace
 
-int64_t CliqueBound(const Flow& flow, const PairSet& unsafe) {
+int64_t CliqueBound(const PreparedGraph& flow, const PairSet& unsafe) {
   const std::vector<Span> spans = Lifetimes(flow, flow.sequence);
   const std::vector<int64_t> loads = Loads(flow, flow.sequence);
   std::vector<uint32_t> by_size;

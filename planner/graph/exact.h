@@ -12,7 +12,7 @@ namespace reprise::planner::graph {
 // A set of storages that conflict in pairs cannot share a byte, so their sum is a lower bound. The
 // set is what lives at an instant of the sequence, grown by whatever conflicts with all of it, from
 // several instants, and best of all. Bytes.
-int64_t CliqueBound(const Flow& flow, const PairSet& unsafe);
+int64_t CliqueBound(const PreparedGraph& flow, const PairSet& unsafe);
 
 struct ExactOutcome {
   BlockOffsets offsets;    // better than `record`; empty: none was found

@@ -14,8 +14,8 @@ namespace reprise::planner::graph {
 
 // Reads a graph. Errors: InvalidArgument "NAME: where: expected ..., found ..."; `name` is the
 // file's, for messages. Unknown fields are refused, or where `ignored` is given described in it.
-// What MakeFlow refuses is not looked for here. Where some tensor of the file states what kind of
-// alias it is, those that do not are views; parts without an offset get one.
+// What PrepareGraph refuses is not looked for here. Where some tensor of the file states what kind
+// of alias it is, those that do not are views; parts without an offset get one.
 absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name,
                                  std::vector<std::string>* ignored = nullptr);
 

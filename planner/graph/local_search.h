@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "planner/core/random.h"
 #include "planner/graph/memory_model.h"
-#include "planner/random.h"
 
 namespace reprise::planner::graph {
 

@@ -125,7 +125,7 @@ class LowOrders::Network {
   std::vector<uint32_t> via_;  // the arc by which a vertex was reached
 };
 
-LowOrders::LowOrders(const Flow& flow)
+LowOrders::LowOrders(const PreparedGraph& flow)
     : flow_(&flow),
       words_((size_t{flow.nodes} + 63) / 64),
       before_(words_ * flow.nodes, 0),

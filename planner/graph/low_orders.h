@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 
 namespace reprise::planner::graph {
 
@@ -24,7 +24,7 @@ namespace reprise::planner::graph {
 class LowOrders {
  public:
   // All orders. `flow` must outlive it.
-  explicit LowOrders(const Flow& flow);
+  explicit LowOrders(const PreparedGraph& flow);
 
   // Leaves out orders whose peak is `mark` bytes or more, as far as cuts tell, until `stop`, which
   // is asked before every cut. False: none is left, and the precedences mean nothing any more.
@@ -62,7 +62,7 @@ class LowOrders {
   void Filter(uint32_t node, int64_t mark);
   Change Round(int64_t mark, const std::function<bool()>& stop);
 
-  const Flow* flow_;
+  const PreparedGraph* flow_;
   size_t words_;  // of 64 bits per row
   Bits before_;   // per node: what runs before it
   Bits behind_;   // per node: what runs after it

@@ -22,11 +22,11 @@ Lists Invert(const Lists& lists, uint32_t count) {
 
 }  // namespace
 
-MemoryModel MakeMemoryModel(const Flow& flow, bool backwards) {
+MemoryModel MakeMemoryModel(const PreparedGraph& flow, bool backwards) {
   return MakeMemoryModel(flow, backwards, flow.successors);
 }
 
-MemoryModel MakeMemoryModel(const Flow& flow, bool backwards, const Lists& successors) {
+MemoryModel MakeMemoryModel(const PreparedGraph& flow, bool backwards, const Lists& successors) {
   MemoryModel model;
   model.nodes = flow.nodes;
   model.backwards = backwards;
@@ -82,7 +82,7 @@ int64_t PeakOf(const MemoryModel& model, std::span<const uint32_t> order) {
 
 // While a node runs, a storage must be open that one of its starts leads to the node (or is it) and
 // that the node leads to one of its ends (or is it).
-int64_t OrderBound(const Flow& flow) {
+int64_t OrderBound(const PreparedGraph& flow) {
   const uint32_t n = flow.nodes;
   const size_t words = (size_t{n} + 63) / 64;
   std::vector<uint64_t> below(words * n, 0), above(words * n, 0);  // with the node itself

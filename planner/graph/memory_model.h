@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 
 namespace reprise::planner::graph {
 
@@ -27,10 +27,10 @@ struct MemoryModel {
   bool backwards = false;
 };
 
-MemoryModel MakeMemoryModel(const Flow& flow, bool backwards);
+MemoryModel MakeMemoryModel(const PreparedGraph& flow, bool backwards);
 
 // The same, with more precedences than the flow's: `successors` imply those.
-MemoryModel MakeMemoryModel(const Flow& flow, bool backwards, const Lists& successors);
+MemoryModel MakeMemoryModel(const PreparedGraph& flow, bool backwards, const Lists& successors);
 
 // The peak of an execution; bytes. `order` is one of the model: backwards where that is.
 int64_t PeakOf(const MemoryModel& model, std::span<const uint32_t> order);
@@ -38,7 +38,7 @@ int64_t PeakOf(const MemoryModel& model, std::span<const uint32_t> order);
 // No execution has a lower peak: what must be open while a node runs, because paths lead from its
 // start to the node and from there to one of its ends; the most over all nodes. Bytes.
 // O(storages * nodes / 64) time, nodes^2 / 4 bytes of memory.
-int64_t OrderBound(const Flow& flow);
+int64_t OrderBound(const PreparedGraph& flow);
 
 }  // namespace reprise::planner::graph
 

@@ -12,9 +12,9 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/baselines/integer_program.h"
 #include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
-#include "planner/integer_program.h"
 
 namespace reprise::planner::graph {
 namespace {
@@ -44,7 +44,7 @@ std::function<bool()> StopAt(const Options& options, double share) {
 }
 
 // What sums of sizes can be is a multiple of this.
-int64_t Step(const Flow& flow) {
+int64_t Step(const PreparedGraph& flow) {
   int64_t step = 0;
   for (const Storage& storage : flow.storages) step = std::gcd(step, storage.bytes);
   return std::max<int64_t>(step, 1);
@@ -55,7 +55,7 @@ class Orders {
  public:
   // Those whose peak is below `mark`; `start` is one of them. `stop` is for finding out what they
   // have in common.
-  Orders(const Flow& flow, std::vector<uint32_t> start, int64_t mark,
+  Orders(const PreparedGraph& flow, std::vector<uint32_t> start, int64_t mark,
          const std::function<bool()>& stop)
       : flow_(flow), start_(std::move(start)), place_(Places(start_)) {
     Lists successors = flow.successors;
@@ -194,7 +194,7 @@ class Orders {
     return columns_[node][step - earliest_[node]];
   }
 
-  const Flow& flow_;
+  const PreparedGraph& flow_;
   std::vector<uint32_t> start_;
   std::vector<uint32_t> place_;
   Lists predecessors_;
@@ -216,7 +216,7 @@ int64_t BoundOf(const IntegerProgram::Outcome& outcome, double unit, int64_t ste
 }
 
 // The offsets of storages in the order of their addresses, each as low as it goes.
-std::vector<int64_t> Settle(const Flow& flow, const std::vector<Span>& spans,
+std::vector<int64_t> Settle(const PreparedGraph& flow, const std::vector<Span>& spans,
                             const std::vector<double>& addresses) {
   std::vector<uint32_t> by_address(addresses.size());
   std::iota(by_address.begin(), by_address.end(), 0);
@@ -244,7 +244,7 @@ std::vector<int64_t> Settle(const Flow& flow, const std::vector<Span>& spans,
 // Order and offsets in one program (OLLA, section 3.3).
 class JointProgram {
  public:
-  JointProgram(const Flow& flow, const OrderedPlan& start, Orders& orders)
+  JointProgram(const PreparedGraph& flow, const OrderedPlan& start, Orders& orders)
       : flow_(flow), start_(start), orders_(orders), unit_(Unit(start.makespan)) {}
 
   // False: it is too large.
@@ -315,7 +315,7 @@ class JointProgram {
     return below;
   }
 
-  const Flow& flow_;
+  const PreparedGraph& flow_;
   const OrderedPlan& start_;
   Orders& orders_;
   double unit_;
@@ -328,7 +328,7 @@ class JointProgram {
 
 }  // namespace
 
-Ordering OrderByIntegerProgram(const Flow& flow, const Options& options, Ordering start) {
+Ordering OrderByIntegerProgram(const PreparedGraph& flow, const Options& options, Ordering start) {
   if (start.peak <= start.bound || flow.nodes < 2) return start;
   const std::function<bool()> stop = StopAt(options, 1);
   Orders orders(flow, start.order, start.peak + 1, StopAt(options, 0.25));
@@ -359,7 +359,8 @@ Ordering OrderByIntegerProgram(const Flow& flow, const Options& options, Orderin
   return {std::move(order), found, std::min(start.bound, found), "olla_ilp"};
 }
 
-OrderedPlan PlanByIntegerProgram(const Flow& flow, const Options& options, OrderedPlan start) {
+OrderedPlan PlanByIntegerProgram(const PreparedGraph& flow, const Options& options,
+                                 OrderedPlan start) {
   if (start.makespan <= start.bound || flow.streams > 1 || !flow.groups.empty()) return start;
   if (flow.storages.size() * flow.nodes > kMostApart) return start;
   for (uint32_t s = 0; s < flow.storages.size(); ++s) {

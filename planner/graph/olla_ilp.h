@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 #include "planner/graph/reorder.h"
 #include "planner/solve.h"
 
@@ -14,7 +14,7 @@ namespace reprise::planner::graph {
 
 // The order of least peak, from `start`, until options.budget_seconds: an order and a bound.
 // Thread-safe.
-Ordering OrderByIntegerProgram(const Flow& flow, const Options& options, Ordering start);
+Ordering OrderByIntegerProgram(const PreparedGraph& flow, const Options& options, Ordering start);
 
 struct OrderedPlan {
   std::vector<uint32_t> order;   // keeps the dependencies
@@ -25,7 +25,8 @@ struct OrderedPlan {
 
 // Order and offsets at once, of one stream: for small graphs without groups, and alignments beyond
 // that of the flow. As above, from `start`.
-OrderedPlan PlanByIntegerProgram(const Flow& flow, const Options& options, OrderedPlan start);
+OrderedPlan PlanByIntegerProgram(const PreparedGraph& flow, const Options& options,
+                                 OrderedPlan start);
 
 }  // namespace reprise::planner::graph
 

@@ -3,8 +3,12 @@
 
 namespace reprise::planner::graph {
 
-Ordering OrderByIntegerProgram(const Flow&, const Options&, Ordering start) { return start; }
+Ordering OrderByIntegerProgram(const PreparedGraph&, const Options&, Ordering start) {
+  return start;
+}
 
-OrderedPlan PlanByIntegerProgram(const Flow&, const Options&, OrderedPlan start) { return start; }
+OrderedPlan PlanByIntegerProgram(const PreparedGraph&, const Options&, OrderedPlan start) {
+  return start;
+}
 
 }  // namespace reprise::planner::graph

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/graph/conflict.h"
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 #include "planner/solve.h"
 
 namespace reprise::planner::graph {
@@ -31,11 +31,11 @@ const std::vector<StrategyInfo>& GraphStrategies();
 // Places the storages of one stream as an instance with lifetimes: any strategy of Strategies().
 // Groups become buffers with gaps, exactly so where what lives of a group is in one piece, else
 // with some memory spared. FailedPrecondition where a group's alignment cannot be said that way.
-absl::StatusOr<Placed> PlaceByLifetimes(const Flow& flow, const Options& options);
+absl::StatusOr<Placed> PlaceByLifetimes(const PreparedGraph& flow, const Options& options);
 
 // Places storages whose conflicts are pairs. `options.strategy` is one that TakesConflicts. The
 // same seed and iterations give the same offsets. InvalidArgument when given offsets conflict.
-absl::StatusOr<Placed> PlaceByConflicts(const Flow& flow, const PairSet& unsafe,
+absl::StatusOr<Placed> PlaceByConflicts(const PreparedGraph& flow, const PairSet& unsafe,
                                         const Options& options);
 
 }  // namespace reprise::planner::graph

@@ -10,7 +10,8 @@ namespace {
 // live then are in use; what is between the first and the last of them counts as used.
 class GroupBuffer {
  public:
-  GroupBuffer(const Flow& flow, const std::vector<Span>& spans, const std::vector<uint32_t>& group)
+  GroupBuffer(const PreparedGraph& flow, const std::vector<Span>& spans,
+              const std::vector<uint32_t>& group)
       : flow_(flow), spans_(spans), group_(group) {}
 
   absl::Status Add(Instance& instance, std::vector<int64_t>& relative) const {
@@ -54,13 +55,13 @@ class GroupBuffer {
   }
 
  private:
-  const Flow& flow_;
+  const PreparedGraph& flow_;
   const std::vector<Span>& spans_;
   const std::vector<uint32_t>& group_;
 };
 
 // As PlaceByConflicts says it; the caller puts names in.
-absl::Status CheckGiven(const Flow& flow, const std::vector<Span>& spans) {
+absl::Status CheckGiven(const PreparedGraph& flow, const std::vector<Span>& spans) {
   std::vector<uint32_t> given;
   for (uint32_t s = 0; s < flow.storages.size(); ++s) {
     if (flow.storages[s].offset != kFree && flow.storages[s].bytes > 0) given.push_back(s);
@@ -81,7 +82,7 @@ absl::Status CheckGiven(const Flow& flow, const std::vector<Span>& spans) {
 
 }  // namespace
 
-absl::StatusOr<Placed> PlaceByLifetimes(const Flow& flow, const Options& options) {
+absl::StatusOr<Placed> PlaceByLifetimes(const PreparedGraph& flow, const Options& options) {
   const std::vector<Span> spans = Lifetimes(flow, flow.sequence);
   if (absl::Status status = CheckGiven(flow, spans); !status.ok()) return status;
   Instance instance;

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "planner/graph/check_graph.h"
-#include "planner/graph/flow.h"
 #include "planner/graph/olla_ilp.h"
 #include "planner/graph/place.h"
+#include "planner/graph/prepared_graph.h"
 #include "planner/graph/reorder.h"
 #include "planner/graph/safety.h"
 
@@ -39,7 +39,7 @@ constexpr size_t kMostStorages = size_t{1} << 16;
 constexpr uint64_t kMostForAncestors = uint64_t{1} << 33;
 
 // Pairs of one stream: lifetimes that overlap. In the order of births, those that live already.
-int64_t OverlappingPairs(const Flow& flow) {
+int64_t OverlappingPairs(const PreparedGraph& flow) {
   const std::vector<Span> spans = Lifetimes(flow, flow.sequence);
   std::vector<int64_t> births, deaths;
   for (uint32_t s = 0; s < spans.size(); ++s) {
@@ -70,7 +70,7 @@ class GraphPlanner {
       : graph_(graph), options_(options), start_(Clock::now()) {}
 
   absl::StatusOr<GraphPlan> Run() {
-    absl::StatusOr<Flow> flow = MakeFlow(graph_);
+    absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph_);
     if (!flow.ok()) return flow.status();
     flow_ = *std::move(flow);
     plan_.streams = std::max<uint32_t>(flow_.streams, 1);
@@ -81,7 +81,7 @@ class GraphPlanner {
     absl::StatusOr<Placed> placed = Place();
     if (!placed.ok()) return Named(placed.status());
     if (way_ == "olla_ilp" && options_.solve.strategy == "auto") PlanJointly(*placed);
-    if (plan_.order_changed && placed->makespan > plan_.given_max_load) {
+    if (plan_.order_changed && placed->makespan > plan_.given_max_load && !TooLate()) {
       if (absl::Status status = CompareWithGiven(*placed); !status.ok()) return Named(status);
     }
     plan_.order = flow_.sequence;
@@ -105,6 +105,13 @@ class GraphPlanner {
     Options options = options_.solve;
     options.budget_seconds = std::max(0.0, options.budget_seconds - reserved_ - Since(start_));
     return options;
+  }
+
+  // Whether there is no time to place again: that takes at least as long as finding the pairs.
+  bool TooLate() const {
+    const double budget = options_.solve.budget_seconds;
+    return options_.solve.iterations == 0 && Left().budget_seconds <= 0 &&
+           plan_.safety_seconds > budget / 10;
   }
 
   void FindOrder() {
@@ -261,7 +268,7 @@ class GraphPlanner {
   Clock::time_point start_;
   std::string way_;      // to the order
   double reserved_ = 0;  // seconds of the budget, for order and offsets at once
-  Flow flow_;
+  PreparedGraph flow_;
   std::vector<uint32_t> given_;  // the sequence that is not in use
   GraphPlan plan_;
 };

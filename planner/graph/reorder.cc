@@ -5,11 +5,11 @@
 #include <numeric>
 #include <optional>
 
+#include "planner/core/random.h"
 #include "planner/graph/beam.h"
 #include "planner/graph/local_search.h"
 #include "planner/graph/low_orders.h"
 #include "planner/graph/memory_model.h"
-#include "planner/random.h"
 
 namespace reprise::planner::graph {
 namespace {
@@ -31,7 +31,7 @@ constexpr int64_t kCuts = 30;
 
 class Reorderer {
  public:
-  Reorderer(const Flow& flow, const Options& options)
+  Reorderer(const PreparedGraph& flow, const Options& options)
       : flow_(flow),
         options_(options),
         start_(Clock::now()),
@@ -175,7 +175,7 @@ class Reorderer {
     Offer(false, search.best(), "local_search");
   }
 
-  const Flow& flow_;
+  const PreparedGraph& flow_;
   const Options& options_;
   Clock::time_point start_;
   MemoryModel model_;
@@ -188,7 +188,7 @@ class Reorderer {
 
 }  // namespace
 
-Ordering Reorder(const Flow& flow, const Options& options) {
+Ordering Reorder(const PreparedGraph& flow, const Options& options) {
   return Reorderer(flow, options).Run();
 }
 

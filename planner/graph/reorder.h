@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 #include "planner/solve.h"
 
 namespace reprise::planner::graph {
@@ -24,7 +24,7 @@ struct Ordering {
 // proven. In between local search: what lives at a peak step is closed before or opened after it.
 // Never worse than the given order. With options.iterations the same order for the same seed; else
 // until options.budget_seconds or a proof.
-Ordering Reorder(const Flow& flow, const Options& options);
+Ordering Reorder(const PreparedGraph& flow, const Options& options);
 
 }  // namespace reprise::planner::graph
 

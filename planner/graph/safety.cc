@@ -15,7 +15,7 @@ struct StreamOrder {
   std::vector<uint32_t> length;    // per stream
 };
 
-StreamOrder OrderStreams(const Flow& flow) {
+StreamOrder OrderStreams(const PreparedGraph& flow) {
   StreamOrder order;
   order.place.resize(flow.nodes);
   order.previous.resize(flow.nodes);
@@ -31,7 +31,7 @@ StreamOrder OrderStreams(const Flow& flow) {
 }
 
 // A storage's last consumer in each stream that has one (MaxNodes, EndTime).
-void LastInStreams(const Flow& flow, const StreamOrder& order, uint32_t storage,
+void LastInStreams(const PreparedGraph& flow, const StreamOrder& order, uint32_t storage,
                    std::vector<uint32_t>& last) {
   last.clear();
   for (const uint32_t node : flow.ends[storage]) {
@@ -59,7 +59,7 @@ void Transpose(std::array<uint64_t, 64>& rows) {
 }
 
 // From the relation "a precedes b" to "neither precedes the other", in place, block by block.
-void ToUnsafe(const Flow& flow, PairSet& precedes) {
+void ToUnsafe(const PreparedGraph& flow, PairSet& precedes) {
   const uint32_t n = precedes.size();
   std::vector<uint64_t> occupied(precedes.words(), 0);
   for (uint32_t s = 0; s < n; ++s) {
@@ -107,7 +107,7 @@ void Clear(std::span<uint64_t> row, uint32_t bit) { row[bit / 64] &= ~(uint64_t{
 bool Test(std::span<const uint64_t> row, uint32_t bit) { return (row[bit / 64] >> (bit % 64)) & 1; }
 
 // The storages that can have a predecessor: of one that is never used, all of them are successors.
-std::vector<uint64_t> Starting(const Flow& flow) {
+std::vector<uint64_t> Starting(const PreparedGraph& flow) {
   std::vector<uint64_t> starting((flow.storages.size() + 63) / 64, 0);
   for (uint32_t s = 0; s < flow.storages.size(); ++s) {
     if (!flow.starts[s].empty() && !flow.storages[s].persistent) Set(starting, s);
@@ -123,7 +123,7 @@ int64_t PairSet::Pairs() const {
   return bits / 2;
 }
 
-PairSet UnsafePairsByAncestors(const Flow& flow) {
+PairSet UnsafePairsByAncestors(const PreparedGraph& flow) {
   const StreamOrder order = OrderStreams(flow);
   const uint32_t n = static_cast<uint32_t>(flow.storages.size());
   // A column per storage for its first start, and columns behind them for further ones.
@@ -172,7 +172,7 @@ PairSet UnsafePairsByAncestors(const Flow& flow) {
   return precedes;
 }
 
-PairSet UnsafePairsByStreams(const Flow& flow) {
+PairSet UnsafePairsByStreams(const PreparedGraph& flow) {
   const StreamOrder order = OrderStreams(flow);
   const uint32_t n = static_cast<uint32_t>(flow.storages.size());
   const uint32_t streams = flow.streams;

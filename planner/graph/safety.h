@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/graph/flow.h"
+#include "planner/graph/prepared_graph.h"
 
 namespace reprise::planner::graph {
 
@@ -44,14 +44,14 @@ class PairSet {
 // Algorithm 1 with its MaxNodes optimisation. Rows of bits hold what starts below each node of the
 // graph; what starts below all the last consumers of a storage may reuse it. Memory beside the
 // result: nodes * storages / 8 bytes.
-PairSet UnsafePairsByAncestors(const Flow& flow);
+PairSet UnsafePairsByAncestors(const PreparedGraph& flow);
 
 // Algorithms 2 to 5. A table holds, for each node and stream, the last node of the stream that
 // leads to it (MaxAncId); within its own stream that is the node before it. With that reading the
 // four cases of the paper are one: a storage precedes another iff in each stream its last consumer
 // (EndTime) is not behind the other's MaxAncId. Memory beside the result: nodes * streams * 4
 // bytes.
-PairSet UnsafePairsByStreams(const Flow& flow);
+PairSet UnsafePairsByStreams(const PreparedGraph& flow);
 
 }  // namespace reprise::planner::graph
 

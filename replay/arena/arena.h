@@ -13,10 +13,10 @@
 
 #include <stdint.h>
 
+#include "base/mutex.h"
 #include "replay/arena/held_memory.h"
 #include "replay/arena/lane.h"
-#include "replay/arena/mutex.h"
-#include "replay/plan_format.h"
+#include "replay/plan/plan_format.h"
 
 namespace reprise::replay {
 

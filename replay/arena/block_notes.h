@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "replay/arena/give_back.h"
-#include "replay/plan_format.h"
+#include "base/give_back.h"
+#include "replay/plan/plan_format.h"
 
 namespace reprise::replay {
 

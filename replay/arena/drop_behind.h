@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "replay/arena/give_back.h"
+#include "base/give_back.h"
 
 namespace reprise::replay {
 

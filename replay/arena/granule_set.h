@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "replay/arena/owned.h"
+#include "base/owned.h"
 
 namespace reprise::replay {
 

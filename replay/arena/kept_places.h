@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "replay/arena/drop_behind.h"
-#include "replay/plan_format.h"
+#include "replay/plan/plan_format.h"
 
 namespace reprise::replay {
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "base/give_back.h"
 #include "replay/arena/drop_behind.h"
-#include "replay/arena/give_back.h"
 
 namespace reprise::replay {
 namespace {

@@ -52,9 +52,9 @@
 
 #include <optional>
 
+#include "base/owned.h"
 #include "replay/arena/block_notes.h"
 #include "replay/arena/block_set.h"
-#include "replay/arena/counters.h"
 #include "replay/arena/granule_set.h"
 #include "replay/arena/held_memory.h"
 #include "replay/arena/kept_places.h"
@@ -63,10 +63,10 @@
 #include "replay/arena/last_place.h"
 #include "replay/arena/live_keys.h"
 #include "replay/arena/long_gaps.h"
-#include "replay/arena/owned.h"
 #include "replay/arena/slot_index.h"
-#include "replay/arena/stream.h"
-#include "replay/plan_format.h"
+#include "replay/plan/counters.h"
+#include "replay/plan/plan_format.h"
+#include "replay/plan/stream.h"
 
 namespace reprise::replay {
 

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-#include "replay/arena/counters.h"
-#include "replay/plan_format.h"
+#include "replay/plan/counters.h"
+#include "replay/plan/plan_format.h"
 
 namespace reprise::replay {
 

@@ -1,6 +1,6 @@
 // The pages of a lane that runs free: given back where nothing lives, when the lanes need more than
 // ever (held_memory.h), when much less is taken than before, and now and then.
-#include "replay/arena/give_back.h"
+#include "base/give_back.h"
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {

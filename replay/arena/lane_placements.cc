@@ -5,8 +5,8 @@
 
 #include <optional>
 
+#include "base/give_back.h"
 #include "replay/arena/drop_behind.h"
-#include "replay/arena/give_back.h"
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {

@@ -1,6 +1,6 @@
 // Blocks of a lane that other threads free: a list that they add to without a lock, and that the
 // owner takes in when it next looks.
-#include "replay/arena/fetch.h"
+#include "base/fetch.h"
 #include "replay/arena/lane.h"
 
 namespace reprise::replay {

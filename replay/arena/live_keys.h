@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "replay/arena/block_set.h"
-#include "replay/arena/stream.h"
-#include "replay/plan_format.h"
+#include "replay/plan/plan_format.h"
+#include "replay/plan/stream.h"
 
 namespace reprise::replay {
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "replay/arena/live_keys.h"
-#include "replay/plan_format.h"
+#include "replay/plan/plan_format.h"
 
 namespace reprise::replay {
 

@@ -1,8 +1,12 @@
 """What options apply to, standard streams and pipes as files, and traces of which nothing is left."""
 
+import array
+import fcntl
 import json
 import os
 import subprocess
+import termios
+import time
 
 from harness import TIMEOUT, expect, expect_equal, main
 
@@ -160,8 +164,27 @@ def pipes(bench):
     in_a_shell(bench, "$R compare --live --plan <(cat t.plan) -- /bin/true", BAD_INPUT)
     outcome = in_a_shell(bench, "$R plan <(cat a.csv)", USAGE)
     expect(b"-o: expected the name of the plan" in outcome.stderr, outcome.stderr)
+    non_blocking(bench)
     os.mkfifo(bench.work / "fifo")
     in_a_shell(bench, "cat a.csv > fifo & $R info fifo && wait")
+
+
+def non_blocking(bench):
+    """Whoever shares the pipe may have made it non-blocking; it is empty when it is read again."""
+    output, input_ = os.pipe()
+    os.set_blocking(output, False)
+    os.write(input_, CSV[:20].encode())
+    words = [bench.reprise, "info", "-"]
+    with subprocess.Popen(words, stdin=output, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+        left = array.array("i", [1])
+        while left[0] > 0 and reader.poll() is None:
+            fcntl.ioctl(output, termios.FIONREAD, left)
+            time.sleep(0.001)
+        os.close(output)
+        os.write(input_, CSV[20:].encode())
+        os.close(input_)
+        said, complaints = reader.communicate(timeout=TIMEOUT)
+    expect(reader.returncode == 0 and b"max load" in said, f"a non-blocking pipe: {complaints}")
 
 
 def nothing_left(bench):

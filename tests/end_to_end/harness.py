@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,8 @@ class Bench:
         self.scratch = pathlib.Path(scratch)
         self.work = self.scratch / "work"  # where programs run
         self.work.mkdir()
+        self.seed = int(os.environ.get("REPRISE_SEED", "1"))
+        self.random = random.Random(self.seed)  # the only source of chance
         self.environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self.scratch),
@@ -116,10 +119,12 @@ class Bench:
             self.run(self.reprise, "info", "--json", self.scratch / name, expected=expected).stdout
         )
 
-    def plan(self, name="recording", plan="plan", budget=1):
-        """Plans a recording, and has every plan checked against its trace."""
+    def plan(self, name="recording", plan="plan", iterations=4):
+        """Plans a recording, and has every plan checked against its trace. The same number of
+        iterations gives the same plan on every machine."""
         recording, plans = self.scratch / name, self.scratch / plan
-        words = [self.reprise, "plan", recording, "-o", plans, "--budget", str(budget), "--json"]
+        words = [self.reprise, "plan", recording, "-o", plans, "--iterations", str(iterations),
+                 "--budget", "1000", "--json"]
         planned = self.run(*words, expected=0)
         for image in json.loads(planned.stdout)["images"]:
             self.run(self.reprise, "check", image["trace"], image["plan"], expected=0)
@@ -140,13 +145,14 @@ def main(cases):
         return
     build, name = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="reprise-test-") as scratch:
+        bench = Bench(build, scratch)
         try:
-            cases[name](Bench(build, scratch))
+            cases[name](bench)
         except Skip as skip:
             print(f"{name}: skipped: {skip}")
             sys.exit(SKIPPED)
         except Failure as failure:
-            print(f"{name}: {failure}", file=sys.stderr)
+            print(f"{name} (REPRISE_SEED={bench.seed}): {failure}", file=sys.stderr)
             sys.exit(1)
         finally:
             _make_removable(scratch)

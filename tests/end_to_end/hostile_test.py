@@ -39,13 +39,13 @@ def endless(bench):
     return [bench.build / "bin" / "leveldb_bench", "--threads", "2", "--num", "1000000000"]
 
 
-def wait_for_events(directory):
+def wait_for_events(bench, directory):
     """Until the program has got as far as writing events; then for a random while."""
     deadline = time.monotonic() + TIMEOUT
     while not any(path.stat().st_blocks > 600 for path in directory.glob("*.spool")):
         expect(time.monotonic() < deadline, "nothing is recorded")
         time.sleep(0.01)
-    time.sleep(random.random() * 0.2)
+    time.sleep(bench.random.random() * 0.2)
 
 
 def child_of(process):
@@ -87,7 +87,7 @@ def kill_program(bench):
     for number, number_of_signal in enumerate([signal.SIGKILL] * 4 + [signal.SIGTERM] * 2):
         directory = bench.scratch / f"killed{number}"
         process = start(bench, [bench.reprise, "record", "-o", directory, "--", *endless(bench)])
-        wait_for_events(directory)
+        wait_for_events(bench, directory)
         os.kill(child_of(process), number_of_signal)
         process.communicate(timeout=TIMEOUT)
         expect_equal(process.returncode, 128 + number_of_signal, "exit status of record")
@@ -99,7 +99,7 @@ def terminate_record(bench):
     for number in range(3):
         directory = bench.scratch / f"terminated{number}"
         process = start(bench, [bench.reprise, "record", "-o", directory, "--", *endless(bench)])
-        wait_for_events(directory)
+        wait_for_events(bench, directory)
         process.terminate()
         process.communicate(timeout=TIMEOUT)
         expect_equal(process.returncode, 128 + signal.SIGTERM, "exit status of record")
@@ -111,7 +111,7 @@ def kill_record(bench):
     for number in range(3):
         directory = bench.scratch / f"orphan{number}"
         process = start(bench, [bench.reprise, "record", "-o", directory, "--", *endless(bench)])
-        wait_for_events(directory)
+        wait_for_events(bench, directory)
         child = child_of(process)
         environment = pathlib.Path(f"/proc/{child}/environ").read_text().split("\0")
         session = next(word for word in environment if word.startswith("REPRISE_SESSION="))

@@ -509,6 +509,7 @@ def signals_in_step(bench):
     plain = bench.run(*command, expected=0)
     bench.record(command, expected=0)
     bench.plan()
+    bench.environment["SIGNALS"] = "1"
     for _ in range(3):
         replayed, stats = bench.replay(command, expected=0)
         expect_equal(replayed.stdout, plain.stdout, "output")

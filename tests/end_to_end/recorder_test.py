@@ -200,10 +200,12 @@ def own_malloc(bench):
 def daemon(bench):
     """A process that is left in the background is named, and so is its spool. When it has ended, in
     whatever way, the spool is as long as what is in it."""
-    go = bench.work / "go"
+    ready, go = bench.work / "ready", bench.work / "go"
+    os.mkfifo(ready)
     os.mkfifo(go)
     loop = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); x=$x$i; done"
-    script = f"({loop}; read line < {go}; {loop}) < /dev/null > /dev/null 2>&1 & echo $!; exit 3"
+    background = f"{loop}; echo > {ready}; read line < {go}; {loop}"
+    script = f"({background}) < /dev/null > /dev/null 2>&1 & echo $!; read line < {ready}; exit 3"
     for kill in (False, True):
         directory = bench.scratch / f"daemon{kill}"
         recorded = bench.record(["/bin/sh", "-c", script], directory.name, expected=3)
@@ -361,22 +363,22 @@ def objects_of(directory):
 
 def self_host(bench):
     """A build of a part of reprise, and its tests, are the same under `record`, and every process
-    leaves a trace that opens. workloads/self_host.py does so with all of it."""
+    leaves a trace that opens. workloads/bench/self_host.py does so with all of it."""
     for tool in ("cmake", "ninja", "g++", "ctest"):
         if shutil.which(tool) is None:
             raise Skip(f"no {tool}")
     source, build = bench.work / "source", bench.work / "build"
     parts = ["order.cc", "sort.h", "order.h", "problem.h", "instance.h"]
-    (source / "planner").mkdir(parents=True)
+    (source / "planner" / "core").mkdir(parents=True)
     for part in parts:
-        shutil.copy(SOURCE / "planner" / part, source / "planner" / part)
+        shutil.copy(SOURCE / "planner" / "core" / part, source / "planner" / "core" / part)
     (source / "cube.cc").write_text("int main(int n, char**) { return n * n * n - 1; }\n")
     (source / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.25)\n"
         "project(part CXX)\n"
         "set(CMAKE_CXX_STANDARD 20)\n"
         "include_directories(${CMAKE_SOURCE_DIR})\n"
-        "file(GLOB sources planner/*.cc)\n"
+        "file(GLOB sources planner/core/*.cc)\n"
         "add_library(part STATIC ${sources})\n"
         "add_executable(cube cube.cc)\n"
         "enable_testing()\n"

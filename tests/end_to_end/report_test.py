@@ -242,7 +242,6 @@ def touch(bench):
     with Browser(many_blocks(bench)) as browser:
         from selenium.webdriver.common.actions import interaction as kinds
         from selenium.webdriver.common.actions.action_builder import ActionBuilder
-        from selenium.webdriver.common.actions.pointer_input import PointerInput
 
         canvas = browser.driver.find_element("css selector", "canvas.plot")
         browser.run("arguments[0].scrollIntoView({block: 'center'})", canvas)

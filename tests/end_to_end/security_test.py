@@ -1,7 +1,6 @@
 """What docs/reference/security.md promises: other users, hostile files, hostile programs."""
 
 import contextlib
-import json
 import os
 import pathlib
 import re

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/fuzz/read_trace.h"
-#include "trace/android.h"
+#include "trace/formats/android.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/measured_facts.h"
-#include "cli/measured_json.h"
+#include "report/measured_facts.h"
+#include "report/measured_json.h"
 #include "tests/fuzz/require.h"
 
 using namespace reprise;  // NOLINT(google-build-using-namespace)
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   base::UnknownNames unknown(data[0] == 'i');
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   const absl::StatusOr<nlohmann::json> comparison =
-      cli::ParseComparison(text, "fuzz", "1.trace", unknown);
+      report::ParseComparison(text, "fuzz", "1.trace", unknown);
   if (!comparison.ok()) {
     fuzz::RequireRefusal(comparison.status());
     return 0;
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto text_of = [](const nlohmann::ordered_json& json) {
     return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   };
-  text_of(cli::MeasuredContenders(*comparison));
-  text_of(cli::MeasuredSeries(*comparison));
+  text_of(report::MeasuredContenders(*comparison));
+  text_of(report::MeasuredSeries(*comparison));
   return 0;
 }

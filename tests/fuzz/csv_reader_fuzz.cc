@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "cli/csv_instance.h"
-#include "planner/check.h"
+#include "planner/core/check.h"
 #include "planner/solve.h"
 #include "tests/fuzz/require.h"
-#include "trace/csv.h"
+#include "trace/formats/csv.h"
 #include "trace/statistics.h"
 
 namespace {

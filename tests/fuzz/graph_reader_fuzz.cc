@@ -11,9 +11,9 @@
 
 #include "base/text.h"
 #include "planner/graph/check_graph.h"
-#include "planner/graph/flow.h"
 #include "planner/graph/graph_json.h"
 #include "planner/graph/plan_graph.h"
+#include "planner/graph/prepared_graph.h"
 
 namespace {
 
@@ -50,7 +50,7 @@ void ReadGraph(const std::string& text) {
     Require(!ignored.empty());
   }
   if (graph->nodes.size() > kSmall || graph->tensors.size() > kSmall) {
-    const absl::StatusOr<Flow> flow = MakeFlow(*graph);
+    const absl::StatusOr<PreparedGraph> flow = PrepareGraph(*graph);
     if (!flow.ok()) RequireMessage(flow.status());
     return;
   }

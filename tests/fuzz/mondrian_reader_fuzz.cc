@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/fuzz/require.h"
-#include "trace/mondrian.h"
+#include "trace/formats/mondrian.h"
 
 using namespace reprise;  // NOLINT(google-build-using-namespace)
 using fuzz::Require;

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "replay/plan_builder.h"
-#include "replay/plan_file.h"
-#include "replay/plan_verifier.h"
+#include "replay/plan/plan_builder.h"
+#include "replay/plan/plan_file.h"
+#include "replay/plan/plan_verifier.h"
 #include "tests/fuzz/require.h"
-#include "tests/unit/replay_recordings.h"
+#include "tests/unit/plan/recordings.h"
 
 namespace {
 

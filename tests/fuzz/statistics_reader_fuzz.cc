@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "cli/lessons_file.h"
-#include "cli/measured_facts.h"
-#include "cli/measured_json.h"
-#include "replay/plan_builder.h"
-#include "replay/plan_encoder.h"
+#include "cli/feedback_file.h"
+#include "replay/plan/plan_builder.h"
+#include "replay/plan/plan_encoder.h"
+#include "report/measured_facts.h"
+#include "report/measured_json.h"
 #include "tests/fuzz/require.h"
-#include "tests/unit/replay_recordings.h"
+#include "tests/unit/plan/recordings.h"
 
 namespace {
 
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Learn(text, ignore_unknown);
   base::UnknownNames unknown(ignore_unknown);
   const absl::StatusOr<nlohmann::json> statistics =
-      cli::ParseReplayStatistics(text, "fuzz", unknown);
-  if (statistics.ok()) cli::ReplayFacts(*statistics, "/bin/true").dump();
+      report::ParseReplayStatistics(text, "fuzz", unknown);
+  if (statistics.ok()) report::ReplayFacts(*statistics, "/bin/true").dump();
   return 0;
 }

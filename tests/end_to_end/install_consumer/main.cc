@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "planner/instance.h"
+#include "planner/core/instance.h"
 #include "planner/solve.h"
 #include "trace/reader.h"
 

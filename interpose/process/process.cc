@@ -1,0 +1,54 @@
+#include "interpose/process/process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/system_call.h"
+#include "interpose/process/real.h"
+#include "interpose/process/shared_page.h"
+
+namespace reprise::interpose {
+
+constinit Pulse pulse{};
+REPRISE_SMALL constinit Process process = {.mode = Mode::kUnstarted,
+                                           .reserved = false,
+                                           .session = nullptr,
+                                           .registry = nullptr,
+                                           .taken = nullptr,
+                                           .image = nullptr,
+                                           .image_number = 0,
+                                           .executable = {},
+                                           .behind = false,
+                                           .loader = {}};
+
+void SetMode(Mode mode) {
+  pulse.malloc = real.malloc;
+  pulse.free = real.free;
+  pulse.calloc = real.calloc;
+  pulse.realloc = real.realloc;
+  __atomic_store(&process.mode, &mode, __ATOMIC_RELEASE);
+  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELEASE);
+}
+
+void Say(const char* message) {
+  if (process.image == nullptr || process.image->message[0] != 0) return;
+  const size_t bytes = strnlen(message, sizeof(process.image->message) - 1);
+  memcpy(process.image->message, message, bytes);
+}
+
+void SayNotDeepBound(const char* library) {
+  constexpr size_t kNameBytes = 80;
+  char message[sizeof(ImageEntry::message)];
+  const char* name = library != nullptr ? strrchr(library, '/') : nullptr;
+  name = name != nullptr ? name + 1 : library != nullptr ? library : "the program";
+  snprintf(message, sizeof(message),
+           "%.*s is loaded without RTLD_DEEPBIND, which would give it another malloc",
+           static_cast<int>(kNameBytes), name);
+  Say(message);
+}
+
+__attribute__((hot)) bool IsOwnImage() {
+  return process.image != nullptr && static_cast<uint32_t>(ProcessId()) == process.image->pid;
+}
+
+}  // namespace reprise::interpose

@@ -1,0 +1,42 @@
+#include "interpose/process/real.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include <type_traits>
+
+#include "interpose/process/shared_page.h"
+
+namespace reprise::interpose {
+
+REPRISE_SMALL constinit Real real{};
+
+void* NextSymbol(const char* name) {
+  void* symbol = dlsym(RTLD_NEXT, name);
+  Dl_info info;
+  if (symbol != nullptr && dladdr(symbol, &info) != 0 && info.dli_fname != nullptr &&
+      strstr(info.dli_fname, "libmimalloc") != nullptr) {
+    void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    symbol = libc != nullptr ? dlsym(libc, name) : nullptr;
+  }
+  return symbol;
+}
+
+void FindReal() {
+  const auto find = [](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(NextSymbol(name));
+  };
+  find(real.malloc, "malloc");
+  find(real.free, "free");
+  find(real.calloc, "calloc");
+  find(real.realloc, "realloc");
+  find(real.memalign, "memalign");
+  find(real.aligned_alloc, "aligned_alloc");
+  find(real.posix_memalign, "posix_memalign");
+  find(real.valloc, "valloc");
+  find(real.pvalloc, "pvalloc");
+  find(real.malloc_usable_size, "malloc_usable_size");
+  find(real.pthread_create, "pthread_create");
+}
+
+}  // namespace reprise::interpose

@@ -1,0 +1,359 @@
+#include "interpose/replay/replay_setup.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mutex.h"
+#include "base/system_call.h"
+#include "interpose/process/address_map.h"
+#include "interpose/process/modules.h"
+#include "interpose/process/process.h"
+#include "interpose/process/shared_page.h"
+#include "replay/arena/drop_behind.h"
+
+namespace reprise::interpose {
+
+using replay::Arena;
+using replay::IsTold;
+using replay::LaneCounters;
+using replay::LiveKey;
+using replay::LiveKeys;
+using replay::LiveSite;
+using replay::PlanHeader;
+using replay::PlanKey;
+using replay::PlanModule;
+
+REPRISE_SMALL constinit Arena replay_arena{};
+
+namespace {
+
+// Lanes that must move get at most this many times the arena.
+constexpr uint64_t kSpareFactor = 4;
+constexpr uint64_t kMostSpare = 64 * kGiB;
+constexpr uint64_t kMostAnnexes = 8 * kGiB;
+
+struct Replay {
+  const PlanHeader* plan;
+  LiveKey* keys;
+  uint64_t* bases;  // LiveKeys::modules
+  LaneCounters* counters;
+  replay::ModuleRange* modules;  // in the counters' file
+  replay::Mutex learn_lock;
+  uint8_t* module_known;  // per module of the plan: its keys have their addresses
+  uint32_t modules_known;
+};
+
+REPRISE_SMALL constinit Replay replay_state{};
+
+template <typename T>
+const T* Table(const replay::PlanTable& table) {
+  return reinterpret_cast<const T*>(reinterpret_cast<const char*>(replay_state.plan) +
+                                    table.offset);
+}
+
+const char* String(uint32_t offset) { return Table<char>(replay_state.plan->strings) + offset; }
+
+bool SameBuildId(const LoadedModule& module, const char* hexadecimal, uint32_t digits) {
+  if (module.build_id_bytes * 2 != digits) return false;
+  for (size_t i = 0; i < module.build_id_bytes; ++i) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    if (hexadecimal[2 * i] != kDigits[module.build_id[i] >> 4] ||
+        hexadecimal[2 * i + 1] != kDigits[module.build_id[i] & 15]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Gives the keys of the plan's modules that are this one their addresses. True when there were any
+// that had none.
+bool LearnModule(const LoadedModule& module) {
+  const PlanHeader& plan = *replay_state.plan;
+  const auto* modules = Table<PlanModule>(plan.modules);
+  const auto* keys = Table<PlanKey>(plan.keys);
+  const size_t path_bytes = strnlen(module.path, 4096);
+  bool learned = false;
+  for (uint32_t index = 0; index < plan.modules.count; ++index) {
+    const PlanModule& known = modules[index];
+    if (replay_state.module_known[index] != 0) continue;
+    const bool same = known.build_id_bytes > 0
+                          ? SameBuildId(module, String(known.build_id_offset), known.build_id_bytes)
+                          : known.path_bytes == path_bytes &&
+                                memcmp(String(known.path_offset), module.path, path_bytes) == 0;
+    if (!same) continue;
+    __atomic_store_n(&replay_state.bases[index], module.base + 1, __ATOMIC_RELEASE);
+    for (uint64_t key = 0; key < plan.keys.count; ++key) {
+      if (keys[key].module != index || IsTold(key, keys[key])) continue;
+      const uint64_t address = module.base + keys[key].site_offset;
+      __atomic_store_n(&replay_state.keys[key].site, LiveSite(address, keys[key].depth),
+                       __ATOMIC_RELEASE);
+    }
+    replay_state.module_known[index] = 1;
+    replay_state.modules[index] = {module.base, module.begin, module.end};
+    __atomic_fetch_add(&replay_state.modules_known, 1, __ATOMIC_RELAXED);
+    learned = true;
+  }
+  return learned;
+}
+
+// LiveKeys::learn. A thread that keeps missing asks for every request: the answer must cost nothing
+// when every module of the plan has been seen, and little for the module that was asked for last.
+bool LearnSite(uint64_t site) {
+  const uint32_t known = __atomic_load_n(&replay_state.modules_known, __ATOMIC_RELAXED);
+  if (known == replay_state.plan->modules.count) return false;
+  const uint64_t address = replay::AddressOfSite(site);
+  const uint32_t generation = __atomic_load_n(&module_generation, __ATOMIC_ACQUIRE);
+  static __thread struct {
+    uint64_t begin, bytes;
+    uint32_t generation;
+  } asked;
+  if (address - asked.begin < asked.bytes && asked.generation == generation) return false;
+  LoadedModule module;
+  if (!FindModule(address, &module)) return false;
+  asked = {module.begin, module.end - module.begin, generation};
+  const SignalBlock block;
+  replay_state.learn_lock.Lock();
+  const bool learned = LearnModule(module);
+  replay_state.learn_lock.Unlock();
+  return learned;
+}
+
+// The plan for this image, or null.
+const PlanEntry* FindPlan() {
+  const auto* entries = reinterpret_cast<const PlanEntry*>(process.session + 1);
+  const uint32_t count = process.session->plans;
+  uint32_t first = 0;
+  while (first < count && entries[first].place != process.image->place) ++first;
+  if (first == count) {
+    for (uint32_t i = 0; i < count && process.image_number == 0; ++i) {
+      if (entries[i].root != 0) return &entries[i];
+    }
+    return nullptr;
+  }
+  // Images of the same place are told apart by the order in which they come, no more.
+  uint32_t same = 1;
+  while (first + same < count && entries[first + same].place == process.image->place) ++same;
+  const uint32_t number = __atomic_fetch_add(&process.taken[first], 1, __ATOMIC_RELAXED);
+  return &entries[first + number % same];
+}
+
+// Whether an open file is the one that the launcher verified, and has not been written to since.
+bool IsVerified(int fd, const PlanEntry& entry) {
+  struct stat info;
+  return SystemCall(SYS_fstat, fd, reinterpret_cast<long>(&info)) == 0 && S_ISREG(info.st_mode) &&
+         info.st_dev == entry.device && info.st_ino == entry.inode &&
+         static_cast<uint64_t>(info.st_size) == entry.bytes &&
+         info.st_ctim.tv_sec == entry.changed && info.st_ctim.tv_nsec == entry.changed_nanoseconds;
+}
+
+// Maps the plan file; false with a message when it is not what it should be. The launcher has
+// verified checksum and meaning; what is looked at here is whether it is still that file.
+bool MapPlan(const PlanEntry& entry) {
+  const int fd = OpenFile(entry.path, O_RDONLY | O_NONBLOCK);
+  if (fd < 0) {
+    Say("not replayed: its plan cannot be opened");
+    return false;
+  }
+  if (!IsVerified(fd, entry)) {
+    Say("not replayed: its plan was replaced or changed after it was verified");
+    CloseFile(fd);
+    return false;
+  }
+  const long bytes = SystemCall(SYS_lseek, fd, 0, SEEK_END);
+  void* mapped = nullptr;
+  if (bytes >= static_cast<long>(sizeof(PlanHeader)) &&
+      static_cast<uint64_t>(bytes) < kPlanMap.bytes) {
+    // Not at a multiple of 2 MiB, but for a plan that is laid out for that: a file that the page
+    // cache holds in huge pages would be mapped in huge pages, whatever madvise says, and each look
+    // at a word would add 2 MiB.
+    PlanHeader header;
+    const bool huge = SystemCall(SYS_pread64, fd, reinterpret_cast<long>(&header), sizeof(header),
+                                 0) == sizeof(header) &&
+                      (header.flags & replay::kPlanHugeWords) != 0;
+    mapped = MapAt(kPlanMap.begin + (huge ? 0 : replay::kPlanStretch), bytes, PROT_READ,
+                   MAP_PRIVATE, fd);
+    // Mappings of three kinds: pages come with those around them, but none of another mapping. With
+    // one of what is left of the first stretch so many come that they would reach into the next.
+    if (mapped != nullptr) {
+      Advise(mapped, replay::kPlanFirst, MADV_RANDOM);
+      if (static_cast<uint64_t>(bytes) > replay::kPlanStretch) {
+        Advise(static_cast<char*>(mapped) + replay::kPlanFirst,
+               replay::kPlanStretch - replay::kPlanFirst, MADV_SEQUENTIAL);
+      }
+    }
+  }
+  CloseFile(fd);
+  const auto* plan = static_cast<const PlanHeader*>(mapped);
+  if (plan == nullptr || plan->magic != replay::kPlanMagic ||
+      plan->version != replay::kPlanVersion || plan->byte_order != replay::kPlanByteOrder ||
+      plan->file_bytes != static_cast<uint64_t>(bytes) || plan->checksum != entry.checksum) {
+    Say("not replayed: its plan is not a plan file of this version");
+    return false;
+  }
+  replay_state.plan = plan;
+  return true;
+}
+
+// DIRECTORY/counters.NUMBER. Printing it would leave 64 KiB of libc's code in memory.
+void NameCounters(char* path) {
+  char* at = stpcpy(stpcpy(path, process.session->directory), "/counters.");
+  uint32_t number = process.image_number;
+  uint32_t digits = 1;
+  for (uint32_t left = number; left >= 10; left /= 10) ++digits;
+  at[digits] = 0;
+  for (; digits > 0; number /= 10) at[--digits] = static_cast<char>('0' + number % 10);
+}
+
+// The counters lie in a file, so that nothing is lost however the program ends; where no file can
+// be made they are only memory, and the launcher sees none.
+LaneCounters* MapCounters(uint64_t bytes) {
+  char path[kPathBytes + 32];
+  NameCounters(path);
+  const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
+  void* mapped = nullptr;
+  if (fd >= 0) {
+    if (!Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) {
+      mapped = MapAt(kCountersMap.begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    }
+    if (mapped != nullptr && Advise(mapped, bytes, MADV_POPULATE_WRITE) != 0) mapped = nullptr;
+    // Most of it is notes, of which few are written. The disk keeps the room.
+    if (mapped != nullptr && WritesInPlace(fd)) Advise(mapped, bytes, MADV_DONTNEED);
+    CloseFile(fd);
+  }
+  if (mapped == nullptr) mapped = MapMemory(kCountersMap.begin, bytes);
+  return static_cast<LaneCounters*>(mapped);
+}
+
+// Huge pages save faults and misses of the translation buffer. Where all of one becomes resident in
+// any case it costs no memory at the peak; elsewhere the small pages of MapMemory stay.
+void ChoosePages(char* blocks) {
+  const uint32_t flags = process.session->flags;
+  if ((flags & kSessionNoHugePages) != 0) return;
+  const PlanHeader& plan = *replay_state.plan;
+  // The arena begins at a multiple of one.
+  const auto use = [blocks](uint64_t first, uint64_t count) {
+    Advise(blocks + first * replay::kHugePage, count * replay::kHugePage, MADV_HUGEPAGE);
+  };
+  if ((flags & kSessionHugePages) != 0) return use(0, plan.arena_bytes / replay::kHugePage);
+  const auto* dense = Table<uint32_t>(plan.dense);
+  for (uint64_t i = 0, next; i < plan.dense.count; i = next) {
+    for (next = i + 1; next < plan.dense.count && dense[next] == dense[i] + (next - i); ++next) {
+    }
+    use(dense[i], next - i);
+  }
+}
+
+bool SetUpArena() {
+  const PlanHeader& plan = *replay_state.plan;
+  if (plan.arena_bytes > kArena.bytes / 2) return false;
+  const uint64_t spare =
+      plan.arena_bytes < kMostSpare / kSpareFactor ? plan.arena_bytes * kSpareFactor : kMostSpare;
+  const uint64_t annexes = Arena::AnnexBytes(plan);
+  const uint64_t block_bytes =
+      (plan.arena_bytes + spare + (8 << 20) + (annexes < kMostAnnexes ? annexes : kMostAnnexes)) &
+      ~uint64_t{4095};
+  replay::ArenaMemory memory{};
+  memory.block_bytes = block_bytes;
+  memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));
+  if (memory.blocks != nullptr) ChoosePages(memory.blocks);
+  const auto layout = replay::CountersLayout::Of(plan);
+  char* counters = reinterpret_cast<char*>(replay_state.counters);
+  memory.counters = replay_state.counters;
+  memory.releases = (process.session->flags & kSessionRelease) != 0;
+  memory.dear_pages = (process.session->flags & kSessionDearPages) != 0;
+  memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
+  replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
+  const uint64_t key_bytes = (2 * plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
+  const uint64_t module_bytes =
+      (plan.modules.count * (sizeof(uint64_t) + 1) + plan.keys.count + 4095) & ~uint64_t{4095};
+  const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
+  const uint64_t all = key_bytes + module_bytes + state_bytes;
+  if (memory.blocks == nullptr || all > kArenaState.bytes) return false;
+  char* state = static_cast<char*>(MapMemory(kArenaState.begin, all));
+  if (state == nullptr) return false;
+  replay_state.keys = reinterpret_cast<LiveKey*>(state) + plan.keys.count;
+  replay_state.bases = reinterpret_cast<uint64_t*>(state + key_bytes);
+  replay_state.module_known = reinterpret_cast<uint8_t*>(replay_state.bases + plan.modules.count);
+  uint8_t* key_granules = replay_state.module_known + plan.modules.count;
+  memory.state = state + key_bytes + module_bytes;
+  const auto* keys = Table<PlanKey>(plan.keys);
+  for (uint64_t key = 0; key < plan.keys.count; ++key) {
+    if (keys[key].shape == 0) continue;  // stays untouched
+    key_granules[key] = LiveKeys::FewGranules(keys[key]);
+    if (IsTold(key, keys[key])) continue;
+    replay_state.keys[key].shape = keys[key].shape;
+    if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
+      replay_state.keys[key].site = LiveSite(keys[key].site_offset, keys[key].depth);
+    }
+  }
+  ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
+  replay_arena.Start(&plan, {replay_state.keys, LearnSite, key_granules, keys, replay_state.bases},
+                     memory);
+  return true;
+}
+
+void WarnOfAnotherBuild() {
+  struct Search {
+    bool first = true;
+    bool differs = false;
+  } search;
+  ForEachModule(
+      [](const LoadedModule& module, void* context) {
+        auto* found = static_cast<Search*>(context);
+        if (!found->first) return;  // the loader lists the program itself first
+        found->first = false;
+        const PlanHeader& plan = *replay_state.plan;
+        found->differs = plan.build_id_bytes > 0 &&
+                         !SameBuildId(module, String(plan.build_id_offset), plan.build_id_bytes);
+      },
+      &search);
+  if (search.differs) {
+    Say("another build than the recorded one (its build id differs): expect few allocations to "
+        "match the plan");
+  }
+}
+
+}  // namespace
+
+__attribute__((hot)) void DropPlan() {
+  const char* plan = reinterpret_cast<const char*>(replay_state.plan);
+  const uint64_t bytes = (replay_state.plan->file_bytes + 4095) & ~uint64_t{4095};
+  replay::DropPages(plan + replay::kPlanFirst, bytes - replay::kPlanFirst);
+}
+
+bool HasLongPlan() { return replay_state.plan->file_bytes >= 1 << 20; }
+
+bool StartReplay() {
+  static const char* const kForeign[] = {"mallocx",   "rallocx",    "xallocx",   "sallocx",
+                                         "dallocx",   "sdallocx",   "tc_malloc", "tc_free",
+                                         "tc_calloc", "tc_realloc", "tc_delete", "tc_free_sized"};
+  const PlanEntry* entry = FindPlan();
+  if (entry == nullptr) {
+    if (process.image_number == 0) Say("not replayed: no plan was made for it");
+    return false;
+  }
+  if (!process.reserved) {
+    Say("not replayed: the arena's addresses are taken or may not be reserved (RLIMIT_AS, "
+        "RLIMIT_DATA)");
+    return false;
+  }
+  if (AnyModuleCalls(kForeign, sizeof(kForeign) / sizeof(kForeign[0]))) {
+    Say("not replayed: it calls its own allocator's entry points (mallocx, tc_malloc and others), "
+        "which cannot take blocks of the arena");
+    return false;
+  }
+  if (!MapPlan(*entry)) return false;
+  process.image->plan =
+      static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
+  replay_state.counters = MapCounters(replay::CountersLayout::Of(*replay_state.plan).bytes);
+  if (replay_state.counters == nullptr || !SetUpArena()) {
+    Say("not replayed: no room for the arena");
+    return false;
+  }
+  process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);
+  WarnOfAnotherBuild();
+  DropPlan();  // most of what was read is not read again
+  return true;
+}
+
+}  // namespace reprise::interpose

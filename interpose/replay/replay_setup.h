@@ -1,0 +1,25 @@
+// Replay begins: the plan of this image is found and mapped, its keys get their addresses in this
+// process, and the arena is laid out. What is served from it then is the replayer's.
+#ifndef REPRISE_INTERPOSE_REPLAY_REPLAY_SETUP_H_
+#define REPRISE_INTERPOSE_REPLAY_REPLAY_SETUP_H_
+
+#include "replay/arena/arena.h"
+
+namespace reprise::interpose {
+
+// Hidden, so that no table of addresses is read to find it. Serves nobody before StartReplay.
+extern __attribute__((visibility("hidden"))) replay::Arena replay_arena;
+
+// Finds the plan of this image and sets the arena up; false when there is none (and a message was
+// left for the launcher, when that is a surprise).
+bool StartReplay();
+
+// Gives back what is resident of the plan, but for its first page. What is read again comes back.
+void DropPlan();
+
+// Whether the run is so long that what saves it a few pages at its end is not what its end costs.
+bool HasLongPlan();
+
+}  // namespace reprise::interpose
+
+#endif  // REPRISE_INTERPOSE_REPLAY_REPLAY_SETUP_H_

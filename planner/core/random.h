@@ -1,0 +1,39 @@
+// Seeded randomness that is the same on every machine.
+#ifndef REPRISE_PLANNER_CORE_RANDOM_H_
+#define REPRISE_PLANNER_CORE_RANDOM_H_
+
+#include <cstdint>
+
+namespace reprise::planner {
+
+// splitmix64 (Steele, Lea, Flood 2014).
+class Random {
+ public:
+  // A stream of its own for every pair of numbers.
+  explicit Random(uint64_t seed, uint64_t stream = 0)
+      : state_(seed * 0x9e3779b97f4a7c15 + (stream + 1) * 0xd1b54a32d192ed03) {
+    Next();
+  }
+
+  uint64_t Next() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  // In [0, n), n > 0; the bias is below n / 2^64.
+  uint64_t Below(uint64_t n) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * n) >> 64);
+  }
+
+  // In [0, 1).
+  double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace reprise::planner
+
+#endif  // REPRISE_PLANNER_CORE_RANDOM_H_

@@ -1,0 +1,54 @@
+// From a recording to a plan file: one planning problem per lane, one for the lanes' boxes.
+#ifndef REPRISE_REPLAY_PLAN_PLAN_BUILDER_H_
+#define REPRISE_REPLAY_PLAN_PLAN_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/core/instance.h"
+#include "planner/solve.h"
+#include "replay/plan/feedback.h"
+#include "trace/recording.h"
+
+namespace reprise::replay {
+
+enum class LaneMode {
+  kThread,  // a lane per thread: what replay needs
+  kNone,    // the whole recording as one instance: the planner's own quality
+};
+
+struct BuiltPlan {
+  std::string bytes;             // the plan file (plan_format.h)
+  std::vector<int64_t> offsets;  // per allocation of the recording, from the arena's start
+  int64_t makespan = 0;          // bytes: the highest end of a block
+  int64_t arena_bytes = 0;       // makespan, up to the end of the last box
+  int64_t max_load = 0;          // bytes, of the whole recording
+  int64_t lower_bound = 0;       // bytes; of the whole recording
+  int64_t lanes = 0;
+  // What separate lanes cost before any packing: how much the most that their boxes need at one
+  // time exceeds the max load, in percent of it.
+  double lane_overhead_percent = 0;
+  int64_t reallocs = 0;           // whose old block is known
+  int64_t reallocs_in_place = 0;  // of those, the ones that leave it where it is
+  int64_t learned = 0;            // buffers whose lifetime is not the recorded one
+  std::string strategy;           // that of the largest lane
+  double seconds = 0;
+};
+
+// The recording as a planning problem: time is the event index, sizes are whole granules of 16
+// bytes, and include what the program was told by malloc_usable_size.
+planner::Instance WholeInstance(const trace::Recording& recording);
+
+// Plans every lane within the budget of `options`, which they share by their number of buffers;
+// encoding is a part of it. What comes out has passed the checker as a whole. Errors: those of
+// planner::Solve; ResourceExhausted when a lane needs more than 32 GiB. `learned`: what replays of
+// earlier plans taught, for LaneMode::kThread.
+absl::StatusOr<BuiltPlan> BuildPlan(const trace::Recording& recording,
+                                    const planner::Options& options, LaneMode mode,
+                                    const Learned& learned = {});
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_PLAN_PLAN_BUILDER_H_

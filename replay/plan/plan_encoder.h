@@ -1,0 +1,49 @@
+// Writes lanes as streams: plan_format.h.
+#ifndef REPRISE_REPLAY_PLAN_PLAN_ENCODER_H_
+#define REPRISE_REPLAY_PLAN_PLAN_ENCODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trace/recording.h"
+
+namespace reprise::replay {
+
+struct EncodedLane {
+  uint64_t path = 0;               // PlanLane::path
+  uint32_t thread = trace::kNone;  // whose allocations it holds; kNone: everybody's
+  uint64_t box_offset = 0;         // bytes from the arena's start
+  uint64_t box_bytes = 0;
+  uint64_t reserved_bytes = 0;  // at the box's end
+};
+
+// The bytes that each allocation's block takes in a plan: a multiple of 16, at least what was
+// requested and what the program was told by malloc_usable_size. The recording must outlive it.
+class BlockBytes {
+ public:
+  explicit BlockBytes(const trace::Recording& recording);
+  uint64_t operator[](size_t allocation) const {
+    return bytes_.empty() ? Round(recording_.allocations[allocation].size) : bytes_[allocation];
+  }
+
+ private:
+  static uint64_t Round(uint64_t size);
+
+  const trace::Recording& recording_;
+  std::vector<uint64_t> bytes_;  // empty when the program never asked
+};
+
+// Tells recordings apart: a hash of what was allocated, by whom, and when it was freed.
+uint64_t HashRecording(const trace::Recording& recording);
+
+// The plan file. `offsets` has one entry per allocation, from the arena's start; every allocation
+// lies in the box of its lane.
+std::string EncodePlan(const trace::Recording& recording, const BlockBytes& block_bytes,
+                       const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
+                       uint64_t arena_bytes, uint64_t max_load);
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_PLAN_PLAN_ENCODER_H_

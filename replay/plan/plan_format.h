@@ -1,0 +1,214 @@
+// The plan file: what replay needs, laid out so that a process maps it and follows it.
+// Plain data only: this header is used inside the replayed process. Byte order: the machine's.
+//
+// A lane is a thread's part of the plan: one stream of 32-bit words, in the order in which the
+// thread's allocations and frees happened in the recording.
+//
+//   allocation  bit 31 = 0 | code (31 - offset_bits bits) | offset / 16 (offset_bits bits)
+//               the code is an index into the keys; all ones: far, two more words follow, the index
+//               of the key and offset / 16; if the lower bits are 1 and not 0 the key is told, by
+//               three more: its shape, site_offset, and module << kDepthBits | depth
+//   free        bit 31 = 1 | offset / 16, of the block that dies
+//   special     bit 31 = 1 | a value from kSpecial on:
+//               kDrain  another thread frees a block of this lane; one more word, offset / 16. How
+//                       long the block is, / 16, is added, if it is no more than kMostToldByDrain
+//               kTurn   the words before this one are not read again
+//               kIdle   no block is planned in some pages of the box for a long time from here on;
+//                       two more words, the first page and how many
+//               kEnd    the lane ends
+//
+// Offsets are relative to the lane's box, which is a part of the arena.
+#ifndef REPRISE_REPLAY_PLAN_PLAN_FORMAT_H_
+#define REPRISE_REPLAY_PLAN_PLAN_FORMAT_H_
+
+#include <stdint.h>
+
+namespace reprise::replay {
+
+inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
+inline constexpr uint32_t kPlanVersion = 8;
+inline constexpr uint32_t kPlanByteOrder = 0x01020304;
+inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
+inline constexpr uint64_t kBoxAlignment = 4096;
+inline constexpr uint64_t kLongBlock = 256 << 10;  // bytes: of which a program may touch little
+inline constexpr uint32_t kFreeBit = 1u << 31;
+inline constexpr uint32_t kSpecial = 0xfffff000;
+inline constexpr uint32_t kDrain = kSpecial;
+inline constexpr uint32_t kMostToldByDrain = 0xfef;
+inline constexpr uint32_t kIdle = 0xfffffffc;
+inline constexpr uint32_t kTurn = 0xfffffffe;
+inline constexpr uint32_t kEnd = 0xffffffff;
+inline constexpr uint32_t kTurnWords = 1 << 14;  // from one turn to the next
+inline constexpr uint32_t kWordsAhead = 64;  // behind any word of a lane so many more can be read
+// With a page that is read the system maps all of its stretch, bytes, if that is in one piece in
+// the page cache; a longer piece is mapped whole. The first page, which is read all the time, is
+// mapped so that it comes alone.
+inline constexpr uint64_t kPlanStretch = 64 << 10;
+inline constexpr uint64_t kPlanFirst = 4096;
+// A lane of so many words is followed for long: the words of its plan lie in huge pieces, so that
+// the system is asked once in half a million words, and not 32 times.
+inline constexpr uint64_t kManyWords = 16 << 20;
+inline constexpr uint64_t kHugePage = 2 << 20;
+inline constexpr uint64_t kPlanHugePiece = kHugePage;
+inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 64 KiB below 32 GiB
+inline constexpr uint64_t kSampled = 4096;  // placements: one of so many is among the samples
+inline constexpr uint32_t kNeverDies = UINT32_MAX;
+inline constexpr uint32_t kNoModule = UINT32_MAX;
+
+constexpr bool IsDrain(uint32_t word) { return word - kDrain <= kMostToldByDrain; }
+
+// What identifies an allocation within its lane: its shape and its call site.
+// Shape: the size in units of 8 bytes, rounded up, in bits 0..55, at least 1; for alignments above
+// 16 also bit 63, and log2 of the alignment in bits 56..62. So the shape of a plain malloc is a
+// number of units, and no size, however large, looks like a shape with an alignment. Units of 8,
+// because most allocators' usable sizes are multiples of 8, and all of a plan's: what is usable in
+// the block of one request of a shape is enough for every other of that shape.
+constexpr uint64_t PlainShape(uint64_t size) { return (size + 7) >> 3; }  // of sizes above 0
+constexpr uint64_t Shape(uint64_t size, unsigned log2_alignment) {
+  const uint64_t units = size > 0 ? PlainShape(size) : 1;
+  if (log2_alignment <= 4) return units;
+  return units | static_cast<uint64_t>(log2_alignment) << 56 | uint64_t{1} << 63;
+}
+
+constexpr uint64_t ShapeUnits(uint64_t shape) { return shape & ((uint64_t{1} << 56) - 1); }
+constexpr unsigned ShapeLog2Alignment(uint64_t shape) {
+  return shape >> 63 != 0 ? static_cast<unsigned>(shape >> 56 & 127) : 4;
+}
+
+// The granules that a request of this shape needs, and that its place is a multiple of.
+constexpr uint64_t ShapeGranules(uint64_t shape) { return (ShapeUnits(shape) + 1) / 2; }
+constexpr uint64_t ShapeStep(uint64_t shape) {
+  return (uint64_t{1} << ShapeLog2Alignment(shape)) / kGranule;
+}
+
+// The shape of a request that needs at least so many granules, and is aligned as this one.
+constexpr uint64_t LongerShape(uint64_t shape, uint64_t granules) {
+  return ShapeGranules(shape) >= granules ? shape : shape - ShapeUnits(shape) + 2 * granules;
+}
+
+// Call sites are told apart by how deep the stack is, too, in units of 16 bytes, modulo kDepths:
+// depths that are 64 KiB apart are the same to replay.
+inline constexpr int kFrameBits = 16;
+inline constexpr int kDepthBits = kFrameBits - 4;
+inline constexpr uint32_t kDepths = 1 << kDepthBits;
+
+struct PlanKey {
+  uint64_t shape;
+  uint64_t site_offset;  // of the return address, from the module's load address
+  uint32_t module;       // index into the modules; kNoModule: site_offset is absolute
+  uint32_t depth;        // trace/recording.h, Site; modulo kDepths
+  uint64_t usable;       // bytes that malloc_usable_size answers; the block has at least as many
+};
+
+// Replay keeps the most frequent keys in memory. The others are told where they are asked for: a
+// program may have many, most of which come a few times.
+inline constexpr uint64_t kKeysInMemory = 4096;
+inline constexpr uint32_t kTold = 1;        // the lower bits of a far word whose key is told
+inline constexpr uint32_t kToldLength = 6;  // of such an allocation, in words
+constexpr bool IsTold(uint64_t index, const PlanKey& key) {
+  constexpr int kWordBits = 31;  // no word of a key looks like a free
+  return index >= kKeysInMemory && key.shape != 0 && key.shape >> kWordBits == 0 &&
+         key.site_offset >> kWordBits == 0 && key.module >> (kWordBits - kDepthBits) == 0;
+}
+
+// A block of the plan: where it lies and between which words of its lane it lives.
+struct PlanBlock {
+  uint32_t offset;  // / 16, relative to the box
+  uint32_t birth;   // index of its allocation word in the lane
+  uint32_t death;   // index of its free or drain word; kNeverDies
+  uint32_t key;
+};
+
+// What the placements are sorted by, of every kSampled-th of the file: it leaves one stretch of
+// them to look at for a block.
+struct PlanSample {
+  uint32_t offset;
+  uint32_t birth;
+};
+
+// The places that a lane has for one kind of request: each offset once, ascending, among the slots
+// of the file.
+struct PlanRing {
+  uint32_t key;  // the first of those that have its shape and call site
+  uint32_t count;
+  uint64_t first_slot;
+};
+
+// What is worth fetching into the processor's caches before it is used: places, keys.
+inline constexpr uint16_t kFetchBlocks = 1;
+inline constexpr uint16_t kFetchKeys = 2;
+
+struct PlanLane {
+  uint64_t path;             // of the thread; 0: the whole recording as one lane, not for replay
+  uint64_t box_offset;       // bytes from the arena's start; a multiple of kBoxAlignment or more
+  uint64_t box_bytes;        // a multiple of kBoxAlignment
+  uint64_t first_word;       // index into the words of the file
+  uint64_t words;            // kEnd included
+  uint64_t first_placement;  // index into the placements, sorted by offset, then birth
+  uint64_t placements;
+  uint64_t first_ring;  // index into the rings, sorted by key
+  uint64_t rings;
+  uint16_t offset_bits;
+  uint16_t fetched;   // kFetchBlocks, kFetchKeys
+  uint32_t reserved;  // granules at the box's end where nothing may be improvised
+};
+
+// Of a lane's placements those before the first one that the file samples, and how many it samples.
+inline uint64_t BeforeFirstSample(const PlanLane& lane) { return -lane.first_placement % kSampled; }
+inline uint64_t Samples(const PlanLane& lane) {
+  const uint64_t before = BeforeFirstSample(lane);
+  return before < lane.placements ? (lane.placements - before - 1) / kSampled + 1 : 0;
+}
+
+struct PlanModule {
+  uint32_t path_offset;  // into the strings
+  uint32_t path_bytes;
+  uint32_t build_id_offset;
+  uint32_t build_id_bytes;  // hexadecimal
+};
+
+// A table of the file: `count` entries from byte `offset` on; a multiple of 64.
+struct PlanTable {
+  uint64_t offset;
+  uint64_t count;
+};
+
+// What holds for the whole plan.
+inline constexpr uint64_t kPlanRoot = 1;  // it was the program that was started
+// The words begin with a huge piece of the file; it is mapped at a multiple of one.
+inline constexpr uint64_t kPlanHugeWords = 2;
+
+struct PlanHeader {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t byte_order;
+  uint64_t checksum;  // XXH3 (64 bits) of the whole file with this field zero
+  uint64_t file_bytes;
+  uint64_t place;        // of the recorded image in the process tree
+  uint64_t flags;        // kPlanRoot, kPlanHugeWords
+  uint64_t arena_bytes;  // all boxes lie in [0, arena_bytes)
+  uint64_t max_load;     // of the recording, bytes, sizes rounded up to 16
+  uint64_t events;       // of the recording
+  PlanTable modules;
+  PlanTable keys;   // the most frequent first; entries whose index is all ones in some number
+                    // of bits stay unused
+  PlanTable lanes;  // in the order of their threads
+  PlanTable words;
+  PlanTable placements;
+  PlanTable samples;
+  PlanTable rings;
+  PlanTable slots;             // uint32_t: offset / 16, relative to the box of the ring's lane
+  PlanTable strings;           // bytes
+  uint32_t executable_offset;  // into the strings
+  uint32_t executable_bytes;
+  uint32_t build_id_offset;
+  uint32_t build_id_bytes;
+  uint64_t recording;  // hash of its allocations: plans of one recording have the same
+  // uint32_t, ascending: which huge pages of the arena become resident in any case, because short
+  // blocks lie everywhere in them at one time or another, or long ones come and go all the time.
+  PlanTable dense;
+};
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_PLAN_PLAN_FORMAT_H_

@@ -1,0 +1,310 @@
+#include "report/facts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/text.h"
+#include "replay/plan/plan_format.h"
+#include "report/measured_facts.h"
+#include "report/raster.h"
+#include "trace/symbols.h"
+
+namespace reprise::report {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using trace::kNone;
+
+constexpr size_t kCurvePoints = 1500;
+
+std::string FileName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+// The place of each thread among all, by the bytes of its blocks times their lifetimes: what fills
+// a map most gets a colour of its own.
+std::vector<uint32_t> ThreadRanks(const Subject& subject) {
+  const trace::Recording& recording = subject.recording;
+  std::vector<double> area(recording.threads.size());
+  for (const trace::Allocation& it : recording.allocations) {
+    const uint64_t end = it.death == trace::kNever ? recording.events : it.death;
+    area[it.thread] += static_cast<double>(it.size) * static_cast<double>(end - it.birth);
+  }
+  std::vector<uint32_t> order(area.size()), ranks(area.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return area[a] > area[b]; });
+  for (uint32_t i = 0; i < order.size(); ++i) ranks[order[i]] = i;
+  return ranks;
+}
+
+ordered_json MapFacts(const HeapMap& map) {
+  ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
+  fact["label"] = map.name;
+  fact["detail"] = map.detail;
+  return fact;
+}
+
+// One bar per measured allocator and plan; what was not measured, from the maps.
+ordered_json Contenders(const std::vector<HeapMap>& maps, const json& comparison) {
+  ordered_json contenders =
+      comparison.is_null() ? ordered_json::array() : MeasuredContenders(comparison);
+  for (const HeapMap& map : maps) {
+    const bool known = std::any_of(contenders.begin(), contenders.end(), [&](const auto& it) {
+      return it["label"] == map.name && it["label"] != "";
+    });
+    if (!known) {
+      contenders.push_back({{"label", map.name}, {"footprint", map.height}});
+    }
+  }
+  return contenders;
+}
+
+ordered_json Curves(const Subject& subject, const json& comparison) {
+  const LoadCurve curve = CurveOf(subject.recording, kCurvePoints, subject.alignment);
+  ordered_json curves = {
+      {"events", curve.events}, {"live", curve.live}, {"requested", curve.requested}};
+  curves["series"] = comparison.is_null() ? ordered_json::array() : MeasuredSeries(comparison);
+  return curves;
+}
+
+}  // namespace
+
+std::string ThreadName(const trace::Recording& recording, size_t index) {
+  if (recording.threads.size() == 1) return "the only thread";
+  if (recording.threads[index].parent == kNone && index == 0) return "main thread";
+  return absl::StrCat("thread ", index);
+}
+
+std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites) {
+  // Reading debug information takes longer than all the rest.
+  trace::Symbolizer symbolizer;
+  std::vector<SiteName> names;
+  for (const SiteTable::Row& row : sites.rows) {
+    SiteName name;
+    if (row.site == kNone) {
+      name.label = name.brief = "not known";
+      names.push_back(std::move(name));
+      continue;
+    }
+    name.known = true;
+    const trace::Site& site = recording.sites[row.site];
+    trace::Symbol symbol;
+    std::string module;
+    if (site.module != kNone) {
+      const trace::Module& where = recording.modules[site.module];
+      module = absl::StrFormat("%s+%#x", FileName(where.path), site.offset);
+      if (names.size() < kMostNamedSites) symbol = symbolizer.Find(where, site.offset);
+    } else {
+      module = absl::StrFormat("%#x", site.offset);
+    }
+    name.brief = symbol.function.empty() ? module : symbol.function;
+    if (symbol.line > 0) name.place = absl::StrCat(symbol.file, ":", symbol.line);
+    if (!symbol.function.empty())
+      absl::StrAppend(&name.place, name.place.empty() ? "" : "  ", module);
+    name.label = name.place.empty() ? name.brief : absl::StrCat(name.brief, ", ", name.place);
+    if (row.callers) {
+      for (const trace::Frame& frame : trace::CallersOf(recording, row.site)) {
+        const trace::Symbol caller = trace::FindSymbol(recording, frame, symbolizer);
+        name.callers.push_back(trace::DescribeFrame(recording, frame, caller));
+      }
+    }
+    if (!name.callers.empty()) absl::StrAppend(&name.brief, " ← ", name.callers[0]);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
+                         const std::vector<SiteName>& names, const std::vector<HeapMap>& maps,
+                         const json& comparison, const json& replay) {
+  const trace::Recording& recording = subject.recording;
+  const trace::Statistics& statistics = subject.statistics;
+  ordered_json facts = {
+      {"version", REPRISE_VERSION},           {"name", subject.name},
+      {"trace", FileName(subject.path)},      {"executable", recording.process.executable},
+      {"buffers", statistics.buffers},        {"events", recording.events},
+      {"lost_events", recording.lost_events}, {"complete", recording.process.complete},
+      {"max_load", statistics.max_load},      {"requested_max_load", statistics.requested_max_load},
+      {"peak_event", statistics.peak_event}};
+  facts["images"] = ordered_json::array();
+  for (const ImageLoad& image : subject.images) {
+    facts["images"].push_back(
+        {{"name", image.name}, {"trace", FileName(image.path)}, {"max_load", image.max_load}});
+  }
+  facts["maps"] = ordered_json::array();
+  for (const HeapMap& map : maps) facts["maps"].push_back(MapFacts(map));
+  facts["contenders"] = Contenders(maps, comparison);
+  facts["curves"] = Curves(subject, comparison);
+  facts["sites"] = ordered_json::array();
+  facts["frames"] = ordered_json::array();  // of callers, each once
+  std::map<std::string, size_t> frames;
+  const auto number = [&](const std::string& frame) {
+    const auto [entry, added] = frames.try_emplace(frame, frames.size());
+    if (added) facts["frames"].push_back(frame);
+    return entry->second;
+  };
+  for (size_t i = 0; i < sites.rows.size(); ++i) {
+    const SiteTable::Row& row = sites.rows[i];
+    facts["sites"].push_back({{"label", names[i].label},
+                              {"short", names[i].brief},
+                              {"place", names[i].place},
+                              {"known", names[i].known},
+                              {"peak_bytes", row.peak_bytes},
+                              {"peak_blocks", row.peak_blocks},
+                              {"allocations", row.allocations},
+                              {"bytes", row.bytes},
+                              {"end_bytes", row.end_bytes}});
+    if (names[i].callers.empty()) continue;
+    ordered_json& callers = facts["sites"].back()["callers"] = ordered_json::array();
+    for (const std::string& caller : names[i].callers) callers.push_back(number(caller));
+  }
+  facts["threads"] = ordered_json::array();
+  for (size_t i = 0; i < recording.threads.size(); ++i) {
+    facts["threads"].push_back(ThreadName(recording, i));
+  }
+  facts["thread_ranks"] = ThreadRanks(subject);
+  facts["sizes"] = statistics.sizes;
+  facts["lifetimes"] = statistics.lifetimes;
+  if (!replay.is_null()) {
+    facts["replay"] = ReplayFacts(replay, recording.process.executable);
+  }
+  return facts;
+}
+
+namespace {
+
+// Of the density grids: enough for every pixel of a screen, and a few megabytes once packed.
+constexpr uint32_t kGridColumns = 4096, kGridRows = 1024;
+constexpr size_t kBlocksBesideGrid = 400'000;
+
+// Of the preview: about as many cells as a map has pixels on the page.
+constexpr uint32_t kPreviewColumns = 1024, kPreviewRows = 256;
+// Fewer are unpacked as fast as a preview would be.
+constexpr size_t kBlocksWithoutPreview = 50'000;
+
+// The blocks that fill most of the maps, in the order of their birth.
+std::vector<uint32_t> LargestBlocks(const trace::Recording& recording, size_t count) {
+  const auto area = [&](uint32_t i) {
+    const trace::Allocation& it = recording.allocations[i];
+    const uint64_t end = it.death == trace::kNever ? recording.events : it.death;
+    return static_cast<double>(it.size) * static_cast<double>(end - it.birth);
+  };
+  std::vector<uint32_t> blocks(recording.allocations.size());
+  std::iota(blocks.begin(), blocks.end(), 0);
+  if (blocks.size() <= count) return blocks;
+  std::nth_element(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(count),
+                   blocks.end(), [&](uint32_t a, uint32_t b) { return area(a) > area(b); });
+  blocks.resize(count);
+  std::sort(blocks.begin(), blocks.end());
+  return blocks;
+}
+
+// How full each cell of the map is, 0 to 255, and of what size class; the lowest row first.
+void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
+             std::vector<Column>& columns, ordered_json& fact) {
+  const RasterView view = {.begin = 0,
+                           .end = static_cast<double>(subject.recording.events),
+                           .bottom = 0,
+                           .top = static_cast<double>(std::max<int64_t>(map.height, 1))};
+  const Raster raster = Paint(subject.recording, map, view, kGridColumns, kGridRows, false);
+  std::string coverage, group;
+  coverage.reserve(raster.coverage.size());
+  group.reserve(raster.coverage.size());
+  for (uint32_t row = kGridRows; row-- > 0;) {
+    for (uint32_t column = 0; column < kGridColumns; ++column) {
+      const size_t cell = size_t{row} * kGridColumns + column;
+      const float covered = std::min(1.0f, raster.coverage[cell]);
+      // What is there at all must not round to nothing.
+      coverage.push_back(
+          static_cast<char>(covered > 0 ? std::max(1l, std::lround(255 * covered)) : 0));
+      group.push_back(static_cast<char>(raster.group[cell]));
+    }
+  }
+  columns.push_back(PackBytes(absl::StrCat("coverage-", number), coverage));
+  columns.push_back(PackBytes(absl::StrCat("group-", number), group));
+  fact["density"] = {{"columns", kGridColumns},
+                     {"rows", kGridRows},
+                     {"events", subject.recording.events},
+                     {"bytes", view.top}};
+}
+
+// The whole map as the page shows it first, of all blocks; the page replaces it as soon as it has
+// unpacked them. A byte for each cell, the uppermost row first: size class, and in the lower half
+// the root of how full it is, 1 to 15 (so that what is hardly covered stays apart); 0 is empty.
+void AddPreview(const Subject& subject, const HeapMap& map, size_t number, double top,
+                std::vector<Column>& columns, ordered_json& fact) {
+  const RasterView view = {
+      .begin = 0,
+      .end = static_cast<double>(std::max<uint64_t>(subject.recording.events, 1)),
+      .bottom = 0,
+      .top = top};
+  const Raster raster = Paint(subject.recording, map, view, kPreviewColumns, kPreviewRows, true);
+  std::string cells(raster.coverage.size(), '\0');
+  for (size_t cell = 0; cell < cells.size(); ++cell) {
+    const float covered = std::min(1.0f, raster.coverage[cell]);
+    if (covered <= 0) continue;
+    const long shade = std::max(1l, std::lround(15 * std::sqrt(covered)));
+    cells[cell] = static_cast<char>(raster.group[cell] << 4 | shade);
+  }
+  columns.push_back(PackBytes(absl::StrCat("preview-", number), cells));
+  fact["preview"] = {{"columns", kPreviewColumns}, {"rows", kPreviewRows},
+                     {"begin", view.begin},        {"end", view.end},
+                     {"bottom", view.bottom},      {"top", view.top}};
+}
+
+// The address at the upper edge of every map: they share their axes.
+double SharedTop(const std::vector<HeapMap>& maps, uint64_t max_load) {
+  int64_t tallest = std::max<int64_t>(1, static_cast<int64_t>(max_load));
+  for (const HeapMap& map : maps) tallest = std::max(tallest, map.height);
+  return static_cast<double>(tallest) * 1.03;  // some air above
+}
+
+}  // namespace
+
+std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites,
+                                  const std::vector<HeapMap>& maps, size_t most_blocks,
+                                  ordered_json& facts) {
+  const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
+  std::vector<Column> columns;
+  facts["top"] = SharedTop(maps, facts["max_load"].get<uint64_t>());
+  if (maps.empty()) return columns;
+  const bool sampled = allocations.size() > most_blocks;
+  const std::vector<uint32_t> blocks = LargestBlocks(
+      subject.recording, sampled ? std::min(most_blocks, kBlocksBesideGrid) : allocations.size());
+  for (size_t map = 0; map < maps.size() && allocations.size() > kBlocksWithoutPreview; ++map) {
+    AddPreview(subject, maps[map], map, facts["top"], columns, facts["maps"][map]);
+  }
+  const auto add = [&](const std::string& name, auto value, bool delta = false) {
+    std::vector<int64_t> values;
+    values.reserve(blocks.size());
+    for (const uint32_t i : blocks) values.push_back(value(i));
+    columns.push_back(PackColumn(name, values, delta));
+  };
+  add(
+      "birth", [&](uint32_t i) { return static_cast<int64_t>(allocations[i].birth); }, true);
+  // 0: never freed.
+  add("lifetime", [&](uint32_t i) {
+    const trace::Allocation& it = allocations[i];
+    return it.death == trace::kNever ? 0 : static_cast<int64_t>(it.death - it.birth);
+  });
+  add("size", [&](uint32_t i) { return static_cast<int64_t>(allocations[i].size); });
+  for (size_t map = 0; map < maps.size(); ++map) {
+    add(absl::StrCat("offset-", map), [&](uint32_t i) { return maps[map].offsets[i]; });
+    if (sampled) AddGrid(subject, maps[map], map, columns, facts["maps"][map]);
+  }
+  add("site", [&](uint32_t i) { return int64_t{sites.Of(allocations[i].site)}; });
+  add("thread", [&](uint32_t i) { return int64_t{allocations[i].thread}; });
+  if (sampled) facts["sampled"] = blocks.size();
+  return columns;
+}
+
+}  // namespace reprise::report

@@ -1,0 +1,163 @@
+#include "report/raster.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+namespace reprise::report {
+
+const char* const kSizeClassNames[kSizeClasses] = {"≤ 32 B",    "≤ 128 B",   "≤ 512 B",
+                                                   "≤ 2 KiB",   "≤ 8 KiB",   "≤ 32 KiB",
+                                                   "≤ 128 KiB", "≤ 512 KiB", "larger"};
+
+int SizeClass(uint64_t bytes) {
+  const int log2 = bytes == 0 ? 0 : static_cast<int>(std::bit_width(bytes - 1));
+  return std::clamp((log2 - 4) / 2, 0, kSizeClasses - 1);
+}
+
+Raster Paint(const trace::Recording& recording, const HeapMap& map, const RasterView& view,
+             uint32_t width, uint32_t height, bool edges) {
+  Raster raster{.width = width, .height = height, .coverage = {}, .group = {}};
+  const size_t pixels = size_t{width} * height;
+  raster.coverage.assign(pixels, 0);
+  raster.group.assign(pixels, 0);
+  const double per_event = width / (view.end - view.begin);
+  const double per_byte = height / (view.top - view.bottom);
+  // Half-open range of pixels, and how much of a lone one is covered.
+  struct Extent {
+    uint32_t from, to;
+    double weight;
+  };
+  const auto extent = [](double low, double high, uint32_t most) {
+    low = std::max(low, 0.0);
+    high = std::min(high, static_cast<double>(most));
+    auto from = static_cast<uint32_t>(low);
+    auto to = static_cast<uint32_t>(high + 0.5);
+    double weight = 1;
+    if (to <= from + 1) {
+      to = from + 1;
+      weight = std::min(1.0, high - low);
+    } else {
+      from = static_cast<uint32_t>(low + 0.5);
+    }
+    return Extent{from, std::min(to, most), weight};
+  };
+  std::vector<uint32_t> blocks[kSizeClasses];
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    if (map.offsets[i] != HeapMap::kNowhere) {
+      blocks[SizeClass(recording.allocations[i].size)].push_back(i);
+    }
+  }
+  // How coverage changes from the pixel on the left, one class at a time: however long a block
+  // lives, it costs two additions per row. Whole numbers, so that begin and end cancel out.
+  constexpr double kFull = 1 << 20;
+  const size_t stride = size_t{width} + 1;
+  std::vector<int32_t> changes;
+  std::vector<float> most(pixels, 0);
+  for (int size_class = 0; size_class < kSizeClasses; ++size_class) {
+    if (blocks[size_class].empty()) continue;
+    changes.assign(stride * height, 0);
+    for (const uint32_t i : blocks[size_class]) {
+      const trace::Allocation& it = recording.allocations[i];
+      const auto birth = static_cast<double>(it.birth);
+      const auto death =
+          static_cast<double>(it.death == trace::kNever ? recording.events : it.death);
+      const auto low = static_cast<double>(map.offsets[i]);
+      const double high = low + static_cast<double>(it.size);
+      if (birth >= view.end || death <= view.begin || low >= view.top || high <= view.bottom) {
+        continue;
+      }
+      const Extent x =
+          extent((birth - view.begin) * per_event, (death - view.begin) * per_event, width);
+      const Extent y = extent((view.top - high) * per_byte, (view.top - low) * per_byte, height);
+      const auto weight = std::max<int32_t>(1, static_cast<int32_t>(kFull * x.weight * y.weight));
+      // What is large enough to be told from its neighbours is paler at the top and on the right.
+      const bool large = edges && x.to - x.from > 4 && y.to - y.from > 4;
+      const int32_t pale = large ? weight * 2 / 5 : 0;
+      for (uint32_t row = y.from; row < y.to; ++row) {
+        const bool top = large && row == y.from;
+        changes[row * stride + x.from] += top ? weight - pale : weight;
+        if (!top) changes[row * stride + x.to - 1] -= pale;
+        changes[row * stride + x.to] -= weight - pale;
+      }
+    }
+    for (uint32_t row = 0; row < height; ++row) {
+      int64_t covered = 0;
+      for (uint32_t column = 0; column < width; ++column) {
+        covered += changes[row * stride + column];
+        if (covered == 0) continue;
+        const size_t pixel = size_t{row} * width + column;
+        const auto share = static_cast<float>(static_cast<double>(covered) / kFull);
+        raster.coverage[pixel] += share;
+        if (share <= most[pixel]) continue;
+        most[pixel] = share;
+        raster.group[pixel] = static_cast<uint8_t>(size_class);
+      }
+    }
+  }
+  return raster;
+}
+
+// From OKLCH (Ottosson's OKLab): from blue over teal to yellow, ever lighter.
+Colour SizeColour(int size_class) {
+  const double share = size_class / static_cast<double>(kSizeClasses - 1);
+  const double lightness = 0.34 + 0.50 * share;
+  const double chroma = 0.10 + 0.05 * std::sin(std::numbers::pi * share);
+  const double hue = (290 - 202 * share) * std::numbers::pi / 180;
+  const double a = chroma * std::cos(hue), b = chroma * std::sin(hue);
+  const double l = std::pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
+  const double m = std::pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
+  const double s = std::pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
+  const auto channel = [](double light) {
+    light = std::clamp(light, 0.0, 1.0);
+    const double gamma =
+        light <= 0.0031308 ? 12.92 * light : 1.055 * std::pow(light, 1 / 2.4) - 0.055;
+    return static_cast<uint8_t>(std::lround(255 * gamma));
+  };
+  return {channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+          channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+          channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
+}
+
+Image Colourize(const Raster& raster) {
+  Image image{.width = raster.width, .height = raster.height, .pixels = {}};
+  image.pixels.assign(raster.coverage.size(), 0);
+  Colour colours[kSizeClasses];
+  for (int i = 0; i < kSizeClasses; ++i) colours[i] = SizeColour(i);
+  for (size_t i = 0; i < raster.coverage.size(); ++i) {
+    if (raster.coverage[i] <= 0) continue;
+    // What is hardly covered stays visible.
+    const double covered = std::min(1.0f, raster.coverage[i]);
+    const auto alpha =
+        static_cast<uint32_t>(std::lround(255 * (0.10 + 0.90 * std::pow(covered, 0.75))));
+    const Colour& colour = colours[raster.group[i]];
+    image.pixels[i] =
+        alpha << 24 | uint32_t{colour.blue} << 16 | uint32_t{colour.green} << 8 | colour.red;
+  }
+  return image;
+}
+
+std::string EncodePng(const Image& image) {
+  png_image header = {};
+  header.version = PNG_IMAGE_VERSION;
+  header.width = image.width;
+  header.height = image.height;
+  header.format = PNG_FORMAT_RGBA;
+  png_alloc_size_t bytes = 0;
+  if (png_image_write_to_memory(&header, nullptr, &bytes, 0, image.pixels.data(), 0, nullptr) ==
+      0) {
+    return {};
+  }
+  std::string file(bytes, '\0');
+  if (png_image_write_to_memory(&header, file.data(), &bytes, 0, image.pixels.data(), 0, nullptr) ==
+      0) {
+    return {};
+  }
+  file.resize(bytes);
+  return file;
+}
+
+}  // namespace reprise::report

@@ -1,1 +1,0 @@
-reprise_test(cli_readers_test LABEL unit SOURCES cli_readers_test.cc LIBRARIES reprise_cli_readers)

@@ -1,0 +1,2 @@
+// Owns the precompiled header of the unit tests.
+int main() { return 0; }

@@ -1,0 +1,267 @@
+// Plans that are damaged but have a right checksum: refused, or served without harm.
+#include "replay/plan/plan_verifier.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "replay/plan/plan_builder.h"
+#include "replay/plan/range_set.h"
+#include "replay/plan/stream.h"
+#include "tests/unit/plan/recordings.h"
+
+namespace reprise::replay {
+namespace {
+
+TEST(RangeSetTest, AgreesWithATableOfNumbers) {
+  std::mt19937_64 random(7);
+  for (const uint64_t size : {1, 63, 64, 65, 5'000, 300'000}) {
+    absl::StatusOr<RangeSet> set = RangeSet::Make(size);
+    ASSERT_TRUE(set.ok());
+    std::vector<bool> taken(size);
+    std::vector<std::pair<uint64_t, uint64_t>> ranges;
+    for (int step = 0; step < 4'000; ++step) {
+      if (!ranges.empty() && random() % 3 == 0) {
+        std::swap(ranges[random() % ranges.size()], ranges.back());
+        const auto [begin, end] = ranges.back();
+        ranges.pop_back();
+        set->Remove(begin, end);
+        std::fill(taken.begin() + begin, taken.begin() + end, false);
+        continue;
+      }
+      const uint64_t begin = random() % size;
+      const uint64_t most = size - begin;
+      const uint64_t length = 1 + random() % std::min<uint64_t>(most, uint64_t{1} << random() % 19);
+      const auto first = taken.begin() + begin;
+      const bool free = std::find(first, first + length, true) == first + length;
+      ASSERT_EQ(set->IsFree(begin, begin + length), free) << begin << " " << length;
+      uint64_t next = 0;  // the nearest end behind it
+      for (const auto& [from, end] : ranges) {
+        if (end > begin && (next == 0 || end < next)) next = end;
+      }
+      ASSERT_EQ(set->EndOf(begin), next) << begin;
+      if (!free) continue;
+      ASSERT_TRUE(set->Add(begin, begin + length));
+      std::fill(first, first + length, true);
+      ranges.emplace_back(begin, begin + length);
+    }
+  }
+}
+
+// A file in memory, whose checksum is made right.
+class File {
+ public:
+  explicit File(std::string bytes) : bytes_(std::move(bytes)) {
+    descriptor_ = memfd_create("plan", MFD_CLOEXEC);
+  }
+  ~File() { close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  std::string& bytes() { return bytes_; }
+  PlanHeader header() const {
+    PlanHeader header;
+    std::memcpy(&header, bytes_.data(), sizeof(header));
+    return header;
+  }
+  absl::StatusOr<PlanFile> Read() {
+    PlanHeader sealed = header();
+    sealed.checksum = 0;
+    std::memcpy(bytes_.data(), &sealed, sizeof(sealed));
+    sealed.checksum = XXH3_64bits(bytes_.data(), bytes_.size());
+    std::memcpy(bytes_.data(), &sealed, sizeof(sealed));
+    if (pwrite(descriptor_, bytes_.data(), bytes_.size(), 0) !=
+        static_cast<ssize_t>(bytes_.size())) {
+      return absl::UnavailableError("memfd");
+    }
+    return PlanFile::Read("a.plan", descriptor_);
+  }
+  absl::Status Verify() {
+    absl::StatusOr<PlanFile> plan = Read();
+    return plan.ok() ? VerifyPlan(*plan, "a.plan") : plan.status();
+  }
+
+ private:
+  std::string bytes_;
+  int descriptor_;
+};
+
+std::string Build(const RecordingShape& shape, uint64_t seed) {
+  planner::Options options;
+  options.iterations = 1;  // not seconds: the same plan on every machine
+  options.threads = 1;
+  absl::StatusOr<BuiltPlan> built =
+      BuildPlan(RandomRecording(shape, seed), options, LaneMode::kThread);
+  EXPECT_TRUE(built.ok()) << built.status();
+  return std::move(built->bytes);
+}
+
+// What a process that follows a plan does, as simply as can be: live blocks by offset, at least as
+// long as each is said to be usable. Empty, or which promise is broken.
+std::string Serve(const PlanFile& plan) {
+  const auto* keys = plan.table<PlanKey>(plan.header().keys);
+  const auto* lanes = plan.table<PlanLane>(plan.header().lanes);
+  for (uint64_t number = 0; number < plan.header().lanes.count; ++number) {
+    const PlanLane& lane = lanes[number];
+    const auto* at = plan.table<uint32_t>(plan.header().words) + lane.first_word;
+    const auto* end = at + lane.words;
+    std::map<uint64_t, uint64_t> live;  // where blocks begin, and end; bytes
+    for (Word word{}; word = DecodeWord(at, lane.offset_bits), word.kind != Word::kEnded;
+         at += word.length) {
+      const uint64_t begin = word.granule * kGranule;
+      if (at >= end) return "it leaves the words";
+      if (word.kind == Word::kAllocation) {
+        if (word.key >= plan.header().keys.count) return "no such key";
+        const PlanKey& key = keys[word.key];
+        const uint64_t until = begin + std::max<uint64_t>(key.usable, 8 * ShapeUnits(key.shape));
+        if (until > lane.box_bytes) return "outside the box";
+        if ((lane.box_offset + begin) % (ShapeStep(key.shape) * kGranule) != 0) return "alignment";
+        const auto next = live.lower_bound(begin);
+        if (next != live.end() && next->first < until) return "overlaps the next one";
+        if (next != live.begin() && std::prev(next)->second > begin) return "overlaps one before";
+        live[begin] = until;
+      } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
+        if (live.erase(begin) != 1) return "frees what is not live";
+      } else if (word.kind == Word::kIdling) {
+        const uint64_t from = word.granule * kBoxAlignment;
+        const uint64_t to = from + uint64_t{word.key} * kBoxAlignment;
+        if (to > lane.box_bytes) return "idle outside the box";
+        const auto next = live.lower_bound(from);
+        if (next != live.end() && next->first < to) return "gives pages of a live block back";
+        if (next != live.begin() && std::prev(next)->second > from) return "gives live pages back";
+      }
+    }
+    if (at + 1 != end) return "it ends early";
+  }
+  return {};
+}
+
+TEST(PlanVerifierTest, TakesEveryPlanThatIsMade) {
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    RecordingShape shape;
+    shape.allocations = seed % 8 == 0 ? 60'000 : 3'000;
+    shape.threads = seed % 5 + 1;
+    shape.phases = std::min<uint32_t>(shape.threads, seed % 3 + 1);
+    shape.sites = seed % 7 == 0 ? 9'000 : 20;
+    shape.most_bytes = seed % 6 == 0 ? 3 << 20 : 400;
+    shape.magnitudes = seed % 2 == 0;
+    shape.remote_frees = 0.1 * static_cast<double>(seed % 3);
+    shape.reallocs = 0.1;
+    shape.most_log2_alignment = seed % 4 == 0 ? 23 : 12;
+    File file(Build(shape, seed));
+    EXPECT_TRUE(file.Verify().ok()) << seed << ": " << file.Verify();
+  }
+}
+
+// Of small plans every word is changed in several ways, and the checksum made right: what is still
+// taken for a plan keeps all promises.
+TEST(PlanVerifierTest, AChangedWordIsRefusedOrDoesNoHarm) {
+  int refused = 0, taken = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    RecordingShape shape;
+    shape.allocations = seed == 4 ? 250 : 60;
+    shape.threads = seed % 3 + 1;
+    shape.sites = 12;
+    shape.remote_frees = 0.3;
+    shape.aligned = 0.1;
+    File file(Build(shape, seed));
+    const std::string right = file.bytes();
+    ASSERT_TRUE(file.Verify().ok()) << file.Verify();
+    for (size_t at = 0; at + sizeof(uint32_t) <= right.size(); at += sizeof(uint32_t)) {
+      uint32_t word;
+      std::memcpy(&word, right.data() + at, sizeof(word));
+      // Padding: all alike.
+      if (word == 0 && at % 64 != 0) continue;
+      for (const uint32_t changed :
+           {word + 1, word - 1, word ^ 1u << 31, word ^ 1u << 16, 0u, 0xffffffffu, 0xfffffffcu}) {
+        file.bytes() = right;
+        std::memcpy(file.bytes().data() + at, &changed, sizeof(changed));
+        const absl::StatusOr<PlanFile> plan = file.Read();
+        if (!plan.ok() || !VerifyPlan(*plan, "a.plan").ok()) {
+          ++refused;
+          continue;
+        }
+        ++taken;
+        ASSERT_EQ(Serve(*plan), "")
+            << "seed " << seed << ", byte " << at << ": " << word << " to " << changed;
+      }
+    }
+  }
+  // Names, build ids and what only statistics read may be changed.
+  EXPECT_GT(refused, 4 * taken);
+  EXPECT_GT(taken, 0);
+}
+
+// Two changes at a time, of the stream and of the placements, are what a forger would make.
+TEST(PlanVerifierTest, ConsistentForgeriesAreRefused) {
+  RecordingShape shape;
+  shape.allocations = 200;
+  shape.never_freed = 0.2;
+  File file(Build(shape, 5));
+  ASSERT_TRUE(file.Verify().ok());
+  const std::string right = file.bytes();
+  const PlanHeader header = file.header();
+  PlanLane lane;
+  std::memcpy(&lane, right.data() + header.lanes.offset, sizeof(lane));
+  int forged = 0;
+  std::mt19937_64 random(3);
+  for (int attempt = 0; attempt < 3'000; ++attempt) {
+    file.bytes() = right;
+    const size_t at =
+        header.placements.offset + random() % header.placements.count * sizeof(PlanBlock);
+    PlanBlock block;
+    std::memcpy(&block, right.data() + at, sizeof(block));
+    auto* words = reinterpret_cast<uint32_t*>(file.bytes().data() + header.words.offset);
+    const uint32_t moved = block.offset + 1 + static_cast<uint32_t>(random() % 3);
+    if (words[block.birth] >> lane.offset_bits == (kFreeBit - 1) >> lane.offset_bits) continue;
+    words[block.birth] += moved - block.offset;
+    if (block.death != kNeverDies && words[block.death] < kSpecial) {
+      words[block.death] += moved - block.offset;
+    }
+    block.offset = moved;
+    std::memcpy(file.bytes().data() + at, &block, sizeof(block));
+    const absl::StatusOr<PlanFile> plan = file.Read();
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    if (VerifyPlan(*plan, "a.plan").ok()) {
+      ASSERT_EQ(Serve(*plan), "");
+    } else {
+      ++forged;
+    }
+  }
+  EXPECT_GT(forged, 1'000);
+}
+
+TEST(PlanVerifierTest, SaysWhere) {
+  File file(Build({}, 1));
+  auto* words = reinterpret_cast<uint32_t*>(file.bytes().data() + file.header().words.offset);
+  words[0] = kTurn;
+  EXPECT_THAT(std::string(file.Verify().message()),
+              testing::HasSubstr("a.plan: damaged: lane 0, word "));
+}
+
+// Many lanes that all name the same words would take time without end.
+TEST(PlanVerifierTest, LanesMayNotShareTheirWords) {
+  RecordingShape shape;
+  shape.threads = 2;
+  File file(Build(shape, 2));
+  const PlanHeader header = file.header();
+  PlanLane lanes[2];
+  std::memcpy(lanes, file.bytes().data() + header.lanes.offset, sizeof(lanes));
+  lanes[1] = lanes[0];
+  std::memcpy(file.bytes().data() + header.lanes.offset, lanes, sizeof(lanes));
+  EXPECT_THAT(std::string(file.Verify().message()), testing::HasSubstr("one after the other"));
+}
+
+}  // namespace
+}  // namespace reprise::replay
