@@ -112,8 +112,15 @@ TEST(Aliases, WhatIsNeededAtTheEndIsNotOverwritten) {
                                    R"("in_place":true}]})")),
               absl::StrCat("tensor 'b': expected no write, as it is ",
                            kind[0] == 'o' ? "an output" : "persistent",
-                           ", found node 'w', which overwrites it with tensor 'c'"));
+                           " and an input that node 'r' reads, found node 'w', which overwrites it "
+                           "with tensor 'c'"));
   }
+  // Nobody reads it but who writes over it.
+  EXPECT_EQ(
+      Refusal(Nodes("w") + R"({"id":"b","consumers":["w"],"bytes":8,"persistent":true},
+      {"id":"c","producer":"w","bytes":8,"alias_of":"b","in_place":true}]})"),
+      "tensor 'b': expected no write, as it is persistent and an input, found node 'w', which "
+      "overwrites it with tensor 'c'");
 }
 
 TEST(Aliases, StreamsDoNotWaitForEachOther) {

@@ -248,7 +248,7 @@ TEST(CheckGraph, AgreesWithTheDefinition) {
     GraphShape shape;
     shape.nodes = 1 + static_cast<int>(seed % 5);
     shape.streams = 1 + static_cast<int>(seed % 3);
-    shape.tensors = 1 + static_cast<int>(seed % 5);
+    shape.tensors = 1 + static_cast<int>(seed % 9);
     shape.constrained = seed % 2 == 0;
     const Graph graph = RandomGraph(seed, shape);
     const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
@@ -274,6 +274,27 @@ TEST(CheckGraph, AgreesWithTheDefinition) {
   }
   EXPECT_GT(valid, Rounds(1'000));
   EXPECT_GT(invalid, Rounds(1'000));
+}
+
+// As many pairs share a byte as there can be; none of them is in use at one time.
+TEST(CheckGraph, TakesTimeLinearInWhatSharesAddresses) {
+  constexpr uint32_t kTensors = 200'000;
+  Graph graph;
+  graph.streams = {{.text = "s"}, {.text = "t"}};
+  std::vector<int64_t> offsets;
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i <= kTensors; ++i) {
+    Node& node = graph.nodes.emplace_back();
+    node.id.text = std::to_string(i);
+    node.stream = i % 2;
+    order.push_back(i);
+    if (i == kTensors) break;
+    graph.tensors.push_back(MakeTensor(node.id.text, i, {i + 1}, 8));
+    offsets.push_back(i % 2 * 8);
+  }
+  EXPECT_TRUE(CheckGraph(graph, offsets, order).valid);
+  offsets[kTensors / 2] = 8;
+  EXPECT_FALSE(CheckGraph(graph, offsets, order).valid);
 }
 
 TEST(CheckGraph, RefusesOrdersThatAreNone) {
