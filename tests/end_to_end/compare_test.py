@@ -1,7 +1,6 @@
 """`reprise compare`: a recording under every allocator, and a program under every allocator."""
 
 import json
-import os
 import re
 
 from harness import expect, expect_equal, main
@@ -71,7 +70,7 @@ def hostile(bench):
     (trace_path,) = (bench.scratch / "recording").iterdir()
     (plan,) = (bench.scratch / "plan").iterdir()
     damaged, cut = bench.work / "damaged trace", bench.work / "cut.plan"
-    damaged.write_bytes(trace_path.read_bytes()[:-100])
+    damaged.write_bytes(trace_path.read_bytes() + b"x" * 100)
     cut.write_bytes(plan.read_bytes()[:5000])
     refused = [
         (3, "cut short", "compare", trace_path, "--plan", cut),
