@@ -290,8 +290,13 @@ def json_fields(bench):
     for section, commands in printed.items():
         found = set()
         for command in commands:
-            words = command if command[0] == "cat" else [bench.reprise, *command, "--json"]
-            found.update(fields_of(json.loads(bench.run(*words).stdout)))
+            name, *rest = command
+            words = command if name == "cat" else [bench.reprise, name, "--json", *rest]
+            output = bench.run(*words).stdout
+            try:
+                found.update(fields_of(json.loads(output)))
+            except ValueError as error:
+                raise Failure(f"{' '.join(command)}: {error} in {output[:200]}") from error
         # `images[]` and, of diff, the sums are described once.
         found = {re.sub(r"^images\[\]\.", "", name) for name in found}
         unknown = {name for name in found
