@@ -184,7 +184,7 @@ def links(_bench):
                 name = os.path.relpath(found, SOURCE)
                 if not found.exists() or fragment and fragment not in anchors.get(name, ()):
                     wrong.append(f"{path}:{number}: {target}")
-            for name in re.findall(r"`([a-z_]+(?:/[a-z_.]+)+\.[a-z]+)`", line):
+            for name in re.findall(r"`([a-z_]+(?:/[\w.]+)+\.(?:h|cc|py|md|sh|js))`", line):
                 inside = name.split("/")[0] in ROOMS and "internals/arena.md" not in name
                 if inside and not (SOURCE / name).exists() and not (folder / name).exists():
                     wrong.append(f"{path}:{number}: no file {name}")
@@ -198,7 +198,7 @@ ROOMS = ["base", "trace", "planner", "replay", "interpose", "report", "cli", "ra
 def known_tests():
     """Names that a document may call a test by."""
     names = set()
-    for path in (SOURCE / "tests").rglob("CMakeLists.txt"):
+    for path in [*(SOURCE / "tests").rglob("CMakeLists.txt"), *(SOURCE / "tests").rglob("*.cmake")]:
         names.update(re.findall(r"(?:unit_test|end_to_end_test|NAME)[( ]+([a-z_]+)",
                                 path.read_text()))
     for path in (SOURCE / "tests/unit").rglob("*.cc"):
@@ -218,7 +218,7 @@ def tests(_bench):
     for path, text in documents().items():
         for number, line in prose_of(text):
             for name in re.findall(r"`(\w+_test(?:\.\w+)?|[A-Z]\w+\.[A-Z]\w+)`", line):
-                if name not in known:
+                if name not in known and not name.endswith((".py", ".sh")):
                     wrong.append(f"{path}:{number}: {name}")
     expect(not wrong, "\n".join(wrong))
 
