@@ -129,6 +129,13 @@ void AtomicFile::Fail(int error) {
 }
 
 void AtomicFile::Open() {
+  if (path_ == kStandardStream) {
+    path_ = "standard output";
+    direct_ = true;
+    file_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (file_ < 0) Fail(errno);
+    return;
+  }
   Place place;
   problem_ = Resolve(path_, place);
   if (!ok()) return;
@@ -214,6 +221,10 @@ bool AtomicFile::Finish() {
 }
 
 int OpenOutputFolder(const std::string& path, std::string* problem) {
+  if (path == kStandardStream) {
+    *problem = path + ": expected a folder, found standard output";
+    return -1;
+  }
   std::string plain = path;
   while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
   std::error_code error;

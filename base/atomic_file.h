@@ -11,14 +11,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/standard_stream.h"
+
 namespace reprise::base {
 
 // One output file. It is written under a random name beside the output, readable by the caller
 // only, and renamed at the end. Then it has the mode of the file that it replaces (without set-id
 // bits), and its owner and group where the system permits; a new one has 0666 less the umask. What
 // is there and no regular file (a device, a pipe), and what somebody has open already (/dev/stdout,
-// /dev/fd/N, /proc/…), is written to at once. Another user's pipe is refused. Not for several
-// threads at once.
+// /dev/fd/N, /proc/…; kStandardStream), is written to at once. Another user's pipe is refused. Not
+// for several threads at once.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -68,7 +70,7 @@ class AtomicFile {
 
 // Opens the folder `path` for output, and makes it and its parents where they are missing. Returns
 // its descriptor, which the caller closes; -1: `problem` says why, one line that begins with the
-// path. Links as above.
+// path. Links as above. kStandardStream is none.
 int OpenOutputFolder(const std::string& path, std::string* problem);
 
 // Whether nobody but the caller and the superuser can put anything else in the place of the folder

@@ -2,7 +2,6 @@
 #include "planner/core/check.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "cli/graph_file.h"
+#include "cli/option_scope.h"
 #include "replay/plan/plan_builder.h"
 #include "replay/plan/plan_file.h"
 #include "trace/format.h"
@@ -25,6 +25,7 @@ namespace reprise::cli {
 namespace {
 
 struct Arguments {
+  const CLI::App* command = nullptr;
   std::string instance;
   std::string plan;
   int64_t start_address = 0;  // of CSV instances
@@ -178,10 +179,13 @@ int CheckFolder(const Arguments& arguments) {
 }
 
 int RunCheck(const Arguments& arguments) {
-  std::error_code error;
-  if (std::filesystem::is_directory(arguments.instance, error)) return CheckFolder(arguments);
-  const absl::StatusOr<trace::Format> format = trace::DetectFormat(arguments.instance);
-  if (format.ok() && *format == trace::Format::kJson) {
+  const absl::StatusOr<Kind> kind = KindOf(arguments.instance);
+  if (!kind.ok()) return Fail(kind.status());
+  if (absl::Status status = CheckScope(*arguments.command, *kind); !status.ok()) {
+    return Fail(status);
+  }
+  if (trace::IsFolder(arguments.instance)) return CheckFolder(arguments);
+  if (*kind == Kind::kGraph) {
     return CheckGraphFile(arguments.instance, arguments.plan, arguments.ignore_unknown,
                           arguments.json);
   }
@@ -201,9 +205,10 @@ int RunCheck(const Arguments& arguments) {
 void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("check", "check a plan with the independent checker");
   const auto arguments = std::make_shared<Arguments>();
+  arguments->command = command;
   command
       ->add_option("instance", arguments->instance,
-                   "INSTANCE.csv, GRAPH.json, a trace, or a folder of traces")
+                   "INSTANCE.csv, GRAPH.json, a trace, or a folder of traces; -: standard input")
       ->required();
   command
       ->add_option(

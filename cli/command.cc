@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
@@ -40,10 +39,16 @@ int Fail(const absl::Status& status) {
   }
 }
 
-void PrintJson(const nlohmann::ordered_json& json) {
+FILE* Summaries(const std::string& output) {
+  return output == base::kStandardStream ? stderr : stdout;
+}
+
+void PrintJson(const nlohmann::ordered_json& json, FILE* stream) {
   // Paths need not be UTF-8; what is not is replaced rather than thrown about. Only ASCII, so that
   // no control character reaches a terminal.
-  std::cout << json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  const std::string text =
+      json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+  std::fwrite(text.data(), 1, text.size(), stream);
 }
 
 std::string CheckWholeNumber(const std::string& text) {

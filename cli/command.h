@@ -2,6 +2,7 @@
 #ifndef REPRISE_CLI_COMMAND_H_
 #define REPRISE_CLI_COMMAND_H_
 
+#include <cstdio>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -58,8 +59,11 @@ using base::Printable;
 // Aborted, kSystem for everything else.
 int Fail(const absl::Status& status);
 
-// Writes one JSON object and a newline to stdout.
-void PrintJson(const nlohmann::ordered_json& json);
+// Where a command that writes `output` says what came of it: stdout, unless that is the output.
+FILE* Summaries(const std::string& output);
+
+// Writes one JSON object and a newline.
+void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);
 
 // Checks for options, CLI11's own being too kind: a whole number below 2^63 without a sign (it
 // takes -1 for 2^64 - 1), and a time in seconds (it takes nan). They return what is wrong, or

@@ -18,6 +18,7 @@
 #include "cli/compare_live.h"
 #include "cli/compare_table.h"
 #include "cli/machine_memory.h"
+#include "cli/option_scope.h"
 #include "cli/report_input.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
@@ -29,6 +30,7 @@ using nlohmann::ordered_json;
 using replay::Measurement;
 
 struct Settings {
+  const CLI::App* command = nullptr;
   std::vector<std::string> words;  // the trace; with `live` the program and its arguments
   std::string trace;
   std::string plan;
@@ -129,6 +131,8 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
                                       std::vector<Missing>& failed) {
   const absl::StatusOr<Subject> subject = LoadSubject(path, settings.ignore_unknown);
   if (!subject.ok()) return subject.status();
+  const Kind kind = subject->is_instance ? Kind::kInstance : Kind::kRecording;
+  if (absl::Status scope = CheckScope(*settings.command, kind); !scope.ok()) return scope;
   const trace::Recording& recording = subject->recording;
   const trace::Statistics& statistics = subject->statistics;
   if (settings.touch) {
@@ -294,8 +298,10 @@ void AddCompare(CLI::App& app, const Program& program, Run& run) {
   CLI::App* command =
       app.add_subcommand("compare", "drive each real allocator, and a plan, with a recording");
   const auto settings = std::make_shared<Settings>();
+  settings->command = command;
   command->add_option("TRACE", settings->words,
-                      "a trace, or a directory of them; with --live: the program, after --");
+                      "a trace (-: standard input), or a directory of them; with --live: the "
+                      "program, after --");
   command->add_flag("--live", settings->live,
                     "run the program itself under each allocator, and replay it from the plan");
   command->add_option("--plan", settings->plan, "measure this plan as well");

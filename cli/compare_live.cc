@@ -97,6 +97,7 @@ absl::StatusOr<int> KeepInput() {
 // A plan that replay would refuse is better refused before anything has run.
 absl::Status CheckPlans(const std::string& plan) {
   if (plan.empty()) return absl::OkStatus();
+  if (absl::Status status = replay::CanBeReplayed(plan); !status.ok()) return status;
   const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(plan);
   if (!paths.ok()) return paths.status();
   for (const std::string& path : *paths) {

@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/convert_export.h"
+#include "cli/option_scope.h"
 #include "trace/format.h"
 #include "trace/formats/android.h"
 #include "trace/formats/csv.h"
@@ -25,6 +26,7 @@ namespace reprise::cli {
 namespace {
 
 struct ConvertOptions {
+  const CLI::App* command = nullptr;
   Source input;
   std::string output;
   std::string from, to;  // names of formats; empty: told from the content, from the file name
@@ -250,6 +252,16 @@ absl::Status Convert(const ConvertOptions& options, const FormatRow& from, const
                 : WriteInstanceAsMondrian(*instance, options.input.path, options.output);
 }
 
+Kind InputKind(const FormatRow& from) {
+  if (from.read == ReadMondrianEvents) return Kind::kMondrian;
+  return from.read == ReadCsvEvents ? Kind::kInstance : Kind::kRecording;
+}
+
+Kind OutputKind(const FormatRow& to) {
+  if (to.write == WriteTrace) return Kind::kNativeOutput;
+  return to.write == WriteMondrianTrace ? Kind::kMondrianOutput : Kind::kOtherOutput;
+}
+
 int RunConvert(ConvertOptions options) {
   const absl::StatusOr<std::vector<std::string>> inputs = trace::FindTraces(options.input.path);
   if (!inputs.ok()) return Fail(inputs.status());
@@ -266,9 +278,8 @@ int RunConvert(ConvertOptions options) {
     return Fail(absl::FailedPreconditionError(
         absl::StrCat("the format ", (*from)->name, " can only be written")));
   }
-  if (options.anonymize && (*to)->write != WriteTrace) {
-    return Fail(absl::FailedPreconditionError(
-        absl::StrCat("--anonymize: only for the format native, not for ", (*to)->name)));
+  for (const Kind kind : {InputKind(**from), OutputKind(**to)}) {
+    if (absl::Status status = CheckScope(*options.command, kind); !status.ok()) return Fail(status);
   }
   trace::Recording tables;
   const absl::Status status = Convert(options, **from, **to, tables);
@@ -282,8 +293,11 @@ int RunConvert(ConvertOptions options) {
 void AddConvert(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("convert", "Turn one format into another");
   auto options = std::make_shared<ConvertOptions>();
-  command->add_option("input", options->input.path, "what to convert")->required();
-  command->add_option("output", options->output, "the file to write")->required();
+  options->command = command;
+  command->add_option("input", options->input.path, "what to convert; -: standard input")
+      ->required();
+  command->add_option("output", options->output, "the file to write; -: standard output")
+      ->required();
   command->add_option("--from", options->from,
                       "its format, when the content does not tell: " + FormatNames(true));
   command->add_option("--to", options->to,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -353,10 +352,8 @@ absl::StatusOr<Difference> Diff(const DiffOptions& options) {
   const auto plans_at = [](const std::string& path) {
     absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
     if (!paths.ok()) return std::vector<std::string>();
-    uint64_t magic = 0;
-    std::ifstream file(paths->front(), std::ios::binary);
-    file.read(reinterpret_cast<char*>(&magic), sizeof(magic));
-    return magic == replay::kPlanMagic ? *std::move(paths) : std::vector<std::string>();
+    const absl::StatusOr<trace::MappedFile> file = trace::MappedFile::Open(paths->front());
+    return file.ok() && replay::IsPlan(*file) ? *std::move(paths) : std::vector<std::string>();
   };
   const std::vector<std::string> first = plans_at(options.first);
   const std::vector<std::string> second = plans_at(options.second);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -72,19 +71,19 @@ ordered_json Summary(const GraphPlan& plan) {
           {"place_seconds", plan.place_seconds}};
 }
 
-void Print(const GraphPlan& plan, const std::string& output) {
-  absl::PrintF("%s\n  tensors   %d in %d streams, %d unsafe pairs\n", Printable(output),
-               plan.offsets.size(), plan.streams, plan.unsafe_pairs);
-  absl::PrintF("  max load  %s", HumanBytes(static_cast<double>(plan.max_load)));
+void Print(const GraphPlan& plan, const std::string& output, FILE* stream) {
+  absl::FPrintF(stream, "%s\n  tensors   %d in %d streams, %d unsafe pairs\n", Printable(output),
+                plan.offsets.size(), plan.streams, plan.unsafe_pairs);
+  absl::FPrintF(stream, "  max load  %s", HumanBytes(static_cast<double>(plan.max_load)));
   if (plan.order_changed) {
-    absl::PrintF(", %.1f %% less than in the given order",
-                 Percent(plan.given_max_load - plan.max_load, plan.given_max_load));
+    absl::FPrintF(stream, ", %.1f %% less than in the given order",
+                  Percent(plan.given_max_load - plan.max_load, plan.given_max_load));
   }
-  absl::PrintF("\n  makespan  %s, %.3f %% above the max load%s\n",
-               HumanBytes(static_cast<double>(plan.makespan)),
-               Percent(plan.makespan - plan.max_load, plan.max_load),
-               plan.proven_optimal ? " (optimal)" : "");
-  absl::PrintF("  found by  %s in %.3f s\n", plan.strategy, plan.seconds);
+  absl::FPrintF(stream, "\n  makespan  %s, %.3f %% above the max load%s\n",
+                HumanBytes(static_cast<double>(plan.makespan)),
+                Percent(plan.makespan - plan.max_load, plan.max_load),
+                plan.proven_optimal ? " (optimal)" : "");
+  absl::FPrintF(stream, "  found by  %s in %.3f s\n", plan.strategy, plan.seconds);
 }
 
 }  // namespace
@@ -99,10 +98,7 @@ int PlanGraphFile(const std::string& input, const std::string& output,
       PlanGraph(*graph, {options, choices.order, choices.safety});
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
   if (!plan.ok()) return Fail(In(input, plan.status()));
-  const std::string path =
-      output.empty() ? std::filesystem::path(input).replace_extension(".plan.json").string()
-                     : output;
-  base::AtomicFile file(path);
+  base::AtomicFile file(output);
   file.Write(FormatPlan(*graph, {plan->offsets, plan->order},
                         {{"makespan", absl::StrCat(plan->makespan)},
                          {"max_load", absl::StrCat(plan->max_load)},
@@ -110,10 +106,11 @@ int PlanGraphFile(const std::string& input, const std::string& output,
                          {"unsafe_pairs", absl::StrCat(plan->unsafe_pairs)},
                          {"order_changed", plan->order_changed ? "true" : "false"}}));
   if (absl::Status status = Finish(file); !status.ok()) return Fail(status);
+  FILE* const summaries = Summaries(output);
   if (json) {
-    PrintJson(Summary(*plan));
+    PrintJson(Summary(*plan), summaries);
   } else {
-    Print(*plan, path);
+    Print(*plan, output, summaries);
   }
   return kDone;
 }

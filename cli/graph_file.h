@@ -15,8 +15,7 @@ struct GraphChoices {
   bool ignore_unknown = false;  // fields: warn, do not refuse
 };
 
-// Plans `input` into `output` (empty: beside the input, as .plan.json) and prints what came of it.
-// Returns the exit code.
+// Plans `input` into `output` and prints what came of it. Returns the exit code.
 int PlanGraphFile(const std::string& input, const std::string& output,
                   const planner::Options& options, const GraphChoices& choices, bool json);
 

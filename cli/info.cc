@@ -273,7 +273,9 @@ int RunInfo(const InfoOptions& options) {
 void AddInfo(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("info", "Say what a trace or an instance holds");
   auto options = std::make_shared<InfoOptions>();
-  command->add_option("input", options->path, "a trace, an instance, or a folder of traces")
+  command
+      ->add_option("input", options->path,
+                   "a trace, an instance, or a folder of traces; -: standard input")
       ->required();
   command->add_flag("--json", options->json, "print one JSON object");
   AddIgnoreUnknown(command, options->ignore_unknown);

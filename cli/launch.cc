@@ -175,7 +175,7 @@ class SurvivesTruncation {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);
-  execv(request.path.c_str(), arguments.data());
+  execvp(request.path.c_str(), arguments.data());  // a shell reads what has no format
   const int error = errno;
   if (write(error_pipe, &error, sizeof(error)) < 0) {
     // The parent sees an exit of 126.

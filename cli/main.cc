@@ -10,6 +10,7 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "cli/option_scope.h"
+#include "cli/standard_output.h"
 #include "trace/symbols.h"
 
 #ifndef REPRISE_VERSION
@@ -76,10 +79,9 @@ std::string FindUnknown(const CLI::App& app) {
 
 // False, and said, when what was printed could not be written.
 bool Written() {
-  std::cout.flush();
-  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
-  std::fprintf(stderr, "reprise: cannot write to standard output\n");
-  return false;
+  const absl::Status status = reprise::cli::FlushStandardOutput();
+  if (!status.ok()) reprise::cli::Fail(status);
+  return status.ok();
 }
 
 }  // namespace
@@ -92,6 +94,7 @@ int main(int argc, char** argv) {
 
   OccupyClosedStreams();
   SettleSignals();
+  OpenStandardOutput();
 
   CLI::App app{"Record what a program allocates, plan where it should have gone, replay it there."};
   app.name("reprise");
@@ -121,13 +124,19 @@ int main(int argc, char** argv) {
     app.parse(static_cast<int>(mark - argv), argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-      const int code = app.exit(error);  // --help and --version
+      std::ostringstream text;
+      const int code = app.exit(error, text);  // --help and --version
+      std::fputs(text.str().c_str(), stdout);
       return Written() ? code : failed;
     }
     const std::string unknown = FindUnknown(app);
     std::fprintf(stderr, "reprise: %s (see `reprise --help`)\n",
                  Printable(unknown.empty() ? error.what() : unknown).c_str());
     return launches ? kLauncher : kUsage;
+  }
+  if (absl::Status status = CheckOptions(*app.get_subcommands().front()); !status.ok()) {
+    const int code = Fail(status);
+    return launches ? kLauncher : code;
   }
   try {
     const int code = run();

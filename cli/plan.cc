@@ -27,12 +27,12 @@
 #include "cli/feedback_file.h"
 #include "cli/graph_file.h"
 #include "cli/large_arrays.h"
+#include "cli/option_scope.h"
 #include "cli/set_aside.h"
 #include "planner/graph/place.h"
 #include "planner/solve.h"
 #include "replay/plan/plan_builder.h"
 #include "replay/plan/plan_file.h"
-#include "trace/format.h"
 #include "trace/formats/csv.h"
 #include "trace/reader.h"
 
@@ -43,6 +43,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct PlanOptions {
+  const CLI::App* command = nullptr;
   std::string input;
   std::string output;
   planner::Options solve;
@@ -101,26 +102,26 @@ ordered_json Summary(int64_t buffers, int64_t max_load, int64_t lower_bound, int
           {"seed", seed}};
 }
 
-void Print(const ordered_json& plan, const std::string& output) {
-  absl::PrintF("%s\n", Printable(output));
-  absl::PrintF("  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
-               plan["buffers"].get<int64_t>(), HumanBytes(plan["max_load"].get<double>()),
-               HumanBytes(plan["makespan"].get<double>()),
-               plan["fragmentation_percent"].get<double>(),
-               plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
+void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
+  absl::FPrintF(stream, "%s\n", Printable(output));
+  absl::FPrintF(
+      stream, "  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
+      plan["buffers"].get<int64_t>(), HumanBytes(plan["max_load"].get<double>()),
+      HumanBytes(plan["makespan"].get<double>()), plan["fragmentation_percent"].get<double>(),
+      plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
   if (plan.contains("lanes")) {
-    absl::PrintF("  arena     %s in %d lanes\n", HumanBytes(plan["arena_bytes"].get<double>()),
-                 plan["lanes"].get<int64_t>());
+    absl::FPrintF(stream, "  arena     %s in %d lanes\n",
+                  HumanBytes(plan["arena_bytes"].get<double>()), plan["lanes"].get<int64_t>());
   }
   if (plan.value("reallocs", int64_t{0}) > 0) {
-    absl::PrintF("  reallocs  %d of %d in place\n", plan["reallocs_in_place"].get<int64_t>(),
-                 plan["reallocs"].get<int64_t>());
+    absl::FPrintF(stream, "  reallocs  %d of %d in place\n",
+                  plan["reallocs_in_place"].get<int64_t>(), plan["reallocs"].get<int64_t>());
   }
   if (plan.value("learned", int64_t{0}) > 0) {
-    absl::PrintF("  learned   %d lifetimes\n", plan["learned"].get<int64_t>());
+    absl::FPrintF(stream, "  learned   %d lifetimes\n", plan["learned"].get<int64_t>());
   }
-  absl::PrintF("  found by  %s in %.3f s\n", plan["strategy"].get<std::string>(),
-               plan["seconds"].get<double>());
+  absl::FPrintF(stream, "  found by  %s in %.3f s\n", plan["strategy"].get<std::string>(),
+                plan["seconds"].get<double>());
 }
 
 // What reading has left of the budget.
@@ -293,10 +294,23 @@ int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
   if (options.json) {
     PrintJson(sums);
   } else {
-    for (const ordered_json& image : images) Print(image, image["plan"].get<std::string>());
-    if (images.size() > 1) Print(sums, absl::StrCat(images.size(), " images in all"));
+    for (const ordered_json& image : images) Print(image, image["plan"].get<std::string>(), stdout);
+    if (images.size() > 1) Print(sums, absl::StrCat(images.size(), " images in all"), stdout);
   }
   return kDone;
+}
+
+// Where the plan of a file goes by itself.
+absl::StatusOr<std::string> OutputBeside(const std::string& input, Kind kind) {
+  std::error_code error;
+  if (input == base::kStandardStream || !fs::is_regular_file(input, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "-o: expected the name of the plan, as ", input, " is no file that it could lie beside"));
+  }
+  const char* extension = ".plan";
+  if (kind == Kind::kInstance) extension = ".plan.csv";
+  if (kind == Kind::kGraph) extension = ".plan.json";
+  return fs::path(input).replace_extension(extension).string();
 }
 
 int RunPlan(PlanOptions options) {
@@ -323,55 +337,42 @@ int RunPlan(PlanOptions options) {
   const bool any_input = std::any_of(
       general.begin(), general.end(),
       [&](const planner::StrategyInfo& info) { return info.name == options.solve.strategy; });
-  const bool csv_only = options.capacity || options.start_address;
-  const absl::Status not_csv = absl::FailedPreconditionError(
-      absl::StrCat(options.capacity ? "--capacity" : "--start-address",
-                   ": only for CSV instances (see `reprise --help`)"));
-  const absl::Status not_replayed = absl::FailedPreconditionError(
-      "--learn: only for recordings with a lane per thread, which can be replayed (see `reprise "
-      "--help`)");
   ReturnLargeArrays();
   std::signal(SIGINT, Cancel);
   options.solve.cancel = &cancelled;
   ShowProgress(options.solve);
-  if (!options.learn.empty() && options.lanes != "thread") return Fail(not_replayed);
   base::UnknownNames unknown(options.ignore_unknown);
   absl::StatusOr<LessonsFiles> lessons = LessonsFiles::Read(options.learn, unknown);
   if (!lessons.ok()) return Fail(lessons.status());
   WarnOfIgnored(absl::StrJoin(options.learn, ", "), unknown.Ignored());
-  std::error_code error;
-  if (fs::is_directory(options.input, error)) {
-    if (!any_input) return Fail(graphs_only);
-    return csv_only ? Fail(not_csv) : PlanDirectory(options, *lessons);
+  const absl::StatusOr<Kind> kind = KindOf(options.input);
+  if (!kind.ok()) return Fail(kind.status());
+  if (absl::Status status = CheckScope(*options.command, *kind); !status.ok()) return Fail(status);
+  if (*kind != Kind::kGraph && !any_input) return Fail(graphs_only);
+  if (trace::IsFolder(options.input)) return PlanDirectory(options, *lessons);
+  if (options.output.empty()) {
+    absl::StatusOr<std::string> output = OutputBeside(options.input, *kind);
+    if (!output.ok()) return Fail(output.status());
+    options.output = *std::move(output);
   }
-  const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input);
-  if (!format.ok()) return Fail(format.status());
-  const bool csv = *format == trace::Format::kCsv;
-  if (csv_only && !csv) return Fail(not_csv);
-  if (!options.learn.empty() && (csv || *format == trace::Format::kJson)) {
-    return Fail(not_replayed);
-  }
-  if (*format == trace::Format::kJson) {
+  if (*kind == Kind::kGraph) {
     if (options.solve.strategy == "reorder" || options.solve.strategy == "olla_ilp") {
       options.graph.order = std::exchange(options.solve.strategy, "auto");
     }
     options.graph.ignore_unknown = options.ignore_unknown;
     return PlanGraphFile(options.input, options.output, options.solve, options.graph, options.json);
   }
-  if (!any_input) return Fail(graphs_only);
-  if (options.output.empty()) {
-    options.output =
-        fs::path(options.input).replace_extension(csv ? ".plan.csv" : ".plan").string();
-  }
   const absl::StatusOr<ordered_json> plan =
-      csv ? PlanCsv(options, options.output)
+      *kind == Kind::kInstance
+          ? PlanCsv(options, options.output)
           : PlanRecording(options, *lessons, options.input, options.output, /*alone=*/true);
   EndProgress();
   if (!plan.ok()) return Fail(plan.status());
+  FILE* const summaries = Summaries(options.output);
   if (options.json) {
-    PrintJson(*plan);
+    PrintJson(*plan, summaries);
   } else {
-    Print(*plan, options.output);
+    Print(*plan, options.output, summaries);
   }
   return kDone;
 }
@@ -381,10 +382,12 @@ int RunPlan(PlanOptions options) {
 void AddPlan(CLI::App& app, Run& run) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Find an offset for every buffer");
-  command->add_option("input", options->input,
-                      "a trace, a folder of traces, a CSV instance, or a graph as JSON");
+  options->command = command;
+  command->add_option(
+      "input", options->input,
+      "a trace, a folder of traces, a CSV instance, or a graph as JSON; -: standard input");
   command->add_option("-o,--output", options->output,
-                      "the plan: a file, or a folder when the input is one");
+                      "the plan: a file (-: standard output), or a folder when the input is one");
   command->add_option("--strategy", options->solve.strategy, "its name, or `list`")
       ->capture_default_str();
   command->add_option("--budget", options->solve.budget_seconds, "seconds to spend at most")

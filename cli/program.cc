@@ -29,10 +29,8 @@ bool IsExecutableFile(const std::string& path) {
 // Why a program cannot be preloaded.
 std::string Reason(const ProgramCheck& check) {
   switch (check.obstacle) {
-    case Obstacle::kNotElf:
-      return "it is not an ELF program";
-    case Obstacle::kNoInterpreter:
-      return "its first line names no interpreter";
+    case Obstacle::kNoFormat:
+      return "it is neither an ELF program nor a script";
     case Obstacle::kTooDeep:
       return "its interpreters are scripts of scripts";
     case Obstacle::kSetuid:
@@ -116,7 +114,7 @@ absl::StatusOr<std::string> FindPreloadable(const std::string& name) {
 
 absl::Status CheckPreloadable(const std::string& path, const std::string& library) {
   ProgramCheck check;
-  interpose::CheckProgram(path.c_str(), library.c_str(), OwnLoader(), &check);
+  interpose::CheckCommand(path.c_str(), library.c_str(), OwnLoader(), &check);
   const std::string file = check.file[0] != 0 ? check.file : path;
   if (check.obstacle == Obstacle::kNone) return absl::OkStatus();
   if (check.obstacle == Obstacle::kAbsent) {

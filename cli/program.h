@@ -21,8 +21,8 @@ absl::StatusOr<std::string> FindLibrary();
 
 // OK when the library at `library` can be preloaded into the program at `path`: a 64-bit ELF file
 // that a glibc loads which is no older than the library's, without setuid, setgid or file
-// capabilities, or a script whose interpreter is one. Otherwise FailedPrecondition with a message
-// that says why not.
+// capabilities, or a script whose interpreter is one. What is neither, an empty file say, is run by
+// /bin/sh, as env does. Otherwise FailedPrecondition with a message that says why not.
 absl::Status CheckPreloadable(const std::string& path, const std::string& library);
 
 }  // namespace reprise::cli

@@ -118,6 +118,7 @@ absl::StatusOr<OfferedPlan> ReadPlan(const std::string& name) {
 }
 
 absl::StatusOr<Offer> ReadPlans(const std::string& path) {
+  if (absl::Status status = replay::CanBeReplayed(path); !status.ok()) return status;
   const absl::StatusOr<std::vector<std::string>> paths = replay::FindPlans(path);
   if (!paths.ok()) return paths.status();
   std::vector<OfferedPlan> plans;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "cli/command.h"
+#include "cli/option_scope.h"
 #include "cli/report_input.h"
 #include "report/facts.h"
 #include "report/measured_json.h"
@@ -27,6 +28,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct ReportOptions {
+  const CLI::App* command = nullptr;
   std::string input;
   std::string output;
   std::vector<std::string> plans;
@@ -121,6 +123,8 @@ absl::StatusOr<nlohmann::json> LoadStatistics(const ReportOptions& options) {
 absl::Status Report(const ReportOptions& options) {
   absl::StatusOr<Subject> subject = LoadSubject(options.input, options.ignore_unknown);
   if (!subject.ok()) return subject.status();
+  const Kind kind = subject->is_instance ? Kind::kInstance : Kind::kRecording;
+  if (absl::Status status = CheckScope(*options.command, kind); !status.ok()) return status;
   nlohmann::json comparison, replay;
   if (!options.comparison.empty()) {
     absl::StatusOr<nlohmann::json> loaded = LoadComparison(*subject, options);
@@ -162,8 +166,11 @@ absl::Status Report(const ReportOptions& options) {
 void AddReport(CLI::App& app, Run& run) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Write one page that shows where memory went");
-  command->add_option("input", options->input, "a trace, or an instance as CSV")->required();
-  command->add_option("-o,--output", options->output, "the page to write")->required();
+  options->command = command;
+  command->add_option("input", options->input, "a trace, or an instance as CSV; -: standard input")
+      ->required();
+  command->add_option("-o,--output", options->output, "the page to write; -: standard output")
+      ->required();
   command->add_option("--plan", options->plans, "show this plan; may be given again")
       ->expected(1)
       ->take_all();

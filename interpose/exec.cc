@@ -42,7 +42,7 @@ Obstacle CheckInPath(const char* name, ProgramCheck* check) {
       memcpy(candidate, at, length);
       candidate[length] = '/';
       memcpy(candidate + length + 1, name, name_bytes + 1);
-      CheckProgram(length != 0 ? candidate : name, Library(), process.loader, check);
+      CheckCommand(length != 0 ? candidate : name, Library(), process.loader, check);
       if (check->obstacle != Obstacle::kAbsent) break;
     }
     at += length;
@@ -76,8 +76,10 @@ bool NoteStart(const char* path, bool search) {
   const int before = errno;
   ProgramCheck check;
   check.obstacle = Obstacle::kAbsent;
-  if (!search || strchr(path, '/') != nullptr) {
+  if (!search) {
     CheckProgram(path, Library(), process.loader, &check);
+  } else if (strchr(path, '/') != nullptr) {
+    CheckCommand(path, Library(), process.loader, &check);
   } else {
     CheckInPath(path, &check);
   }

@@ -21,7 +21,8 @@ if [[ $kind == quick ]]; then
   exec ctest --test-dir build/release --output-on-failure -j "$jobs" -L 'unit|style|quick' "$@"
 fi
 
-cmake --preset dev -DREPRISE_WERROR=ON > /dev/null
+cmake --preset dev -DREPRISE_WERROR=ON -DREPRISE_SANITIZE_COMMAND=$([[ $kind == long ]] && echo ON || echo OFF) \
+  > /dev/null
 cmake --build build/dev -j "$jobs" --target tests/unit/all tests/fuzz/all
 directories+=("$PWD/build/dev/tests/unit" "$PWD/build/dev/tests/fuzz")
 if [[ $kind == long ]]; then

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "trace/compact_format.h"
 #include "trace/spool_format.h"
 
@@ -57,12 +54,6 @@ Format DetectFormat(const MappedFile& file, const std::string& path) {
 }
 
 absl::StatusOr<Format> DetectFormat(const std::string& path) {
-  std::error_code error;
-  const auto type = std::filesystem::status(path, error).type();
-  if (type == std::filesystem::file_type::fifo) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a file, found a pipe, which can be read only once"));
-  }
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
   return DetectFormat(*file, path);

@@ -19,8 +19,7 @@ enum class Format {
 };
 
 // Looks at the first bytes, for text at the first line that says something; where that does not
-// tell, a name in .csv or .json does. A pipe is refused (InvalidArgument):
-// whoever reads it next would find it empty. Other errors as MappedFile::Open.
+// tell, a name in .csv or .json does. Errors as MappedFile::Open.
 absl::StatusOr<Format> DetectFormat(const std::string& path);
 Format DetectFormat(const MappedFile& file, const std::string& path);
 

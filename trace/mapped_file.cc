@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,9 +14,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/standard_stream.h"
 
 namespace reprise::trace {
 namespace {
@@ -84,13 +89,20 @@ void DropGuard(int entry) {
   guarded[entry].taken.store(false);
 }
 
-absl::Status ReadAll(int descriptor, const std::string& path, bool regular, std::string& content) {
+// Reads to the end. `regular`: without a limit.
+absl::StatusOr<std::string> ReadAll(int descriptor, const std::string& path, bool regular) {
   constexpr size_t kMost = size_t{256} << 20;
+  std::string content;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t got = read(descriptor, buffer, sizeof buffer);
-    if (got == 0) return absl::OkStatus();
+    if (got == 0) return content;
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) {  // whoever has the other descriptor made it non-blocking
+      pollfd wait = {descriptor, POLLIN, 0};
+      poll(&wait, 1, -1);
+      continue;
+    }
     if (got < 0) return FileError(errno, path);
     content.append(buffer, static_cast<size_t>(got));
     if (!regular && content.size() > kMost) {
@@ -98,6 +110,16 @@ absl::Status ReadAll(int descriptor, const std::string& path, bool regular, std:
           absl::StrCat(path, ": expected at most 256 MiB, as it is no regular file, found more"));
     }
   }
+}
+
+// What was read and cannot be read again, by device and inode.
+struct Kept {
+  std::mutex lock;
+  std::map<std::pair<dev_t, ino_t>, std::shared_ptr<const std::string>> contents;
+};
+Kept& kept() {
+  static Kept all;
+  return all;
 }
 
 // Reading a hole of a file in memory takes a page of that file system, and is a SIGBUS when it is
@@ -129,45 +151,64 @@ absl::Status FileError(int error, const std::string& path) {
 }
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return FileError(errno, path);
+  const bool standard_input = path == base::kStandardStream;
   struct stat status;
-  if (fstat(descriptor, &status) != 0) {
+  const int known = standard_input ? fstat(STDIN_FILENO, &status) : stat(path.c_str(), &status);
+  // Opening a named pipe again would wait for another writer.
+  if (known == 0 && (standard_input || !S_ISREG(status.st_mode))) {
+    const std::scoped_lock lock(kept().lock);
+    const auto found = kept().contents.find({status.st_dev, status.st_ino});
+    if (found != kept().contents.end()) return Holding(found->second);
+  }
+  const int descriptor = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                        : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return FileError(errno, path);
+  const absl::Cleanup close_descriptor = [descriptor] { close(descriptor); };
+  if (fstat(descriptor, &status) != 0) return FileError(errno, path);
+  const bool regular = S_ISREG(status.st_mode);
+  // Of standard input somebody may have read the beginning.
+  const bool from_start = !standard_input || lseek(descriptor, 0, SEEK_CUR) == 0;
+  if (regular && from_start) return Map(descriptor, path, static_cast<size_t>(status.st_size));
+  absl::StatusOr<std::string> bytes = ReadAll(descriptor, path, regular);
+  if (!bytes.ok()) return bytes.status();
+  auto content = std::make_shared<const std::string>(*std::move(bytes));
+  const std::scoped_lock lock(kept().lock);
+  kept().contents.emplace(std::pair(status.st_dev, status.st_ino), content);
+  return Holding(std::move(content));
+}
+
+// Where there is nothing to map, or too much is mapped already, the file is read.
+absl::StatusOr<MappedFile> MappedFile::Map(int descriptor, const std::string& path, size_t size) {
+  const int guard = size > 0 ? TakeGuard() : -1;
+  if (guard < 0) {
+    absl::StatusOr<std::string> bytes = ReadAll(descriptor, path, /*regular=*/true);
+    if (!bytes.ok()) return bytes.status();
+    return FromBytes(*std::move(bytes));
+  }
+  void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) {
     const int error = errno;
-    close(descriptor);
+    DropGuard(guard);
     return FileError(error, path);
   }
+  Guard(guard, address, size);
+  CoverHoles(descriptor, static_cast<uint8_t*>(address), size);
   MappedFile file;
-  absl::Status result = absl::OkStatus();
-  const bool regular = S_ISREG(status.st_mode) && status.st_size > 0;
-  const int guard = regular ? TakeGuard() : -1;
-  if (guard >= 0) {
-    const auto size = static_cast<size_t>(status.st_size);
-    void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
-    if (address == MAP_FAILED) {
-      result = FileError(errno, path);
-      DropGuard(guard);
-    } else {
-      Guard(guard, address, size);
-      file.bytes_ = {static_cast<const uint8_t*>(address), size};
-      file.mapped_ = true;
-      file.guard_ = guard;
-      CoverHoles(descriptor, static_cast<uint8_t*>(address), size);
-    }
-  } else {
-    result = ReadAll(descriptor, path, regular, file.content_);
-    file.bytes_ = {reinterpret_cast<const uint8_t*>(file.content_.data()), file.content_.size()};
-  }
-  close(descriptor);
-  if (!result.ok()) return result;
+  file.bytes_ = {static_cast<const uint8_t*>(address), size};
+  file.mapped_ = true;
+  file.guard_ = guard;
+  return file;
+}
+
+MappedFile MappedFile::Holding(std::shared_ptr<const std::string> content) {
+  MappedFile file;
+  file.bytes_ = {reinterpret_cast<const uint8_t*>(content->data()), content->size()};
+  file.content_ = std::move(content);
   return file;
 }
 
 MappedFile MappedFile::FromBytes(std::string bytes) {
-  MappedFile file;
-  file.content_ = std::move(bytes);
-  file.bytes_ = {reinterpret_cast<const uint8_t*>(file.content_.data()), file.content_.size()};
-  return file;
+  return Holding(std::make_shared<const std::string>(std::move(bytes)));
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -175,9 +216,6 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
       mapped_(other.mapped_),
       guard_(other.guard_),
       content_(std::move(other.content_)) {
-  if (!mapped_) {
-    bytes_ = {reinterpret_cast<const uint8_t*>(content_.data()), content_.size()};
-  }
   other.mapped_ = false;
   other.bytes_ = {};
 }

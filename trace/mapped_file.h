@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -11,13 +12,14 @@
 
 namespace reprise::trace {
 
-// Maps a regular file, so that holes cost nothing and only touched pages are resident; reads
-// anything else (a pipe) whole. Where a mapped file is cut short meanwhile, zeros stand in for what
-// is gone, instead of a SIGBUS. Thread-safe.
+// Maps a regular file, so that holes cost nothing and only touched pages are resident. What can be
+// read only once (a pipe, a device, kStandardStream) is read whole the first time that it is opened
+// and kept until the process ends: every later Open gives the same bytes. Where a mapped file is
+// cut short meanwhile, zeros stand in for what is gone, instead of a SIGBUS. Thread-safe.
 class MappedFile {
  public:
-  // NotFound, PermissionDenied or Unavailable with the text of errno; InvalidArgument when a pipe
-  // or device gives more than 256 MiB.
+  // NotFound, PermissionDenied or Unavailable with the text of errno; InvalidArgument when what is
+  // no regular file gives more than 256 MiB.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
   // As if a file held these bytes.
   static MappedFile FromBytes(std::string bytes);
@@ -40,10 +42,12 @@ class MappedFile {
 
  private:
   MappedFile() = default;
+  static absl::StatusOr<MappedFile> Map(int descriptor, const std::string& path, size_t size);
+  static MappedFile Holding(std::shared_ptr<const std::string> content);
   std::span<const uint8_t> bytes_;
   bool mapped_ = false;
-  int guard_ = -1;       // of a mapped file: its entry in the table of the SIGBUS handler
-  std::string content_;  // of what cannot be mapped
+  int guard_ = -1;  // of a mapped file: its entry in the table of the SIGBUS handler
+  std::shared_ptr<const std::string> content_;  // of what is not mapped
 };
 
 // The status of the errno `error` for `path`: "PATH: text".

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/standard_stream.h"
 #include "trace/compact_reader.h"
 #include "trace/format.h"
 #include "trace/formats/android.h"
@@ -18,6 +19,16 @@ absl::Status NotATrace(const MappedFile& file, const std::string& path) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": offset 0: expected a trace, found ",
                    file.bytes().empty() ? "an empty file" : "something else"));
+}
+
+// A damaged file of which nothing is left holds no recording. One without events and without damage
+// is that of a program that never allocated.
+absl::Status SomethingLeft(const Recording& recording, const std::string& path) {
+  if (recording.events > 0 || recording.damage.empty()) return absl::OkStatus();
+  const Damage& first = recording.damage.front();
+  return absl::DataLossError(absl::StrCat(path, ": damaged at offset ", first.offset, ", ",
+                                          first.bytes, " bytes skipped: ", first.reason,
+                                          ": expected events, found none that can be read"));
 }
 
 absl::StatusOr<Process> ReadProcess(const MappedFile& file, const std::string& path) {
@@ -37,16 +48,21 @@ absl::StatusOr<Process> ReadProcess(const MappedFile& file, const std::string& p
 
 absl::Status ReadTrace(const MappedFile& file, const std::string& path, Recording& recording,
                        absl::FunctionRef<void(const Event&)> on_event) {
+  absl::Status read;
   switch (DetectFormat(file, path)) {
     case Format::kSpool:
-      return ReadSpool(file, path, recording, on_event);
+      read = ReadSpool(file, path, recording, on_event);
+      break;
     case Format::kCompact:
-      return ReadCompact(file, path, recording, on_event);
+      read = ReadCompact(file, path, recording, on_event);
+      break;
     case Format::kAndroid:
-      return ReadAndroid(file, path, recording, on_event);
+      read = ReadAndroid(file, path, recording, on_event);
+      break;
     default:
       return NotATrace(file, path);
   }
+  return read.ok() ? SomethingLeft(recording, path) : read;
 }
 
 absl::Status ReadTrace(const std::string& path, Recording& recording,
@@ -100,6 +116,7 @@ absl::StatusOr<Recording> LoadRecording(const std::string& path) {
   Recording recording;
   if (DetectFormat(*file, path) == Format::kCompact) {
     absl::Status status = LoadCompact(*file, path, recording);
+    if (status.ok()) status = SomethingLeft(recording, path);
     if (absl::Status whole = file->Whole(path); !whole.ok()) return whole;
     if (!status.ok()) return status;
     return recording;
@@ -115,15 +132,17 @@ absl::StatusOr<Recording> LoadRecording(const std::string& path) {
   return recording;
 }
 
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return path != base::kStandardStream && std::filesystem::is_directory(path, error);
+}
+
 absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    if (!fs::exists(path, error)) return FileError(error ? error.value() : ENOENT, path);
-    if (fs::is_fifo(path, error)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": expected a file, found a pipe, which cannot be read twice"));
-    }
+  if (!IsFolder(path)) {
+    const bool there = path == base::kStandardStream || fs::exists(path, error);
+    if (!there) return FileError(error ? error.value() : ENOENT, path);
     return std::vector<std::string>{path};
   }
   std::vector<std::string> found;

@@ -19,8 +19,8 @@ namespace reprise::trace {
 // threads before the first event that names them, counts, ranges and damage as they are met.
 // Memory does not grow with the events. Damage is not an error: what can be read is handed out.
 // Errors (one line that begins with the path): the file cannot be opened; it is no trace
-// (InvalidArgument); it is of a newer version (Unimplemented); its header is cut short (DataLoss);
-// a line of a text is wrong (InvalidArgument).
+// (InvalidArgument); it is of a newer version (Unimplemented); its header is cut short, or it is
+// damaged and no event can be read (DataLoss); a line of a text is wrong (InvalidArgument).
 absl::Status ReadTrace(const std::string& path, Recording& recording,
                        absl::FunctionRef<void(const Event&)> on_event);
 
@@ -38,9 +38,12 @@ void AppendEvent(Recording& recording, const Event& event);
 // Only what is known of the process; does not read the events. Errors as ReadTrace.
 absl::StatusOr<Process> ReadProcess(const std::string& path);
 
-// The traces that `path` stands for: itself when it is a file; of a directory its *.trace and
+// Whether `path` is a directory. kStandardStream never is.
+bool IsFolder(const std::string& path);
+
+// The traces that `path` stands for: itself when it is none; of a directory its *.trace and
 // *.spool files by name, regular files only, a spool only when it has begun and not been compacted
-// to a trace yet. InvalidArgument when there is none, and for a pipe.
+// to a trace yet. InvalidArgument when there is none.
 absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path);
 
 // The events of a recording in memory, in order. An event index at which nothing is born or dies

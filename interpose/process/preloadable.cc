@@ -291,16 +291,22 @@ void CheckProgram(const char* path, const char* library, FileIdentity known, Pro
       check->obstacle = CheckElf(path, file, library, known, check);
       return;
     }
-    check->obstacle = Obstacle::kNotElf;
+    check->obstacle = Obstacle::kNoFormat;
     if (start[0] != '#' || start[1] != '!') return;
     const char* interpreter = InterpreterIn(start);
-    check->obstacle = Obstacle::kNoInterpreter;
     if (*interpreter == 0) return;
     strcpy(check->file, interpreter);
     path = check->file;
   }
   check->file[0] = 0;
   check->obstacle = Obstacle::kTooDeep;
+}
+
+void CheckCommand(const char* path, const char* library, FileIdentity known, ProgramCheck* check) {
+  CheckProgram(path, library, known, check);
+  if (check->obstacle != Obstacle::kNoFormat) return;
+  CheckProgram(kShell, library, known, check);
+  if (check->file[0] == 0) strcpy(check->file, kShell);
 }
 
 }  // namespace reprise::interpose

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -303,26 +304,44 @@ class Checker {
     }
   }
 
-  // Many streams: every pair that shares addresses, found by a sweep over addresses.
+  // Many streams: memories that share a byte end one before the other. A sweep over addresses over
+  // those that hold the byte, by birth: as each has a writer that is a user, "ends before" is
+  // transitive, and a newcomer need only fit between its neighbours.
   void SweepOverAddresses() {
-    std::vector<const Memory*> sorted;
-    for (const Memory& memory : memories_) sorted.push_back(&memory);
-    std::sort(sorted.begin(), sorted.end(), [](const Memory* a, const Memory* b) {
-      return a->lower != b->lower ? a->lower < b->lower : a->tensor < b->tensor;
+    std::vector<uint32_t> begins(memories_.size());
+    std::iota(begins.begin(), begins.end(), 0);
+    std::vector<uint32_t> ends = begins;
+    std::sort(begins.begin(), begins.end(), [this](uint32_t a, uint32_t b) {
+      return std::pair(memories_[a].lower, a) < std::pair(memories_[b].lower, b);
     });
-    std::vector<const Memory*> open;
-    for (const Memory* memory : sorted) {
-      std::erase_if(open, [&](const Memory* other) { return other->upper <= memory->lower; });
-      for (const Memory* other : open) {
-        const bool apart = other->death < memory->birth
-                               ? EndsBefore(*other, *memory)
-                               : memory->death < other->birth && EndsBefore(*memory, *other);
-        if (apart) continue;
-        ReportOverlap(*other, *memory);
-        if (Full()) return;
+    std::sort(ends.begin(), ends.end(), [this](uint32_t a, uint32_t b) {
+      return std::pair(memories_[a].upper, a) < std::pair(memories_[b].upper, b);
+    });
+    std::set<std::pair<int64_t, uint32_t>> open;  // by birth
+    auto end = ends.begin();
+    for (const uint32_t m : begins) {
+      const Memory& memory = memories_[m];
+      for (; memories_[*end].upper <= memory.lower; ++end) {
+        open.erase({memories_[*end].birth, *end});
       }
-      open.push_back(memory);
+      const auto next = open.lower_bound({memory.birth, m});
+      bool clash = false;
+      if (next != open.end() && !Apart(memory, memories_[next->second])) {
+        ReportOverlap(memory, memories_[next->second]);
+        clash = true;
+      }
+      if (next != open.begin() && !Apart(memories_[std::prev(next)->second], memory)) {
+        ReportOverlap(memory, memories_[std::prev(next)->second]);
+        clash = true;
+      }
+      if (Full()) return;
+      if (!clash) open.insert({memory.birth, m});
     }
+  }
+
+  // `first` is not born after `second`.
+  bool Apart(const Memory& first, const Memory& second) const {
+    return first.death < second.birth && EndsBefore(first, second);
   }
 
   void CheckOverlaps() {

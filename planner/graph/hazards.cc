@@ -165,11 +165,12 @@ class Hazards {
       const Tensor& tensor = graph_.tensors[holder];
       if ((tensor.persistent || tensor.output) && lost_.ok()) {
         lost_ = Error(
-            holder, absl::StrCat("expected no write, as it is ",
-                                 tensor.persistent ? "persistent" : "an output", Maker(holder),
-                                 ", found node ", Quoted(graph_.nodes[maker].id),
-                                 ", which overwrites it with tensor ", Quoted(graph_.tensors[t].id),
-                                 Remedy(graph_, {kNone, kNone, holder, t})));
+            holder,
+            absl::StrCat("expected no write, as it is ",
+                         tensor.persistent ? "persistent" : "an output", Origin(holder, maker),
+                         ", found node ", Quoted(graph_.nodes[maker].id),
+                         ", which overwrites it with tensor ", Quoted(graph_.tensors[t].id),
+                         Remedy(graph_, {kNone, kNone, holder, t})));
       }
       for (const uint32_t user : users_[holder]) {
         if (user != maker) hazards_.push_back({user, maker, holder, t});
@@ -213,9 +214,17 @@ class Hazards {
     if (status_.ok()) status_ = Error(tensor, what);
   }
 
-  std::string Maker(uint32_t t) const {
-    const uint32_t producer = graph_.tensors[t].producer;
-    return producer == kNone ? "" : absl::StrCat(" of node ", Quoted(graph_.nodes[producer].id));
+  // Who produces a tensor; of an input, who reads it beside `writer`.
+  std::string Origin(uint32_t t, uint32_t writer) const {
+    const Tensor& tensor = graph_.tensors[t];
+    if (tensor.producer != kNone) {
+      return absl::StrCat(" of node ", Quoted(graph_.nodes[tensor.producer].id));
+    }
+    for (const uint32_t reader : tensor.consumers) {
+      if (reader == writer) continue;
+      return absl::StrCat(" and an input that node ", Quoted(graph_.nodes[reader].id), " reads");
+    }
+    return " and an input";
   }
 
   absl::Status Error(uint32_t tensor, const std::string& what) const {

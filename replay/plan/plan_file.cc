@@ -13,7 +13,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/standard_stream.h"
 #include "replay/plan/stream.h"
+#include "trace/reader.h"
 #include "trace/statistics.h"
 
 namespace reprise::replay {
@@ -124,10 +126,7 @@ std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
 
 absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path, int descriptor) {
   const std::string source = descriptor < 0 ? path : absl::StrCat("/proc/self/fd/", descriptor);
-  std::error_code error;
-  if (fs::exists(source, error) && !fs::is_regular_file(source, error)) {
-    return Refuse(path, "expected a plan file, found a directory or device");
-  }
+  if (trace::IsFolder(source)) return Refuse(path, "expected a plan file, found a directory");
   absl::StatusOr<trace::MappedFile> file = trace::MappedFile::Open(source);
   if (!file.ok()) return absl::UnavailableError(file.status().message());
   absl::StatusOr<PlanFile> plan = Parse(*std::move(file), path);
@@ -144,7 +143,7 @@ absl::StatusOr<PlanFile> PlanFile::Parse(trace::MappedFile file, const std::stri
   if (!bytes.empty()) {
     std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof(header)));
   }
-  if (bytes.size() < sizeof(header.magic) || header.magic != kPlanMagic) {
+  if (!IsPlan(plan.file_)) {
     return Refuse(path, bytes.empty() ? "expected a plan file, found an empty file"
                                       : "expected a plan file, found something else");
   }
@@ -230,8 +229,8 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
 }
 
 absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path) {
+  if (!trace::IsFolder(path)) return std::vector<std::string>{path};
   std::error_code error;
-  if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
   std::vector<std::string> plans;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     std::error_code gone;
@@ -247,9 +246,24 @@ absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path) {
   return plans;
 }
 
-std::string PlanFor(const std::string& plan, const std::string& trace) {
+bool IsPlan(const trace::MappedFile& file) {
+  uint64_t magic = 0;
+  if (file.bytes().size() < sizeof(magic)) return false;
+  std::memcpy(&magic, file.bytes().data(), sizeof(magic));
+  return magic == kPlanMagic;
+}
+
+absl::Status CanBeReplayed(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(plan, error)) return plan;
+  const fs::file_status found = fs::status(path, error);
+  const bool none = path != base::kStandardStream &&
+                    (!fs::exists(found) || fs::is_directory(found) || fs::is_regular_file(found));
+  if (none) return absl::OkStatus();
+  return Refuse(path, "expected a plan file, which each process maps, found a pipe or device");
+}
+
+std::string PlanFor(const std::string& plan, const std::string& trace) {
+  if (!trace::IsFolder(plan)) return plan;
   return (fs::path(plan) / (fs::path(trace).stem().string() + ".plan")).string();
 }
 

@@ -57,6 +57,13 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
 // The plan files that `path` stands for: itself, or the *.plan files of a directory, by name.
 absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path);
 
+// Whether the file begins as a plan does.
+bool IsPlan(const trace::MappedFile& file);
+
+// OK when what lies at `path` can be replayed: a file or a folder, as each process maps its plan.
+// InvalidArgument for a pipe, a device and standard input.
+absl::Status CanBeReplayed(const std::string& path);
+
 // The plan file for the trace at `trace`: `plan` itself, or the one of its name in the folder
 // `plan`.
 std::string PlanFor(const std::string& plan, const std::string& trace);

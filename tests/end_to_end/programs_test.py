@@ -328,6 +328,43 @@ def started_by_loader(bench):
     expect_equal((info["unpreloadable"], len(info["images"])), (0, 2), "unpreloadable, images")
 
 
+def no_format(bench):
+    """What execve knows no format of is run by /bin/sh, as env and execvp do."""
+    texts = {"script": 'echo "$0 $1" $#; exit 5\n', "nameless": "#!\necho nameless; exit 6\n", "empty": ""}
+    for name, text in texts.items():
+        path = bench.work / name
+        path.write_text(text)
+        path.chmod(0o755)
+    live = [bench.reprise, "compare", "--live", "--json", "--runs", 1, "--plan", bench.scratch / "plan", "--"]
+    for name in texts:
+        command = [f"./{name}", "a b", "c"]
+        plain = bench.run("/usr/bin/env", *command)
+        recorded = bench.record(command)
+        expect_equal(outcome_of(recorded), outcome_of(plain), f"{name} recorded")
+        (image,) = bench.info()["images"]
+        expect_equal(os.path.basename(image["executable"]), os.path.basename(os.path.realpath("/bin/sh")), name)
+        bench.plan()
+        replayed, stats = bench.replay(command)
+        expect_equal(outcome_of(replayed), outcome_of(plain), f"{name} replayed")
+        expect_equal(stats["served_percent"], 100, f"{name}: served")
+        compared = json.loads(bench.run(*live, *command, expected=0).stdout)
+        expect_equal({it["status"] for it in compared["results"]}, {plain.status}, f"{name} compared")
+        # The same as a child.
+        spawn = ["/usr/bin/python3", "-c", f"import ctypes; libc = ctypes.CDLL(None);"
+                 f"libc.execlp(b'./{name}', b'x', b'a b', b'c', None)"]
+        outcome = bench.record(spawn, "child")
+        expect_equal(outcome_of(outcome), outcome_of(plain), f"{name} as a child")
+        info = bench.info("child")
+        expect_equal((info["unpreloadable"], len(info["images"])), (0, 2), f"{name}: unpreloadable, images")
+    # In PATH, and of a script whose interpreter is such a file.
+    (bench.work / "nested").write_text("#!./script\nexit 9\n")
+    (bench.work / "nested").chmod(0o755)
+    bench.environment["PATH"] += f":{bench.work}"
+    for command in (["script", "x"], ["nested"]):
+        plain = bench.run("/usr/bin/env", *command)
+        expect_equal(outcome_of(bench.record(command)), outcome_of(plain), f"{command}")
+
+
 def own_mappings(bench):
     """Where the program's own mappings take our addresses, nothing of ours is put over them."""
     command = ["setarch", "-L", bench.build / "bin" / "programs" / "own_mappings"]
@@ -525,6 +562,6 @@ if __name__ == "__main__":
     others = (words, descriptors, wrong_frees, fork_among_threads,
               threads_of_the_program_alone, runtime_of_a_plugin,
               libc_by_name, c11_threads_by_name, heap_statistics, jumps_out, other_libc,
-              old_libc, started_by_loader, own_mappings, keep_aslr, huge_pages, release, resident, own_code, unused_fallback,
+              old_libc, started_by_loader, no_format, own_mappings, keep_aslr, huge_pages, release, resident, own_code, unused_fallback,
               signals_in_step, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})

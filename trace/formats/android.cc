@@ -84,9 +84,9 @@ class Reader {
     }
     const size_t count = form->pointers + form->numbers;
     const size_t found = words.size() - 2;
-    uint64_t values[3] = {};
+    uint64_t values[3 + kTimestamps] = {};
     bool good = found == count || found == count + kTimestamps;
-    for (size_t i = 0; good && i < count; ++i) {
+    for (size_t i = 0; good && i < found; ++i) {
       good = ParseNumber(words[2 + i], i < form->pointers ? 16 : 10, values[i]);
     }
     if (!good) return Expected(form->form, Quote(line));

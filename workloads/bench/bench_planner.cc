@@ -101,8 +101,8 @@ std::optional<Result> Plan(const Settings& settings, const fs::path& instance,
                                       "--strategy",      strategy,
                                       "--budget",        std::to_string(budget),
                                       "--threads",       std::to_string(settings.threads),
-                                      "--seed",          std::to_string(settings.seed),
-                                      "--lanes",         "none"};
+                                      "--seed",          std::to_string(settings.seed)};
+  if (instance.extension() != ".csv") command.insert(command.end(), {"--lanes", "none"});
   if (settings.iterations > 0) {
     command.insert(command.end(), {"--iterations", std::to_string(settings.iterations)});
   }

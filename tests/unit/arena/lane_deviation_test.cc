@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/arena/live_model.h"
+#include "tests/unit/effort.h"
 #include "tests/unit/plan/recordings.h"
 #include "tests/unit/plan/served_plan.h"
 
@@ -183,7 +184,7 @@ TEST(LaneTest, KeepsBlocksApartWhateverTheRunDoes) {
       {.name = "all frees late", .late = 1},
   };
   for (const Deviation& deviation : deviations) {
-    for (uint64_t seed = 1; seed <= 25; ++seed) {
+    for (uint64_t seed = 1; seed <= Rounds(25); ++seed) {
       ASSERT_NO_FATAL_FAILURE(RunDeviating(deviation, seed));
     }
   }

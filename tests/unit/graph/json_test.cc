@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "planner/graph/graph_json.h"
 #include "planner/graph/prepared_graph.h"
+#include "tests/unit/effort.h"
 
 namespace reprise::planner::graph {
 namespace {
@@ -240,7 +241,7 @@ TEST(GraphJson, NoMessageHasAControlCharacter) {
 TEST(GraphJson, MutationsDoNotCrash) {
   const std::string good = kExample;
   uint64_t state = 1;
-  for (int i = 0; i < 30'000; ++i) {
+  for (int i = 0; i < Rounds(30'000); ++i) {
     std::string text = good;
     for (int change = 0; change < 1 + i % 3; ++change) {
       state = state * 6364136223846793005 + 1442695040888963407;

@@ -13,6 +13,7 @@
 #include "planner/graph/olla_ilp.h"
 #include "planner/graph/plan_graph.h"
 #include "planner/graph/reorder.h"
+#include "tests/unit/effort.h"
 #include "tests/unit/graph/random.h"
 
 namespace reprise::planner::graph {
@@ -45,7 +46,7 @@ absl::StatusOr<PreparedGraph> RandomFlow(uint64_t seed, int nodes) {
 }
 
 TEST(Order, LoadsBackwardsAreTheSame) {
-  for (uint64_t seed = 0; seed < 20'000; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(20'000); ++seed) {
     const absl::StatusOr<PreparedGraph> flow = RandomFlow(seed, 2 + static_cast<int>(seed % 10));
     if (!flow.ok()) continue;
     std::vector<uint32_t> backwards(flow->sequence.rbegin(), flow->sequence.rend());
@@ -56,7 +57,7 @@ TEST(Order, LoadsBackwardsAreTheSame) {
 }
 
 TEST(Order, BeamWithoutWidthIsTheExactProgram) {
-  for (uint64_t seed = 0; seed < 3'000; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(3'000); ++seed) {
     const absl::StatusOr<PreparedGraph> flow = RandomFlow(seed, 2 + static_cast<int>(seed % 9));
     if (!flow.ok()) continue;
     const int64_t least = LeastPeakByAntichains(*flow);
@@ -83,7 +84,7 @@ TEST(Order, BeamWithoutWidthIsTheExactProgram) {
 // Cuts rule out no order below the mark; the bounds that they give hold.
 TEST(Order, LowOrdersKeepThePrecedencesOfCuts) {
   int refuted = 0, found = 0;
-  for (uint64_t seed = 0; seed < 10'000; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(10'000); ++seed) {
     absl::StatusOr<PreparedGraph> flow = RandomFlow(seed, 2 + static_cast<int>(seed % 9));
     if (!flow.ok()) continue;
     const int64_t least = LeastPeakByAntichains(*flow);
@@ -112,13 +113,13 @@ TEST(Order, LowOrdersKeepThePrecedencesOfCuts) {
     ASSERT_TRUE(low.Tighten(least + 1, go_on) || other.Tighten(least + 1, go_on))
         << "seed " << seed;
   }
-  EXPECT_GT(refuted, 10'000);
-  EXPECT_GT(found, 100);
+  EXPECT_GT(refuted, Rounds(10'000));
+  EXPECT_GT(found, Rounds(100));
 }
 
 TEST(Order, ReorderProvesWhatItFinds) {
   int flows = 0, proven = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(300); ++seed) {
     const absl::StatusOr<PreparedGraph> flow = RandomFlow(seed, 12 + static_cast<int>(seed % 7));
     if (!flow.ok()) continue;
     Options options;
@@ -154,7 +155,7 @@ TEST(Order, ReorderIsNeverWorseAndItsBoundHolds) {
 }
 
 TEST(Order, LocalSearchKeepsItsBooks) {
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(300); ++seed) {
     const absl::StatusOr<PreparedGraph> flow = RandomFlow(seed, 10 + static_cast<int>(seed % 60));
     if (!flow.ok()) continue;
     const MemoryModel model = MakeMemoryModel(*flow, false);
@@ -233,7 +234,7 @@ TEST(Order, JointProgramFindsTheBestPlanOfAllOrders) {
   GTEST_SKIP() << "built without CBC";
 #endif
   int graphs = 0, proven = 0, changed = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(40); ++seed) {
     GraphShape shape;
     shape.nodes = 4 + static_cast<int>(seed % 3);
     shape.streams = 1;
@@ -264,7 +265,7 @@ TEST(Order, JointProgramFindsTheBestPlanOfAllOrders) {
     changed += plan.order != flow->sequence;
   }
   EXPECT_EQ(proven, graphs);
-  EXPECT_GT(changed, 10);
+  EXPECT_GT(changed, Rounds(10));
 }
 
 // The best plan of the order that `reorder` finds has a hole, another order of the same peak none.
@@ -323,7 +324,7 @@ TEST(Order, IntegerProgramWithoutTimeKeepsWhatItWasGiven) {
 }
 
 TEST(Order, PlansInANewOrderAreValid) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(400); ++seed) {
     GraphShape shape{12, 1 + static_cast<int>(seed % 3), 16, 9, 100, seed % 2 == 0};
     const Graph graph = RandomGraph(seed, shape);
     const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);

@@ -7,6 +7,7 @@
 
 #include "planner/graph/check_graph.h"
 #include "planner/graph/plan_graph.h"
+#include "tests/unit/effort.h"
 #include "tests/unit/graph/random.h"
 
 namespace reprise::planner::graph {
@@ -71,7 +72,7 @@ bool ValidByBrute(const Graph& graph, const PreparedGraph& flow,
 }
 
 TEST(PlaceGraph, EveryStrategyMakesValidPlans) {
-  for (uint64_t seed = 0; seed < 1'500; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(1'500); ++seed) {
     GraphShape shape;
     shape.nodes = 2 + static_cast<int>(seed % 5);
     shape.streams = 1 + static_cast<int>(seed % 3);
@@ -243,11 +244,11 @@ TEST(PlaceGraph, GivenOffsetsThatConflictAreNamed) {
 // Offsets at random, many of them wrong: the checker says what the definition says.
 TEST(CheckGraph, AgreesWithTheDefinition) {
   int valid = 0, invalid = 0;
-  for (uint64_t seed = 0; seed < 30'000; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(30'000); ++seed) {
     GraphShape shape;
     shape.nodes = 1 + static_cast<int>(seed % 5);
     shape.streams = 1 + static_cast<int>(seed % 3);
-    shape.tensors = 1 + static_cast<int>(seed % 5);
+    shape.tensors = 1 + static_cast<int>(seed % 9);
     shape.constrained = seed % 2 == 0;
     const Graph graph = RandomGraph(seed, shape);
     const absl::StatusOr<PreparedGraph> flow = PrepareGraph(graph);
@@ -271,8 +272,29 @@ TEST(CheckGraph, AgreesWithTheDefinition) {
         << "seed " << seed << (check.violations.empty() ? "" : check.violations[0].message);
     ++(expected ? valid : invalid);
   }
-  EXPECT_GT(valid, 1'000);
-  EXPECT_GT(invalid, 1'000);
+  EXPECT_GT(valid, Rounds(1'000));
+  EXPECT_GT(invalid, Rounds(1'000));
+}
+
+// As many pairs share a byte as there can be; none of them is in use at one time.
+TEST(CheckGraph, TakesTimeLinearInWhatSharesAddresses) {
+  constexpr uint32_t kTensors = 200'000;
+  Graph graph;
+  graph.streams = {{.text = "s"}, {.text = "t"}};
+  std::vector<int64_t> offsets;
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i <= kTensors; ++i) {
+    Node& node = graph.nodes.emplace_back();
+    node.id.text = std::to_string(i);
+    node.stream = i % 2;
+    order.push_back(i);
+    if (i == kTensors) break;
+    graph.tensors.push_back(MakeTensor(node.id.text, i, {i + 1}, 8));
+    offsets.push_back(i % 2 * 8);
+  }
+  EXPECT_TRUE(CheckGraph(graph, offsets, order).valid);
+  offsets[kTensors / 2] = 8;
+  EXPECT_FALSE(CheckGraph(graph, offsets, order).valid);
 }
 
 TEST(CheckGraph, RefusesOrdersThatAreNone) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/effort.h"
 #include "tests/unit/graph/random.h"
 
 namespace reprise::planner::graph {
@@ -104,7 +105,7 @@ TEST(Safety, Figure2) {
 }
 
 TEST(Safety, BothAlgorithmsAgreeOnManyGraphs) {
-  for (uint64_t seed = 0; seed < 100'000; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(100'000); ++seed) {
     GraphShape shape;
     shape.nodes = 1 + static_cast<int>(seed % 13);
     shape.streams = 1 + static_cast<int>(seed % 5);
@@ -140,7 +141,7 @@ TEST(Safety, LargerGraphsKeepTheDefinition) {
 }
 
 TEST(Safety, ExactlyWhatSomeInterleavingNeedsAtOnce) {
-  for (uint64_t seed = 0; seed < 20'000; ++seed) {
+  for (uint64_t seed = 0; seed < Rounds(20'000); ++seed) {
     GraphShape shape;
     shape.nodes = 1 + static_cast<int>(seed % 6);
     shape.streams = 1 + static_cast<int>(seed % 4);

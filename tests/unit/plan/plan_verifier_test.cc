@@ -19,6 +19,7 @@
 #include "replay/plan/plan_builder.h"
 #include "replay/plan/range_set.h"
 #include "replay/plan/stream.h"
+#include "tests/unit/effort.h"
 #include "tests/unit/plan/recordings.h"
 
 namespace reprise::replay {
@@ -148,7 +149,7 @@ std::string Serve(const PlanFile& plan) {
 }
 
 TEST(PlanVerifierTest, TakesEveryPlanThatIsMade) {
-  for (uint64_t seed = 1; seed <= 24; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(24); ++seed) {
     RecordingShape shape;
     shape.allocations = seed % 8 == 0 ? 60'000 : 3'000;
     shape.threads = seed % 5 + 1;

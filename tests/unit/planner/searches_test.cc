@@ -8,6 +8,7 @@
 
 #include "planner/core/sort.h"
 #include "planner/solve.h"
+#include "tests/unit/effort.h"
 #include "tests/unit/planner/random.h"
 
 namespace reprise::planner {
@@ -151,6 +152,7 @@ TEST(OrderTest, AFewLargeAlignments) {
   EXPECT_TRUE(plan->proven_optimal);
 }
 
+#if !REPRISE_SANITIZED  // minutes
 TEST(PeakSweepTest, AHeapThatStaysFull) {
   for (const size_t now_and_then : {0, 1000}) {
     SCOPED_TRACE(now_and_then);
@@ -166,6 +168,7 @@ TEST(PeakSweepTest, AHeapThatStaysFull) {
     EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
   }
 }
+#endif
 
 // A block that is a little longer than a multiple of the alignment leaves a gap below the next one,
 // and here only what is a little shorter than a multiple closes it.
@@ -220,6 +223,7 @@ TEST(PeakSweepTest, ACacheOfDocuments) {
   EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
 }
 
+#if !REPRISE_SANITIZED  // minutes
 // A long heap that is full for a moment only, in which blocks of all sizes come and go. What
 // decides is who lives then, not who is large.
 TEST(LayersTest, AShortPeak) {
@@ -255,7 +259,9 @@ TEST(LayersTest, AShortPeak) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->makespan, plan->max_load);
 }
+#endif
 
+#if !REPRISE_SANITIZED  // minutes
 // A program that keeps forty matrices of all sizes and makes new ones from old ones, and a hundred
 // times as many small blocks, some of which stay. The matrices are the hard part.
 TEST(LayersTest, AProgramOfMatrices) {
@@ -299,6 +305,7 @@ TEST(LayersTest, AProgramOfMatrices) {
   options.threads = 3;
   EXPECT_EQ(Solve(instance, options)->offsets, plan->offsets);
 }
+#endif
 
 }  // namespace
 }  // namespace reprise::planner

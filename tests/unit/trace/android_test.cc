@@ -75,6 +75,7 @@ TEST(TraceAndroid, WrongLinesAreNamed) {
       {"1: malloc 0x10 -1\n", "f.txt:1: expected malloc PTR SIZE"},
       {"1: malloc zzz 1\n", "f.txt:1: expected malloc PTR SIZE"},
       {"1: malloc 0x10 1 2\n", "f.txt:1: expected malloc PTR SIZE"},
+      {"1: malloc 0x10 1 2 then\n", "f.txt:1: expected malloc PTR SIZE"},
       {"1: malloc 0x10 99999999999999999999\n", "f.txt:1: expected malloc PTR SIZE"},
       {"1: malloc 0x10 72057594037927936\n", "f.txt:1: expected a size below 2^56"},
       {"1: calloc 0x10 4294967296 4294967296\n", "f.txt:1: expected COUNT times SIZE below 2^56"},
