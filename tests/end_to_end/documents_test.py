@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-from harness import SOURCE, TIMEOUT, Failure, Skip, expect, main
+from harness import SOURCE, TIMEOUT, Failure, expect, main
 
 READERS = ["README.md", "docs/tutorial.md"]
 GUIDES = ["record", "plan", "graphs", "replay", "compare", "report"]
@@ -321,6 +321,14 @@ def example_graph(bench):
     expect(found == json.loads(plan), f"found {found}")
 
 
+def example_strategy(bench):
+    """The strategy in CONTRIBUTING.md compiles."""
+    blocks = blocks_of((SOURCE / "CONTRIBUTING.md").read_text())
+    source = next("\n".join(block.lines) for block in blocks if block.info == ["cpp"])
+    (bench.work / "reverse.cc").write_text(source + "\n")
+    bench.run("c++", "-std=c++20", "-fsyntax-only", f"-I{SOURCE}", "reverse.cc", expected=0)
+
+
 def case_name(path):
     return re.sub(r"\W", "_", path.removeprefix("docs/").removesuffix(".md")).lower()
 
@@ -335,4 +343,5 @@ if __name__ == "__main__":
         "options": options,
         "json": json_fields,
         "example_graph": example_graph,
+        "example_strategy": example_strategy,
     })
