@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "replay/arena/block_set.h"
+#include "replay/plan/plan_format.h"
 
 namespace reprise::replay {
 
@@ -24,8 +25,9 @@ class LongGaps {
     uint64_t end;
   };
 
-  static constexpr uint64_t kLeast = BlockSet::kHasAUnit;  // granules: shorter ones are not noted
-  static constexpr uint64_t kMost = 1024;                  // gaps; then the shortest is forgotten
+  static constexpr uint64_t kLeast = kLongGapGranules;  // shorter ones are not noted
+  static_assert(kLeast == BlockSet::kHasAUnit);
+  static constexpr uint64_t kMost = 1024;  // gaps; then the shortest is forgotten
 
   // Bytes of zeroed memory beside the object itself.
   static constexpr uint64_t MemoryFor() { return kMost * sizeof(uint64_t); }

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
-#include "replay/arena/long_gaps.h"
 #include "replay/plan/stream.h"
 
 namespace reprise::replay {
@@ -58,7 +57,7 @@ void SlotGatherer::Gather(std::span<const uint32_t> words, uint32_t offset_bits,
   auto begin = by_kind.begin();
   for (const uint32_t kind : kinds_) {
     const auto end = begin + tally_[kind].visits;
-    const bool is_long = ShapeGranules(keys_[kind].shape) >= LongGaps::kLeast;
+    const bool is_long = ShapeGranules(keys_[kind].shape) >= kLongGapGranules;
     const size_t most = is_long ? 1 : std::max(kLeastSlots, size_t{tally_[kind].peak});
     rings_.push_back({kind, 0, first_slot + slots_.size()});
     AddLongest({begin, end}, most);

@@ -289,7 +289,7 @@ TEST(CheckGraph, TakesTimeLinearInWhatSharesAddresses) {
     node.stream = i % 2;
     order.push_back(i);
     if (i == kTensors) break;
-    graph.tensors.push_back(MakeTensor(node.id.text, i, {i + 1}, 8));
+    graph.tensors.push_back(MakeTensor(node.id.text.c_str(), i, {i + 1}, 8));
     offsets.push_back(i % 2 * 8);
   }
   EXPECT_TRUE(CheckGraph(graph, offsets, order).valid);
