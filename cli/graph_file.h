@@ -1,4 +1,4 @@
-// `reprise plan` and `reprise check` on a graph as JSON (docs/graph-format.md).
+// `reprise plan` and `reprise check` on a graph as JSON (docs/reference/graph_format.md).
 #ifndef REPRISE_CLI_GRAPH_FILE_H_
 #define REPRISE_CLI_GRAPH_FILE_H_
 

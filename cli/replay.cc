@@ -459,8 +459,9 @@ void AddReplay(CLI::App& app, const Program& program, Run& run) {
   command->add_flag("--release", options->release,
                     "give back pages of the arena that the plan leaves idle for long");
   command
-      ->add_option("--huge-pages", options->huge_pages,
-                   "for the arena: auto (where no block is longer than 256 KiB), never, always")
+      ->add_option(
+          "--huge-pages", options->huge_pages,
+          "for the arena: auto (where the plan says that they cost no memory), never, always")
       ->check(CLI::IsMember({"auto", "never", "always"}))
       ->capture_default_str();
   command->add_option("program", options->program, "the program and its arguments, after --");

@@ -21,7 +21,9 @@ if [[ $kind == quick ]]; then
   exec ctest --test-dir build/release --output-on-failure -j "$jobs" -L 'unit|style|quick' "$@"
 fi
 
-cmake --preset dev -DREPRISE_WERROR=ON -DREPRISE_SANITIZE_COMMAND=$([[ $kind == long ]] && echo ON || echo OFF) \
+sanitize_command=OFF
+if [[ $kind == long ]]; then sanitize_command=ON; fi
+cmake --preset dev -DREPRISE_WERROR=ON -DREPRISE_SANITIZE_COMMAND="$sanitize_command" \
   > /dev/null
 cmake --build build/dev -j "$jobs" --target tests/unit/all tests/fuzz/all
 directories+=("$PWD/build/dev/tests/unit" "$PWD/build/dev/tests/fuzz")

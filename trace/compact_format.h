@@ -1,5 +1,5 @@
-// The compact trace: what a spool becomes after the run. docs/trace-format.md says what every byte
-// means; this header names the parts. All fixed-width integers are little-endian.
+// The compact trace: what a spool becomes after the run. docs/reference/trace_format.md says what
+// every byte means; this header names the parts. All fixed-width integers are little-endian.
 //
 // Layout: FileHeader | chunks, each a ChunkHeader and a zstd frame. A chunk stands for itself: it
 // has its own checksum and is found again after damage by its sync marker.

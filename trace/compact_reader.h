@@ -1,4 +1,4 @@
-// Reads a compact trace (compact_format.h), damaged or not. docs/trace-format.md.
+// Reads a compact trace (compact_format.h), damaged or not. docs/reference/trace_format.md.
 #ifndef REPRISE_TRACE_COMPACT_READER_H_
 #define REPRISE_TRACE_COMPACT_READER_H_
 

@@ -48,7 +48,7 @@ inline SitePlace PlaceOfNone() { return {kNone, UINT64_MAX, kNone}; }
 
 // A thread, named by how it came to be, so that the same thread has the same name in the next run.
 struct Thread {
-  uint64_t path = 0;         // see interpose/thread_path.h; kMainThreadPath for the main thread
+  uint64_t path = 0;         // see interpose/process/session.h; kMainThreadPath for the main thread
   uint32_t parent = kNone;   // index into Recording::threads
   uint64_t first_event = 0;  // half-open range of event indices in which the thread had events
   uint64_t end_event = 0;

@@ -1,5 +1,5 @@
 // Reads a spool (spool_format.h), finished or not: the process may still write to it, or have been
-// killed in the middle of an event. docs/trace-format.md, section "Spool".
+// killed in the middle of an event. docs/reference/trace_format.md, section "Spool".
 #ifndef REPRISE_TRACE_SPOOL_READER_H_
 #define REPRISE_TRACE_SPOOL_READER_H_
 

@@ -1,6 +1,6 @@
-// What the aliases of a graph mean (docs/graph-format.md): where tensors lie in the memory that
-// they share, and which nodes must have ended before others start, so that all read what they
-// expect.
+// What the aliases of a graph mean (docs/reference/graph_format.md): where tensors lie in the
+// memory that they share, and which nodes must have ended before others start, so that all read
+// what they expect.
 #ifndef REPRISE_PLANNER_GRAPH_ALIASES_H_
 #define REPRISE_PLANNER_GRAPH_ALIASES_H_
 

@@ -1,4 +1,4 @@
-// Graphs and their plans as JSON (docs/graph-format.md).
+// Graphs and their plans as JSON (docs/reference/graph_format.md).
 #ifndef REPRISE_PLANNER_GRAPH_GRAPH_JSON_H_
 #define REPRISE_PLANNER_GRAPH_GRAPH_JSON_H_
 

@@ -1,6 +1,5 @@
-#include "replay/arena/lane_notes.h"
-
 #include "replay/arena/lane.h"
+#include "replay/arena/lane_notes.h"
 
 namespace reprise::replay {
 namespace {

@@ -1,5 +1,5 @@
 // The numbers that a lane goes by (lane.h): how far it looks, how much it misses before it gives
-// up. docs/architecture.md has measurements behind some of them.
+// up. docs/internals/experiments.md has measurements behind some of them.
 #ifndef REPRISE_REPLAY_ARENA_LANE_LIMITS_H_
 #define REPRISE_REPLAY_ARENA_LANE_LIMITS_H_
 

@@ -7,7 +7,7 @@
 
 namespace reprise::replay {
 
-// A run that follows its plan counts nothing: the stream says what was served (replay_account.h).
+// A run that follows its plan counts nothing: the stream says what was served (replay_totals.h).
 struct alignas(64) LaneCounters {
   // Allocations that the arena took without following the stream, and of those the ones that lie
   // where the plan had not foreseen it; not again when a place of the box is taken again right

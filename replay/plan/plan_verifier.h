@@ -10,7 +10,8 @@
 
 namespace reprise::replay {
 
-// Reads the tables as docs/plan-format.md says, in code that shares nothing with the encoder:
+// Reads the tables as docs/reference/plan_format.md says, in code that shares nothing with the
+// encoder:
 // - every key and module is in its table; keys have lengths that their shapes need; what is never
 //   used is empty;
 // - the words of each lane are whole, end with its last word, and each allocation lies in the box,

@@ -10,7 +10,7 @@ let colours = {colouring: 'size', focus: null, rank: null, table: pixelTable('si
 const maps = [];
 const viewListeners = [];
 
-// Figures of this visit, for whoever measures (tests, docs/report.md). Milliseconds since
+// Figures of this visit, for whoever measures (tests, docs/guide/report.md). Milliseconds since
 // navigation: until one map, and until every map shows all its blocks; until every map is painted
 // from the blocks themselves; until nothing is left to do.
 const measured = {firstPaint: null, allPainted: null, exact: null, complete: null, paints: 0,

@@ -13,12 +13,12 @@ cmake --install "$build" --prefix "$scratch/first" > /dev/null
 prefix="$scratch/a prefix"
 mv "$scratch/first" "$prefix"
 
-# What the README shows is what is built here.
-readme=$consumer/../../../README.md
+# What the document shows is what is built here.
+document=$consumer/../../../docs/reference/library.md
 awk '/^```cpp$/ {block = ""; inside = 1; next}
      /^```$/ {if (inside && block ~ /int main/) printf "%s", block; inside = 0}
-     inside {block = block $0 "\n"}' "$readme" | cmp - "$consumer/main.cc"
-awk '/^```cmake$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$readme" |
+     inside {block = block $0 "\n"}' "$document" | cmp - "$consumer/main.cc"
+awk '/^```cmake$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$document" |
     cmp - "$consumer/CMakeLists.txt"
 
 generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")  # the one that is there

@@ -14,13 +14,14 @@ def prepare(bench, how, command=None):
     (bench.work / "how").write_text(how)
     recorded = bench.record(command or [program(bench)])
     expect_equal(recorded.status, 0, f"recorded; {recorded.stderr}")
-    bench.plan()
+    bench.plan(iterations=40)
 
 
 def learn(bench, *stats, plan="learned", recording="recording", expected=0):
     """Plans with what replays taught, and has the plans checked."""
     options = [word for name in stats for word in ("--learn", bench.scratch / name)]
-    words = ["plan", bench.scratch / recording, "-o", bench.scratch / plan, "--budget", "1", "--json"]
+    words = ["plan", bench.scratch / recording, "-o", bench.scratch / plan, "--iterations", "40",
+             "--budget", "1000", "--json"]
     outcome = bench.run(bench.reprise, *words, *options, expected=expected)
     if expected != 0:
         return outcome

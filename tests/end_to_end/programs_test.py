@@ -400,7 +400,7 @@ def keep_aslr(bench):
 
 def huge_pages(bench):
     """--huge-pages says what the kernel is told of the arena, and changes nothing else."""
-    # The arena is where its address says (docs/architecture.md); the flags are the kernel's.
+    # The arena is where address_map.h puts it; the flags are the kernel's.
     script = """
 blocks = [bytes(1000) for _ in range(6000)]
 areas = open("/proc/self/smaps").read().split("\\n2a80")[1:]

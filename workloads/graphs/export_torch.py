@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes graph JSON (docs/graph-format.md) for torchvision models with random weights.
+"""Writes graph JSON (docs/reference/graph_format.md) for torchvision models with random weights.
 
     export_torch.py [--mode forward|training] [--batch N] [--streams LIMIT] [-o FOLDER] [NET...]
 

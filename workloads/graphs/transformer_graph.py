@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes graph JSON (docs/graph-format.md) of a training step of a transformer, of any size.
+"""Writes graph JSON (docs/reference/graph_format.md): a training step of a transformer.
 
     transformer_graph.py [--preset NAME] [--layers N] ... -o FILE
 

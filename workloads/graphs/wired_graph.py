@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes graph JSON (docs/graph-format.md) of a randomly wired network, where orders matter.
+"""Writes graph JSON (docs/reference/graph_format.md) of a randomly wired network.
 
     wired_graph.py [--nodes N] [--neighbours K] [--rewire P] [--stages S] [--seed SEED] [--training] -o FILE
 

@@ -1,4 +1,5 @@
-// docs/trace-format.md tells the truth: its test vectors are read, and made, by this code.
+// docs/reference/trace_format.md tells the truth: its test vectors are read, and made, by this
+// code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -6,7 +6,8 @@
 namespace reprise::trace {
 
 std::string DocumentVector(const std::string& name) {
-  std::istringstream document(ReadFile(std::string(REPRISE_SOURCE_DIR) + "/docs/trace-format.md"));
+  std::istringstream document(
+      ReadFile(std::string(REPRISE_SOURCE_DIR) + "/docs/reference/trace_format.md"));
   std::string bytes;
   std::string line;
   bool inside = false;

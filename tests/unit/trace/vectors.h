@@ -1,4 +1,4 @@
-// The test vectors of docs/trace-format.md.
+// The test vectors of docs/reference/trace_format.md.
 #ifndef REPRISE_TESTS_UNIT_TRACE_VECTORS_H_
 #define REPRISE_TESTS_UNIT_TRACE_VECTORS_H_
 
