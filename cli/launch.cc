@@ -331,16 +331,14 @@ void PrintMessages(const LaunchResult& result) {
   }
   if (result.left_out > 0) {
     std::fprintf(
-        stderr, "reprise: %u process images were left out: %s\n", result.left_out,
+        stderr, "reprise: left out: %s: %s\n", Counted(result.left_out, "process image").c_str(),
         result.images.size() >= interpose::kMaxImages
             ? absl::StrCat("there is room for ", interpose::kMaxImages).c_str()
             : "there was no room on the disk or in the memory that holds the session's folder");
   }
   if (result.forbidden > 0) {
-    std::fprintf(
-        stderr,
-        "reprise: %u process images were left out: a sandbox (seccomp) forbids what it takes\n",
-        result.forbidden);
+    std::fprintf(stderr, "reprise: left out: %s: a sandbox (seccomp) forbids what it takes\n",
+                 Counted(result.forbidden, "process image").c_str());
   }
 }
 

@@ -397,7 +397,7 @@ def locked_memory(bench):
     if recorded.status == 77:
         raise Skip(f"mount: {recorded.stderr.decode().strip()}")
     expect_equal((recorded.status, recorded.stdout), (0, plain.stdout), "recorded")
-    expect(" events of 1 process images" in recorded.ours()[0], f"said: {recorded.ours()}")
+    expect(" events of 1 process image " in recorded.ours()[0], f"said: {recorded.ours()}")
 
 
 def two_at_once(bench):
