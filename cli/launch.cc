@@ -18,6 +18,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/page.h"
 #include "cli/command.h"
 #include "cli/program.h"
 #include "cli/session_folder.h"
@@ -139,7 +140,7 @@ class SurvivesTruncation {
 
  private:
   static void Cover(int signal, siginfo_t* info, void*) {
-    constexpr uint64_t kPage = 4096;
+    constexpr uint64_t kPage = base::kPageBytes;
     const uint64_t page = reinterpret_cast<uint64_t>(info->si_addr) & ~(kPage - 1);
     if (info->si_code != BUS_ADRERR ||
         mmap(reinterpret_cast<void*>(page), kPage, PROT_READ | PROT_WRITE,

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cstddef>
 
+#include "base/page.h"
+
 namespace reprise::cli {
 
 bool PagesAreDear() {
-  constexpr size_t kPage = 4096;
+  constexpr size_t kPage = base::kPageBytes;
   constexpr size_t kPages = 4;
   constexpr auto kDear = std::chrono::microseconds(30);
   void* mapped =

@@ -100,7 +100,7 @@ Mode RecordMode() {
   const uint32_t frames = process.session->stack_frames;
   if (frames == 0) return Mode::kRecord;
   if (!DataIsLimited() && StartStacks(frames)) return Mode::kRecordStacks;
-  Say("recorded without call stacks: no room for them (RLIMIT_AS, RLIMIT_DATA)");
+  ReportToLauncher("recorded without call stacks: no room for them (RLIMIT_AS, RLIMIT_DATA)");
   return Mode::kRecord;
 }
 
@@ -125,11 +125,11 @@ Mode ChooseMode(const char* left_alone) {
     if (process.taken == nullptr) return Mode::kPlain;
   }
   if (process.registry->magic != kSessionMagic || !RegisterImage()) return Mode::kPlain;
-  if (left_alone == nullptr && Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
+  if (left_alone == nullptr && Advise(&fast_state, sizeof(fast_state), MADV_WIPEONFORK) != 0) {
     left_alone = "neither recorded nor replayed: the system does not tell it of forks";
   }
   if (left_alone != nullptr) {
-    Say(left_alone);
+    ReportToLauncher(left_alone);
     return Mode::kPlain;
   }
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
@@ -159,9 +159,9 @@ void EndThread() {
 // malloc, and the plan gives way.
 __attribute__((hot)) void OnThreadLocalsGone() {
   if (Forked()) AfterFork();
-  self.leaving = self.id != 0;
-  if (process.mode >= Mode::kReplay && !self.leaving) DropPlan();
-  self.resting = nullptr;
+  this_thread.leaving = this_thread.id != 0;
+  if (process.mode >= Mode::kReplay && !this_thread.leaving) DropPlan();
+  this_thread.resting = nullptr;
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ void Start() {
 void AfterFork() {
   const SignalBlock block;
   if (!Forked()) return;
-  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(Mode::kStarting), __ATOMIC_RELAXED);
+  __atomic_store_n(&fast_state.mode, static_cast<uint64_t>(Mode::kStarting), __ATOMIC_RELAXED);
   const uint32_t fork_number = __atomic_fetch_add(&process.image->forks, 1, __ATOMIC_RELAXED);
   ImageEntry* entry = RegisterForkedImage(fork_number);
   // Without an entry the child is still a process of ours, only an unrecorded one.
@@ -216,16 +216,17 @@ bool ComesFirst() {
 
 // Whether the calling thread has. A malloc in front of ours may well call ours.
 bool HasAllocated() {
-  return self.has_written != 0 || self.lane_tried != 0 || self.heap != nullptr ||
-         self.aligned_heap != nullptr;
+  return this_thread.has_written != 0 || this_thread.lane_tried != 0 ||
+         this_thread.heap != nullptr || this_thread.aligned_heap != nullptr;
 }
 
 }  // namespace
 
-__attribute__((hot)) void NoteEnd() {
+__attribute__((hot)) void RecordImageEnd() {
   if (!IsOwnImage()) return;
   if (process.behind && process.mode >= Mode::kRecord && !HasAllocated()) {
-    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
+    ReportToLauncher(
+        "its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
         "allocates is not seen");
   }
   if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
@@ -249,7 +250,7 @@ __attribute__((constructor)) void OnLoad() {
     Advise(reinterpret_cast<void*>(begin + kHotBytes), 4096, MADV_RANDOM);
     if (HasLongPlan()) MapFallbackCodeInPieces();
     // Code goes when the first lane is taken (replayer.cc), which may have been before this.
-    if (self.lane_tried != 0) DropPagesOfStart();
+    if (this_thread.lane_tried != 0) DropPagesOfStart();
   }
 }
 
@@ -257,7 +258,7 @@ __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
   // The ends of the libraries bring pages of theirs.
   if (process.mode >= Mode::kReplay) DropPlan();
-  NoteEnd();
+  RecordImageEnd();
   EndRecording();
   if (process.mode >= Mode::kReplay && HasLongPlan()) DropCodeOfStart();
 }

@@ -5,6 +5,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/page.h"
 #include "base/system_call.h"
 #include "interpose/process/process.h"
 #include "interpose/process/shared_page.h"
@@ -71,7 +72,7 @@ int OpenPageMap() { return OpenFile("/proc/self/pagemap", O_RDONLY); }
 // written to (a breakpoint), or that came from no file (an unpacked program), would be lost.
 // Lies beside malloc, and names no file: to look elsewhere would bring pages back for nothing.
 __attribute__((hot, noinline)) void DropFilePages(int page_map, uint64_t begin, uint64_t end) {
-  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kPage = base::kPageBytes;
   constexpr uint64_t kAtOnce = 64;
   constexpr uint64_t kOfFile = uint64_t{1} << 63 | uint64_t{1} << 61;  // proc_pid_pagemap(5)
   uint64_t entries[kAtOnce];
@@ -191,7 +192,7 @@ int SearchObject(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
-REPRISE_SMALL uint32_t module_generation = 1;
+REPRISE_SHARED_PAGE uint32_t module_generation = 1;
 
 bool FindModule(uint64_t address, LoadedModule* module) {
   dl_find_object found;
@@ -265,7 +266,7 @@ __attribute__((hot)) void DropCleanPages(const void* address) {
 }
 
 void MapCodeInPieces(const void* address) {
-  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kPage = base::kPageBytes;
   constexpr uint64_t kPiece = 16 << 10;
   ForEachReadOnlySegment(address, [](uint64_t begin, uint64_t end, bool code) {
     if (!code) return;

@@ -9,7 +9,7 @@
 
 namespace reprise::interpose {
 
-REPRISE_SMALL constinit Real real{};
+REPRISE_SHARED_PAGE constinit Real real{};
 
 void* NextSymbol(const char* name) {
   void* symbol = dlsym(RTLD_NEXT, name);

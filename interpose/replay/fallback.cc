@@ -18,10 +18,10 @@ namespace {
 
 enum ArenaState : int { kNotMade = 0, kMade, kRefused };
 
-REPRISE_SMALL constinit replay::Mutex arena_lock;
-REPRISE_SMALL int arena_state;
-REPRISE_SMALL mi_arena_id_t arena_id;
-REPRISE_SMALL void* freed_later;  // atomic: list of blocks, linked through their first words
+REPRISE_SHARED_PAGE constinit replay::Mutex arena_lock;
+REPRISE_SHARED_PAGE int arena_state;
+REPRISE_SHARED_PAGE mi_arena_id_t arena_id;
+REPRISE_SHARED_PAGE void* freed_later;  // atomic: list of blocks, linked through their first words
 
 bool MakeArena() {
   int state = __atomic_load_n(&arena_state, __ATOMIC_ACQUIRE);
@@ -64,7 +64,7 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
     return nullptr;
   }
   const int before = errno;
-  mi_heap_t*& heap = alignment <= 16 ? self.heap : self.aligned_heap;
+  mi_heap_t*& heap = alignment <= 16 ? this_thread.heap : this_thread.aligned_heap;
   if (heap == nullptr && MakeArena()) heap = mi_heap_new_in_arena(arena_id);
   if (__atomic_load_n(&freed_later, __ATOMIC_RELAXED) != nullptr) FreeWhatWasLeft();
   void* pointer = nullptr;
@@ -86,7 +86,7 @@ void* FallbackAllocate(size_t size, size_t alignment, bool zero) {
 }
 
 void FallbackFreeLater(void* pointer) {
-  self.resting = nullptr;
+  this_thread.resting = nullptr;
   void* head = __atomic_load_n(&freed_later, __ATOMIC_RELAXED);
   do {
     *static_cast<void**>(pointer) = head;
@@ -99,10 +99,12 @@ size_t FallbackUsable(const void* pointer) { return mi_usable_size(pointer); }
 // As of mimalloc 2; other versions may put blocks of several sizes side by side.
 bool FallbackMakeCache() {
   constexpr int kKnownVersion = 2;
-  if (self.cache == nullptr && self.heap != nullptr && mi_version() / 100 == kKnownVersion) {
-    self.cache = static_cast<FallbackCache*>(mi_heap_zalloc(self.heap, sizeof(FallbackCache)));
+  if (this_thread.cache == nullptr && this_thread.heap != nullptr &&
+      mi_version() / 100 == kKnownVersion) {
+    this_thread.cache =
+        static_cast<FallbackCache*>(mi_heap_zalloc(this_thread.heap, sizeof(FallbackCache)));
   }
-  return self.cache != nullptr;
+  return this_thread.cache != nullptr;
 }
 
 void FallbackCache::Clear() {
@@ -115,21 +117,21 @@ void FallbackCache::Clear() {
 }
 
 void FallbackLeave() {
-  if (FallbackCache* cache = self.cache; cache != nullptr) {
-    self.cache = nullptr;
+  if (FallbackCache* cache = this_thread.cache; cache != nullptr) {
+    this_thread.cache = nullptr;
     cache->Clear();
     mi_free(cache);
   }
-  self.heap = nullptr;
-  self.aligned_heap = nullptr;
+  this_thread.heap = nullptr;
+  this_thread.aligned_heap = nullptr;
 }
 
 // mimalloc keeps the thread's heap under a key of its own, whose destructor would tidy up at the
 // thread's end.
 void FallbackForget() {
-  self.heap = nullptr;
-  self.aligned_heap = nullptr;
-  self.cache = nullptr;
+  this_thread.heap = nullptr;
+  this_thread.aligned_heap = nullptr;
+  this_thread.cache = nullptr;
   const void* heap = mi_heap_get_default();
   for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; ++key) {
     if (pthread_getspecific(key) == heap) pthread_setspecific(key, nullptr);

@@ -97,7 +97,7 @@ class FallbackCache {
   Blocks blocks_[kShortSizes + 1];
 };
 
-// Whether the thread has a cache now, in `self`.
+// Whether the thread has a cache now, in `this_thread`.
 bool FallbackMakeCache();
 
 // FallbackAllocate from the thread's heap, which it has. This may change errno.

@@ -31,7 +31,7 @@ constexpr uint64_t kZeroByPages = 128 << 10;
 
 // Those that nobody else changes; null: the thread has none.
 inline LaneCounters* OwnCounters() {
-  return self.lane != nullptr ? self.lane->counters() : self.own_counters;
+  return this_thread.lane != nullptr ? this_thread.lane->counters() : this_thread.own_counters;
 }
 
 inline void CountIn(LaneCounters* counters, void* pointer) {
@@ -68,19 +68,19 @@ void DropPagesOfStart() {
 namespace {
 
 [[gnu::hot]] void TakeLane(uint64_t first_shape, uint64_t first_site) {
-  if (self.lane_tried != 0 || self.ended != 0) return;
-  self.lane_tried = 1;
-  if (self.path == 0) NameUnknownThread(replay::AddressOfSite(first_site));
+  if (this_thread.lane_tried != 0 || this_thread.ended != 0) return;
+  this_thread.lane_tried = 1;
+  if (this_thread.path == 0) NameUnknownThread(replay::AddressOfSite(first_site));
   const SignalBlock block;
-  self.lane = replay_arena.Take(self.path, first_shape, first_site);
-  if (self.lane != nullptr) {
-    self.lane->SetStackBase(self.stack_base);
+  this_thread.lane = replay_arena.Take(this_thread.path, first_shape, first_site);
+  if (this_thread.lane != nullptr) {
+    this_thread.lane->SetStackBase(this_thread.stack_base);
   } else {
-    self.own_counters = replay_arena.TakeCounters();
+    this_thread.own_counters = replay_arena.TakeCounters();
   }
   NoteWay();
   // To take the first lane is a part of the start.
-  if (self.id == 0) DropPagesOfStart();
+  if (this_thread.id == 0) DropPagesOfStart();
 }
 
 // Where mimalloc is refused pages (mmap and mprotect, by a seccomp filter) the program's own
@@ -93,7 +93,7 @@ __attribute__((noinline, cold)) void* AllocateLast(size_t size, size_t alignment
 // What does not come from the lane. The caller is not interrupting a hook, and is busy. A thread's
 // exit hook stands in one row with mimalloc's, which takes the thread's heap away.
 void* AllocateAside(size_t size, size_t alignment, bool zero) {
-  if (self.leaving == 0 && self.exit_rounds == 0) {
+  if (this_thread.leaving == 0 && this_thread.exit_rounds == 0) {
     void* pointer = FallbackAllocate(size, alignment, zero);
     return pointer != nullptr ? pointer : AllocateLast(size, alignment, zero);
   }
@@ -113,13 +113,13 @@ __attribute__((noinline, cold)) bool HookIsGone() {
 // What such a hook was changing may be half done: nothing of it is touched again.
 __attribute__((noinline, cold)) void LeaveBehind() {
   const SignalBlock block;
-  self.lane = nullptr;
-  self.quiet = self.plain = self.roaming = nullptr;
-  self.resting = nullptr;
-  self.heap = self.aligned_heap = nullptr;
-  self.cache = nullptr;
-  if (self.own_counters == nullptr) self.own_counters = replay_arena.TakeCounters();
-  self.busy = 0;
+  this_thread.lane = nullptr;
+  this_thread.quiet = this_thread.plain = this_thread.roaming = nullptr;
+  this_thread.resting = nullptr;
+  this_thread.heap = this_thread.aligned_heap = nullptr;
+  this_thread.cache = nullptr;
+  if (this_thread.own_counters == nullptr) this_thread.own_counters = replay_arena.TakeCounters();
+  this_thread.busy = 0;
 }
 
 __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment, bool zero) {
@@ -139,10 +139,10 @@ __attribute__((noinline)) void* AllocateElsewhere(size_t size, size_t alignment,
 // In the thread's lane. When the first one leaves its stream, what that takes, and what it took to
 // start threads, is hardly needed again.
 inline void* AllocateInLane(uint64_t shape, uint64_t site) {
-  void* pointer = self.lane->Allocate(shape, site);
-  const bool followed = self.quiet != nullptr;  // as NoteWay left it
-  if (__builtin_expect(followed && self.lane->running_free(), 0)) {
-    REPRISE_SMALL static bool dropped = false;
+  void* pointer = this_thread.lane->Allocate(shape, site);
+  const bool followed = this_thread.quiet != nullptr;  // as NoteWay left it
+  if (__builtin_expect(followed && this_thread.lane->running_free(), 0)) {
+    REPRISE_SHARED_PAGE static bool dropped = false;
     if (!__atomic_exchange_n(&dropped, true, __ATOMIC_RELAXED)) DropPagesOfStart();
   }
   return pointer;
@@ -151,10 +151,10 @@ inline void* AllocateInLane(uint64_t shape, uint64_t site) {
 // The planned place for a request, or null.
 inline void* AllocatePlanned(size_t size, unsigned log2_alignment, uint64_t site) {
   if (__builtin_expect(size > kArena.bytes, 0)) return nullptr;  // would not fit a shape
-  if (__builtin_expect(self.lane == nullptr, 0)) {
+  if (__builtin_expect(this_thread.lane == nullptr, 0)) {
     if (IsBusy()) return nullptr;
     TakeLane(Shape(size, log2_alignment), site);
-    if (self.lane == nullptr) return nullptr;
+    if (this_thread.lane == nullptr) return nullptr;
   }
   if (__builtin_expect(IsBusy(), 0)) return nullptr;
   const Busy busy;
@@ -184,7 +184,7 @@ void ZeroBlock(void* pointer, size_t bytes) {
 __attribute__((noinline, hot)) void FreeElsewhere(void* pointer) {
   if (replay_arena.Contains(pointer)) {
     Lane* lane = replay_arena.LaneOf(pointer);
-    if (lane != nullptr && lane == self.lane && !IsBusy()) {
+    if (lane != nullptr && lane == this_thread.lane && !IsBusy()) {
       const Busy busy;
       lane->Free(pointer);
     } else if (lane != nullptr) {
@@ -207,7 +207,7 @@ size_t UsableAnywhere(void* pointer) {
   if (replay_arena.Contains(pointer)) {
     Lane* lane = replay_arena.LaneOf(pointer);
     if (lane == nullptr) return 0;
-    if (lane != self.lane) return lane->UsableRemotely(pointer);
+    if (lane != this_thread.lane) return lane->UsableRemotely(pointer);
     if (IsBusy()) return lane->UsableIfQuiet(pointer);
     const Busy busy;
     return lane->Usable(pointer);
@@ -250,39 +250,39 @@ inline bool ReallocateInPlace(Lane* lane, void* pointer, size_t size) {
 [[gnu::hot]] void* ReallocateInLane(void* pointer, size_t size, uint64_t site) {
   const Busy busy;
   if (size <= kArena.bytes) {
-    if (void* planned = ReallocateAsExpected(self.lane, pointer, size, site)) return planned;
-    if (ReallocateInPlace(self.lane, pointer, size)) return pointer;
+    if (void* planned = ReallocateAsExpected(this_thread.lane, pointer, size, site)) return planned;
+    if (ReallocateInPlace(this_thread.lane, pointer, size)) return pointer;
   }
-  ++self.lane->counters()->reallocs;
-  self.lane->set_keeps_pages(true);
-  const size_t bytes = self.lane->BytesToCopy(pointer);
-  const size_t before = self.lane->Free(pointer) ? bytes : 0;
+  ++this_thread.lane->counters()->reallocs;
+  this_thread.lane->set_keeps_pages(true);
+  const size_t bytes = this_thread.lane->BytesToCopy(pointer);
+  const size_t before = this_thread.lane->Free(pointer) ? bytes : 0;
   void* fresh = size <= kArena.bytes ? AllocateInLane(Shape(size, 4), site) : nullptr;
   if (fresh == nullptr) {
     fresh = AllocateAside(size, 16, /*zero=*/false);
     if (fresh != nullptr) CountFallback(fresh);
   }
   if (fresh == nullptr) {
-    if (before != 0) self.lane->Revive(pointer, before);
-    self.lane->set_keeps_pages(false);
+    if (before != 0) this_thread.lane->Revive(pointer, before);
+    this_thread.lane->set_keeps_pages(false);
     return nullptr;
   }
   if (fresh == pointer) {
-    ++self.lane->counters()->reallocs_in_place;
+    ++this_thread.lane->counters()->reallocs_in_place;
   } else {
     memmove(fresh, pointer, before < size ? before : size);
   }
-  self.lane->set_keeps_pages(false);
+  this_thread.lane->set_keeps_pages(false);
   return fresh;
 }
 
 __attribute__((noinline, hot)) void* ReplayMallocUnexpected(size_t size, Caller caller) {
-  if (self.lane != nullptr && !IsBusy() && size <= kArena.bytes) {
+  if (this_thread.lane != nullptr && !IsBusy() && size <= kArena.bytes) {
     const Busy busy;
     void* planned = AllocateInLane(Shape(size, 4), LiveSite(caller));
     if (__builtin_expect(planned != nullptr, 1)) return planned;
     void* aside = AllocateAside(size, 16, /*zero=*/false);
-    if (aside != nullptr) CountIn(self.lane->counters(), aside);
+    if (aside != nullptr) CountIn(this_thread.lane->counters(), aside);
     return aside;
   }
   void* pointer = AllocatePlanned(size, 4, LiveSite(caller));
@@ -300,7 +300,7 @@ __attribute__((noinline, cold)) void* RestingMallocFailed(size_t size) {
 }
 
 __attribute__((noinline)) void* RestingMallocUncached(size_t size, LaneCounters* counters) {
-  void* pointer = FallbackAllocateQuickly(self.heap, size);
+  void* pointer = FallbackAllocateQuickly(this_thread.heap, size);
   if (__builtin_expect(pointer == nullptr, 0)) return RestingMallocFailed(size);
   counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
   EndBusy();
@@ -310,17 +310,17 @@ __attribute__((noinline)) void* RestingMallocUncached(size_t size, LaneCounters*
 // Whether a request is mimalloc's without being looked at: the thread has no lane, or one that
 // rests.
 bool Rests() {
-  if (self.lane == nullptr) return self.own_counters != nullptr;
-  return self.lane->running_free() && self.lane->Rests();
+  if (this_thread.lane == nullptr) return this_thread.own_counters != nullptr;
+  return this_thread.lane->running_free() && this_thread.lane->Rests();
 }
 
 // The same for many of the next ones.
 bool GrantRest() {
-  if (self.lane != nullptr) return self.lane->GrantRest();
+  if (this_thread.lane != nullptr) return this_thread.lane->GrantRest();
   // No more than that: what signal handlers have freed waits for as long.
   constexpr uint64_t kMany = 1024;
-  self.own_counters->granted += kMany - self.own_counters->unused;
-  self.own_counters->unused = kMany;
+  this_thread.own_counters->granted += kMany - this_thread.own_counters->unused;
+  this_thread.own_counters->unused = kMany;
   return true;
 }
 
@@ -328,8 +328,8 @@ bool GrantRest() {
 
 void* ReplayMallocResting(size_t size, LaneCounters* counters) {
   BeginBusy();
-  if (__builtin_expect(--counters->unused == 0, 0)) self.resting = nullptr;
-  void* pointer = self.cache->Take(size);
+  if (__builtin_expect(--counters->unused == 0, 0)) this_thread.resting = nullptr;
+  void* pointer = this_thread.cache->Take(size);
   if (pointer == nullptr) return RestingMallocUncached(size, counters);
   counters->fallback_addresses += reinterpret_cast<uint64_t>(pointer);
   EndBusy();
@@ -371,13 +371,13 @@ void ReplayFreeRoaming(void* pointer, Lane* lane) {
 void ReplayFreeResting(void* pointer) {
   if (__builtin_expect(!IsFallback(pointer), 0)) return ReplayFreeApart(pointer);
   BeginBusy();
-  const bool kept = self.cache->Put(pointer);
+  const bool kept = this_thread.cache->Put(pointer);
   EndBusy();
   if (__builtin_expect(!kept, 0)) ReplayFreeAside(pointer);
 }
 
 void ReplayFreeAside(void* pointer) {
-  self.plain = nullptr;
+  this_thread.plain = nullptr;
   BeginBusy();
   FallbackFree(pointer);
   GiveBack();
@@ -387,11 +387,11 @@ void ReplayFreeAside(void* pointer) {
 void PublishReplay() { replay_arena.Publish(); }
 
 void StopReplayAfterFork() {
-  self.lane = nullptr;
+  this_thread.lane = nullptr;
   NoteWay();
-  self.own_counters = nullptr;
-  self.resting = nullptr;
-  self.busy = 0;
+  this_thread.own_counters = nullptr;
+  this_thread.resting = nullptr;
+  this_thread.busy = 0;
   FallbackForget();
 }
 
@@ -403,19 +403,19 @@ size_t InheritedUsable(const void* pointer) {
 void EndReplayThread() {
   if (process.mode < Mode::kReplay) return;
   const SignalBlock block;
-  if (self.lane != nullptr) {
-    Lane* lane = self.lane;
-    self.lane = nullptr;
+  if (this_thread.lane != nullptr) {
+    Lane* lane = this_thread.lane;
+    this_thread.lane = nullptr;
     NoteWay();
-    self.resting = nullptr;
+    this_thread.resting = nullptr;
     replay_arena.Leave(lane);
   }
-  if (const LaneCounters* counters = self.own_counters; counters != nullptr) {
-    self.own_counters = nullptr;
-    self.resting = nullptr;
+  if (const LaneCounters* counters = this_thread.own_counters; counters != nullptr) {
+    this_thread.own_counters = nullptr;
+    this_thread.resting = nullptr;
     replay_arena.LeaveCounters(counters);
   }
-  self.lane_tried = 1;
+  this_thread.lane_tried = 1;
   FallbackLeave();
 }
 
@@ -424,8 +424,8 @@ void* ReplayMallocApart(size_t size, Caller caller) {
     const Busy busy;
     void* pointer = AllocateAside(size, 16, /*zero=*/false);
     if (pointer != nullptr) CountIn(OwnCounters(), pointer);
-    if (self.heap != nullptr && self.leaving == 0 && self.exit_rounds == 0) {
-      if (FallbackMakeCache() && GrantRest()) self.resting = OwnCounters();
+    if (this_thread.heap != nullptr && this_thread.leaving == 0 && this_thread.exit_rounds == 0) {
+      if (FallbackMakeCache() && GrantRest()) this_thread.resting = OwnCounters();
     }
     if (pointer != nullptr) return pointer;
   }
@@ -470,9 +470,9 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
 }
 
 void ReplayFreeApart(void* pointer) {
-  if (self.lane != nullptr && !IsBusy() && self.lane->Owns(pointer)) {
+  if (this_thread.lane != nullptr && !IsBusy() && this_thread.lane->Owns(pointer)) {
     const Busy busy;
-    self.lane->Free(pointer);
+    this_thread.lane->Free(pointer);
   } else if (pointer != nullptr) {
     FreeElsewhere(pointer);
   }
@@ -491,7 +491,8 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
     ReplayFree(pointer);
     return nullptr;
   }
-  if (self.lane != nullptr && !IsBusy() && replay_arena.LaneOf(pointer) == self.lane) {
+  if (this_thread.lane != nullptr && !IsBusy() &&
+      replay_arena.LaneOf(pointer) == this_thread.lane) {
     return ReallocateInLane(pointer, size, LiveSite(caller));
   }
   const size_t before = UsableAnywhere(pointer);
@@ -514,8 +515,8 @@ void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller) {
     GiveBack();
     return planned;
   }
-  Lane* lane = self.roaming;
-  if (reinterpret_cast<uint64_t>(lane) <= self.busy) return nullptr;
+  Lane* lane = this_thread.roaming;
+  if (reinterpret_cast<uint64_t>(lane) <= this_thread.busy) return nullptr;
   BeginBusy();
   const bool in_place = ReallocateInPlace(lane, pointer, size);
   EndBusy();
@@ -523,10 +524,10 @@ void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller) {
 }
 
 size_t ReplayUsable(void* pointer) {
-  if (const Lane* lane = self.quiet) {
+  if (const Lane* lane = this_thread.quiet) {
     const size_t usable = lane->UsableNoted(pointer);
     if (__builtin_expect(usable != 0, 1)) return usable;
-  } else if (const Lane* free = self.roaming) {
+  } else if (const Lane* free = this_thread.roaming) {
     const size_t usable = free->UsableFreely(pointer);
     if (__builtin_expect(usable != 0, 1)) return usable;
   }

@@ -33,17 +33,19 @@ size_t InheritedUsable(const void* pointer);
 // The calling thread ends: it leaves its lane, which it took with its first allocation.
 void EndReplayThread();
 
-// Notes in `self` what the thread's lane does now.
+// Notes in `this_thread` what the thread's lane does now.
 inline void NoteWay() {
-  replay::Lane* lane = self.lane;
+  replay::Lane* lane = this_thread.lane;
   const bool free = lane != nullptr && lane->running_free();
-  self.plain = self.quiet = !free && process.mode == Mode::kReplay ? lane : nullptr;
-  self.roaming = free && lane->gives_kept() ? lane : nullptr;
+  this_thread.plain = this_thread.quiet = !free && process.mode == Mode::kReplay ? lane : nullptr;
+  this_thread.roaming = free && lane->gives_kept() ? lane : nullptr;
 }
 
 // Whether a hook is changing this thread's state: then this is a signal handler, which must keep
 // out of the thread's lane and heap.
-inline bool IsBusy() { return self.busy != 0 || (self.plain == nullptr && self.quiet != nullptr); }
+inline bool IsBusy() {
+  return this_thread.busy != 0 || (this_thread.plain == nullptr && this_thread.quiet != nullptr);
+}
 
 // Of a request, as the plan's keys have it.
 inline uint64_t LiveSite(Caller caller) {
@@ -52,16 +54,16 @@ inline uint64_t LiveSite(Caller caller) {
 
 // Keeps signal handlers out, of a thread without a `quiet` lane.
 inline void BeginBusy() {
-  self.busy = ~uint64_t{0};
+  this_thread.busy = ~uint64_t{0};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 inline void EndBusy() {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 #if defined(__x86_64__)
   const uint64_t zero = 0;  // in a register: less code than to write it out
-  asm volatile("movq %1, %0" : "=m"(self.busy) : "r"(zero) : "memory");
+  asm volatile("movq %1, %0" : "=m"(this_thread.busy) : "r"(zero) : "memory");
 #else
-  self.busy = 0;
+  this_thread.busy = 0;
 #endif
 }
 
@@ -69,12 +71,12 @@ inline void EndBusy() {
 // none, or a hook is active. To take it away is the mark itself: one load less than to look at a
 // mark. A handler that comes in between finds it, and has given it back when it ends.
 inline replay::Lane* TakeQuiet() {
-  replay::Lane* lane = self.plain;
+  replay::Lane* lane = this_thread.plain;
   if (__builtin_expect(lane == nullptr, 0)) return nullptr;
 #if defined(__x86_64__)
-  asm volatile("movq $0, %0" : "=m"(self.plain) : : "memory");
+  asm volatile("movq $0, %0" : "=m"(this_thread.plain) : : "memory");
 #else
-  self.plain = nullptr;
+  this_thread.plain = nullptr;
 #endif
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   return lane;
@@ -82,17 +84,17 @@ inline replay::Lane* TakeQuiet() {
 // After the stream was followed: nothing can have changed what `quiet` is.
 inline void GiveBack(replay::Lane* lane) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  self.plain = lane;
+  this_thread.plain = lane;
 }
 // After nothing has happened: a handler that came first may have made the lane run free.
-inline void GiveBack() { GiveBack(self.quiet); }
+inline void GiveBack() { GiveBack(this_thread.quiet); }
 
 // Keeps signal handlers out of everything: for changes after which the lane may follow its stream
 // no longer, or may rest.
 class Busy {
  public:
   Busy() {
-    self.plain = nullptr;
+    this_thread.plain = nullptr;
     BeginBusy();
   }
   ~Busy() {
@@ -123,20 +125,22 @@ inline void* ReplayTakeKept(size_t size, replay::Lane* lane) {
 // What the stream does not tell. One comparison each: the lane does not run free, or does not rest,
 // or a hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
-  replay::Lane* lane = self.roaming;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > self.busy, 1)) {
+  replay::Lane* lane = this_thread.roaming;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > this_thread.busy, 1)) {
     return ReplayMallocRoaming(size, caller, lane);
   }
-  replay::LaneCounters* resting = self.resting;
-  if (reinterpret_cast<uint64_t>(resting) > self.busy) return ReplayMallocResting(size, resting);
+  replay::LaneCounters* resting = this_thread.resting;
+  if (reinterpret_cast<uint64_t>(resting) > this_thread.busy)
+    return ReplayMallocResting(size, resting);
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {
-  replay::Lane* lane = self.roaming;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > self.busy, 1)) {
+  replay::Lane* lane = this_thread.roaming;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > this_thread.busy, 1)) {
     return ReplayFreeRoaming(pointer, lane);
   }
-  if (reinterpret_cast<uint64_t>(self.resting) > self.busy) return ReplayFreeResting(pointer);
+  if (reinterpret_cast<uint64_t>(this_thread.resting) > this_thread.busy)
+    return ReplayFreeResting(pointer);
   if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }

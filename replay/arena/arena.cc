@@ -1,9 +1,11 @@
 #include "replay/arena/arena.h"
 
+#include "base/page.h"
+
 namespace reprise::replay {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = base::kPageBytes;
 
 uint64_t Pages(uint64_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/give_back.h"
+#include "base/page.h"
 
 namespace reprise::replay {
 
@@ -27,7 +28,7 @@ class DropBehind {
   }
 
  private:
-  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kPage = base::kPageBytes;
   // So much may lie behind: each return of pages interrupts the program's other threads. A multiple
   // of what the system maps around a page that is read.
   static constexpr uint64_t kStretch = 256 << 10;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/give_back.h"
+#include "base/page.h"
 #include "replay/arena/drop_behind.h"
 
 namespace reprise::replay {
@@ -198,7 +199,7 @@ void Lane::PassTurn() {
   constexpr uint32_t kTurnsKept = 16;
   constexpr uint64_t kBoxShare = 20;
   constexpr uint64_t kMostTurns = 16;
-  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kPage = base::kPageBytes;
   constexpr uint64_t kHugeWords = kPlanHugePiece / sizeof(uint32_t);
   const uint64_t piece = lane_->words < kManyWords ? kPage : kPlanHugePiece;
   uint64_t at_once = box_bytes_ / kBoxShare / (kTurnWords * sizeof(uint32_t));
