@@ -127,6 +127,10 @@ std::string Counted(uint64_t count, std::string_view noun) {
   return text;
 }
 
+std::string FileName(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
 std::string HumanBytes(double bytes) {
   static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;

@@ -27,6 +27,9 @@ std::string DidYouMean(std::string_view name, std::span<const std::string_view> 
 // "1 block", "3 blocks"; "1 process", "2 processes".
 std::string Counted(uint64_t count, std::string_view noun);
 
+// What stands behind the last '/' of a path.
+std::string FileName(std::string_view path);
+
 // 1234567 as "1.2 MiB".
 std::string HumanBytes(double bytes);
 

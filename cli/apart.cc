@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNoMemory = 255, kFailed = 254;  // no exit codes of ours
 
-int Run(const std::function<int()>& work) {
+int RunToExitCode(const std::function<int()>& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
@@ -44,7 +44,7 @@ int RunApart(const std::function<int()>& work, const std::string& what, int othe
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody would know what became of it
     GoFirst();
-    const int code = Run(work);
+    const int code = RunToExitCode(work);
     std::fflush(nullptr);
     _exit(code);
   }
@@ -54,7 +54,7 @@ int RunApart(const std::function<int()>& work, const std::string& what, int othe
     }
   }
   const bool killed = child > 0 && WIFSIGNALED(status);
-  const int code = child > 0 ? WEXITSTATUS(status) : Run(work);
+  const int code = child > 0 ? WEXITSTATUS(status) : RunToExitCode(work);
   if (killed && WTERMSIG(status) != SIGKILL) {
     std::fprintf(stderr, "reprise: %s: killed by signal %d\n", what.c_str(), WTERMSIG(status));
   } else if (killed || code == kNoMemory) {

@@ -34,15 +34,15 @@ struct Arguments {
 };
 
 // What there is to check, wherever it came from.
-struct Subject {
+struct CheckInput {
   planner::Instance instance;
   std::vector<int64_t> offsets;
   std::vector<std::string> names;  // of the buffers, for messages; empty: their indices
 };
 
 // The offsets of `plan`, by the ids of `instance`.
-absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& plan_path,
-                                bool ignore_unknown) {
+absl::StatusOr<CheckInput> LoadCsv(const std::string& instance, const std::string& plan_path,
+                                   bool ignore_unknown) {
   const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance, ignore_unknown);
   if (!csv.ok()) return csv.status();
   WarnOfIgnored(instance, csv->ignored);
@@ -60,7 +60,7 @@ absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& 
                                                    Counted(csv->buffers.size(), "buffer"),
                                                    ", found ", plan->buffers.size()));
   }
-  Subject subject;
+  CheckInput subject;
   subject.instance = ToInstance(*csv, /*keep_offsets=*/true);
   for (const trace::CsvBuffer& buffer : csv->buffers) {
     const auto found = planned.find(buffer.id);
@@ -80,8 +80,8 @@ absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& 
 }
 
 // A recording and its plan file.
-absl::StatusOr<Subject> LoadRecordingAndPlan(const std::string& trace,
-                                             const std::string& plan_path) {
+absl::StatusOr<CheckInput> LoadRecordingAndPlan(const std::string& trace,
+                                                const std::string& plan_path) {
   const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(trace);
   if (!recording.ok()) return recording.status();
   const absl::StatusOr<replay::PlanFile> plan = replay::PlanFile::Read(plan_path);
@@ -90,14 +90,14 @@ absl::StatusOr<Subject> LoadRecordingAndPlan(const std::string& trace,
   if (!offsets.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(plan_path, ": ", offsets.status().message()));
   }
-  Subject subject;
+  CheckInput subject;
   subject.instance = replay::WholeInstance(*recording);
   subject.offsets = *std::move(offsets);
   return subject;
 }
 
 // One instance or trace and its plan, checked.
-struct Verdict {
+struct CheckedPlan {
   planner::CheckResult result;
   size_t buffers = 0;
   nlohmann::ordered_json violations = nlohmann::ordered_json::array();
@@ -110,13 +110,13 @@ struct Verdict {
   }
 };
 
-absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::string& plan,
-                                 const Arguments& arguments) {
+absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std::string& plan,
+                                     const Arguments& arguments) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(instance_path);
   if (!format.ok()) return format.status();
-  absl::StatusOr<Subject> subject = *format == trace::Format::kCsv
-                                        ? LoadCsv(instance_path, plan, arguments.ignore_unknown)
-                                        : LoadRecordingAndPlan(instance_path, plan);
+  absl::StatusOr<CheckInput> subject = *format == trace::Format::kCsv
+                                           ? LoadCsv(instance_path, plan, arguments.ignore_unknown)
+                                           : LoadRecordingAndPlan(instance_path, plan);
   if (!subject.ok()) return subject.status();
   planner::Instance& instance = subject->instance;
   instance.start_address = arguments.start_address;
@@ -124,7 +124,7 @@ absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::st
   if (!valid.ok()) {
     return absl::Status(valid.code(), absl::StrCat(instance_path, ": ", valid.message()));
   }
-  Verdict verdict;
+  CheckedPlan verdict;
   verdict.buffers = instance.buffers.size();
   verdict.result = planner::Check(instance, subject->offsets);
   const auto name = [&](uint32_t buffer) {
@@ -143,7 +143,7 @@ absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::st
   return verdict;
 }
 
-void Print(const std::string& title, const Verdict& verdict) {
+void Print(const std::string& title, const CheckedPlan& verdict) {
   absl::PrintF("%s%s: %s, makespan %d, max load %d\n", Printable(title),
                verdict.result.valid ? "valid" : "invalid", Counted(verdict.buffers, "buffer"),
                verdict.result.makespan, verdict.result.max_load);
@@ -156,11 +156,11 @@ void Print(const std::string& title, const Verdict& verdict) {
 int CheckFolder(const Arguments& arguments) {
   const absl::StatusOr<std::vector<std::string>> traces = trace::FindTraces(arguments.instance);
   if (!traces.ok()) return Fail(absl::InvalidArgumentError(traces.status().message()));
-  Verdict sums;
+  CheckedPlan sums;
   sums.result.valid = true;
   nlohmann::ordered_json images = nlohmann::ordered_json::array();
   for (const std::string& trace : *traces) {
-    const absl::StatusOr<Verdict> verdict =
+    const absl::StatusOr<CheckedPlan> verdict =
         CheckOne(trace, replay::PlanFor(arguments.plan, trace), arguments);
     if (!verdict.ok()) return Fail(verdict.status());
     sums.result.valid = sums.result.valid && verdict->result.valid;
@@ -190,7 +190,7 @@ int RunCheck(const Arguments& arguments) {
     return CheckGraphFile(arguments.instance, arguments.plan, arguments.ignore_unknown,
                           arguments.json);
   }
-  const absl::StatusOr<Verdict> verdict =
+  const absl::StatusOr<CheckedPlan> verdict =
       CheckOne(arguments.instance, replay::PlanFor(arguments.plan, arguments.instance), arguments);
   if (!verdict.ok()) return Fail(verdict.status());
   if (arguments.json) {

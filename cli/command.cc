@@ -22,6 +22,10 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
   words = program;
 }
 
+double Percent(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "reprise: %s\n", Printable(std::string(status.message())).c_str());
   switch (status.code()) {

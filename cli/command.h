@@ -2,6 +2,7 @@
 #ifndef REPRISE_CLI_COMMAND_H_
 #define REPRISE_CLI_COMMAND_H_
 
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -52,6 +53,7 @@ void AddDiff(CLI::App& app, Run& run);
 void TakeProgram(const Program& program, std::vector<std::string>& words);
 
 using base::Counted;
+using base::FileName;
 using base::HumanBytes;
 using base::Printable;
 
@@ -62,6 +64,9 @@ int Fail(const absl::Status& status);
 
 // Where a command that writes `output` says what came of it: stdout, unless that is the output.
 FILE* Summaries(const std::string& output);
+
+// 0 where `whole` is not above 0.
+double Percent(int64_t part, int64_t whole);
 
 // Writes one JSON object and a newline.
 void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);

@@ -31,7 +31,7 @@ using replay::Spread;
 constexpr double kSignificant = 0.05;
 
 // Who runs the program.
-struct Contender {
+struct LiveContender {
   std::string name;
   std::string version;
   std::string object;  // where malloc comes from, as the dynamic linker binds it
@@ -54,22 +54,23 @@ constexpr Measure kMeasures[] = {
     {"page_faults", [](const LiveRun& run) { return static_cast<double>(run.page_faults); }},
 };
 
-std::vector<double> Values(const Contender& who, const Measure& measure) {
+std::vector<double> Values(const LiveContender& who, const Measure& measure) {
   std::vector<double> values;
   for (const LiveRun& run : who.runs) values.push_back(measure.get(run));
   return values;
 }
 
 // "no difference", or how many percent more or less than the first contender.
-struct Verdict {
+struct MeasuredDifference {
   double percent = 0;
   double probability = 1;
   bool differs() const { return probability < kSignificant; }
 };
-Verdict Against(const Contender& first, const Contender& who, const Measure& measure) {
+MeasuredDifference Against(const LiveContender& first, const LiveContender& who,
+                           const Measure& measure) {
   const std::vector<double> base = Values(first, measure), values = Values(who, measure);
   const double median = replay::SpreadOf(base).median;
-  Verdict verdict;
+  MeasuredDifference verdict;
   verdict.probability = replay::ProbabilityOfNoDifference(base, values);
   if (median > 0) verdict.percent = 100 * (replay::SpreadOf(values).median / median - 1);
   return verdict;
@@ -107,9 +108,9 @@ absl::Status CheckPlans(const std::string& plan) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
-                                                  const std::string& program, int input) {
-  std::vector<Contender> contenders;
+absl::StatusOr<std::vector<LiveContender>> Contenders(const LiveSettings& settings,
+                                                      const std::string& program, int input) {
+  std::vector<LiveContender> contenders;
   for (replay::Allocator allocator : settings.allocators) {
     if (allocator.nothing) continue;
     const absl::Status chosen = replay::Choose(allocator, {});
@@ -118,7 +119,7 @@ absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
       continue;
     }
     if (!chosen.ok()) return chosen;
-    Contender who{.name = allocator.name, .version = "", .object = ""};
+    LiveContender who{.name = allocator.name, .version = "", .object = ""};
     who.command = {.words = settings.program, .input = input};
     if (!allocator.libraries.empty()) who.command.preload = allocator.libraries.front();
     const absl::StatusOr<std::string> object =
@@ -136,7 +137,7 @@ absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
     contenders.push_back(std::move(who));
   }
   if (!settings.plan.empty()) {
-    Contender who{.name = "replay", .version = REPRISE_VERSION, .object = ""};
+    LiveContender who{.name = "replay", .version = REPRISE_VERSION, .object = ""};
     // Without a name, so that nothing is left of it however this ends.
     const int stats = memfd_create("reprise-live-stats", MFD_CLOEXEC);
     if (stats == -1) return SystemError(errno, "a file for the counters");
@@ -152,7 +153,7 @@ absl::StatusOr<std::vector<Contender>> Contenders(const LiveSettings& settings,
 }
 
 // Replay's own figures: memory is the program's, not its launcher's.
-void TakeCounters(Contender& who, LiveRun& run) {
+void TakeCounters(LiveContender& who, LiveRun& run) {
   std::ifstream file(who.stats);
   who.counters = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!who.counters.is_object()) return;
@@ -160,14 +161,14 @@ void TakeCounters(Contender& who, LiveRun& run) {
   who.counters.erase("images");
 }
 
-void CheckRuns(std::vector<Contender>& contenders) {
+void CheckRuns(std::vector<LiveContender>& contenders) {
   const LiveRun& expected = contenders.front().runs.front();
   // What a program writes differently every time says nothing.
   bool repeats = true;
   for (const LiveRun& run : contenders.front().runs) {
     repeats &= run.output_hash == expected.output_hash;
   }
-  for (Contender& who : contenders) {
+  for (LiveContender& who : contenders) {
     for (const LiveRun& run : who.runs) {
       if (run.status != expected.status) {
         who.failure = absl::StrCat("exit status ", run.status, " instead of ", expected.status);
@@ -179,16 +180,16 @@ void CheckRuns(std::vector<Contender>& contenders) {
   }
 }
 
-ordered_json ToJson(const std::vector<Contender>& contenders) {
+ordered_json ToJson(const std::vector<LiveContender>& contenders) {
   ordered_json list = ordered_json::array();
-  for (const Contender& who : contenders) {
+  for (const LiveContender& who : contenders) {
     ordered_json one = {{"allocator", who.name},
                         {"library", who.object},
                         {"runs", who.runs.size()},
                         {"status", who.runs.front().status}};
     for (const Measure& measure : kMeasures) {
       const Spread spread = replay::SpreadOf(Values(who, measure));
-      const Verdict verdict = Against(contenders.front(), who, measure);
+      const MeasuredDifference verdict = Against(contenders.front(), who, measure);
       one[measure.name] = spread.median;
       ordered_json detail = {{"lower_quartile", spread.lower_quartile},
                              {"upper_quartile", spread.upper_quartile},
@@ -210,16 +211,16 @@ ordered_json ToJson(const std::vector<Contender>& contenders) {
   return list;
 }
 
-std::string Tell(const Verdict& verdict) {
+std::string Tell(const MeasuredDifference& verdict) {
   if (!verdict.differs()) return "no difference";
   return absl::StrFormat("%+.1f %%", verdict.percent);
 }
 
-void Print(const std::vector<Contender>& contenders, const LiveSettings& settings) {
+void Print(const std::vector<LiveContender>& contenders, const LiveSettings& settings) {
   absl::PrintF("%d runs each, interleaved: median, and the middle half of the runs\n",
                settings.runs);
   absl::PrintF("%-10s %24s %14s %28s %14s\n", "allocator", "peak RSS", "", "time", "");
-  for (const Contender& who : contenders) {
+  for (const LiveContender& who : contenders) {
     const Spread rss = replay::SpreadOf(Values(who, kMeasures[0]));
     const Spread time = replay::SpreadOf(Values(who, kMeasures[1]));
     const bool first = &who == &contenders.front();
@@ -237,7 +238,7 @@ void Print(const std::vector<Contender>& contenders, const LiveSettings& setting
   if (settings.runs < 4) absl::PrintF("with less than 4 runs no difference can be shown\n");
   const int status = contenders.front().runs.front().status;
   if (status != 0) absl::PrintF("the program ended with status %d\n", status);
-  for (const Contender& who : contenders) {
+  for (const LiveContender& who : contenders) {
     if (!who.object.empty())
       absl::PrintF("  %-10s malloc from %s\n", Printable(who.name), Printable(who.object));
     if (who.counters.is_object() && who.counters.contains("served_percent")) {
@@ -257,13 +258,13 @@ absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
   if (absl::Status status = CheckPlans(settings.plan); !status.ok()) return status;
   const absl::StatusOr<int> input = KeepInput();
   if (!input.ok()) return input.status();
-  absl::StatusOr<std::vector<Contender>> contenders = Contenders(settings, *program, *input);
+  absl::StatusOr<std::vector<LiveContender>> contenders = Contenders(settings, *program, *input);
   if (!contenders.ok()) return contenders.status();
   if (contenders->empty()) return absl::FailedPreconditionError("no allocator to compare");
 
   // The first round only warms caches.
   for (int64_t run = -1; run < settings.runs; ++run) {
-    for (Contender& who : *contenders) {
+    for (LiveContender& who : *contenders) {
       absl::StatusOr<LiveRun> measured = replay::RunLive(*player, who.command);
       if (!measured.ok()) return measured.status();
       if (run < 0) continue;
@@ -273,7 +274,7 @@ absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
   }
   CheckRuns(*contenders);
   bool failed = false;
-  for (const Contender& who : *contenders) {
+  for (const LiveContender& who : *contenders) {
     if (who.failure.empty()) continue;
     failed = true;
     spdlog::error("{}: {}", Printable(who.name), Printable(who.failure));

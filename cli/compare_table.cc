@@ -101,8 +101,8 @@ void AddTo(Result& sum, const Result& it) {
   sum.runs = it.runs;
 }
 
-std::string NameOf(const trace::Recording& recording, uint32_t site,
-                   trace::Symbolizer& symbolizer) {
+std::string NameWithCaller(const trace::Recording& recording, uint32_t site,
+                           trace::Symbolizer& symbolizer) {
   const auto find = [&](const trace::Frame& frame) {
     return trace::FindSymbol(recording, frame, symbolizer);
   };
@@ -151,7 +151,7 @@ void PrintPins(const Result& result) {
 
 ordered_json DescribePins(const trace::Recording& recording, const replay::Pins& pins) {
   trace::Symbolizer symbolizer;
-  const auto name = [&](uint32_t site) { return NameOf(recording, site, symbolizer); };
+  const auto name = [&](uint32_t site) { return NameWithCaller(recording, site, symbolizer); };
   ordered_json json = {{"event", pins.event},
                        {"held_bytes", pins.held_bytes},
                        {"live_bytes", pins.live_bytes},
@@ -192,7 +192,7 @@ ordered_json DescribeWhatIf(const trace::Recording& recording) {
   ordered_json json = ordered_json::array();
   trace::Symbolizer symbolizer;
   for (const trace::WhatIf& it : builder.Finish()) {
-    json.push_back({{"site", NameOf(recording, it.site, symbolizer)},
+    json.push_back({{"site", NameWithCaller(recording, it.site, symbolizer)},
                     {"peak_bytes", it.peak_bytes},
                     {"freed_at_once", it.freed_at_once},
                     {"pooled", it.pooled},

@@ -25,8 +25,6 @@ std::string Quoted(const std::string& text) {
   return plain ? line : absl::StrCat("\"", absl::StrReplaceAll(line, {{"\"", "\"\""}}), "\"");
 }
 
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
 
 absl::Status WriteExport(ExportFormat format, const Source& input, const std::string& output,

@@ -91,7 +91,7 @@ void AddTo(Table& table, const std::string& name, uint64_t bytes, uint64_t block
 std::string Stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
 // What an image is called but for its number: "00012-cc1plus" is a cc1plus.
-std::string Program(const std::string& file) {
+std::string ProgramOf(const std::string& file) {
   const size_t dash = file.find('-');
   const bool numbered =
       dash != std::string::npos && file.find_first_not_of("0123456789") == dash && dash > 0;
@@ -99,8 +99,8 @@ std::string Program(const std::string& file) {
 }
 
 // A site by what survives another build: function and module. Without a name, module and offset.
-std::string NameOf(const trace::Recording& recording, uint32_t index,
-                   trace::Symbolizer& symbolizer) {
+std::string NameOfSite(const trace::Recording& recording, uint32_t index,
+                       trace::Symbolizer& symbolizer) {
   if (index == trace::kNone) return "(unknown)";
   const trace::Site& site = recording.sites[index];
   if (site.module == trace::kNone) return absl::StrFormat("%#x", site.offset);
@@ -159,7 +159,7 @@ absl::Status ReadImage(const std::string& path, bool several, Side& side) {
                          .blocks = static_cast<int64_t>(statistics.buffers)});
   trace::Symbolizer symbolizer;
   for (const trace::SiteAccount& it : accounts.Finish()) {
-    AddTo(side.sites, NameOf(tables, it.site, symbolizer), it.peak_bytes, it.peak_blocks);
+    AddTo(side.sites, NameOfSite(tables, it.site, symbolizer), it.peak_bytes, it.peak_blocks);
   }
   const std::string process =
       several ? absl::StrCat(Base(tables.process.executable), ": ") : std::string();
@@ -216,7 +216,7 @@ std::vector<Row> MergeImages(const std::vector<Image>& first, const std::vector<
     }
   };
   match([](const Image& a, const Image& b) { return a.place != 0 && a.place == b.place; });
-  match([](const Image& a, const Image& b) { return Program(a.file) == Program(b.file); });
+  match([](const Image& a, const Image& b) { return ProgramOf(a.file) == ProgramOf(b.file); });
   const bool alone = first.size() == 1 && second.size() == 1;
   if (alone) match([](const Image&, const Image&) { return true; });
   std::vector<Row> rows;
@@ -269,7 +269,7 @@ absl::StatusOr<Side> ReadPlans(const std::vector<std::string>& paths) {
     if (!plan.ok()) return plan.status();
     const replay::PlanHeader& header = plan->header();
     const std::string process =
-        paths.size() > 1 ? absl::StrCat(Program(Stem(path)), ": ") : std::string();
+        paths.size() > 1 ? absl::StrCat(ProgramOf(Stem(path)), ": ") : std::string();
     const auto* table = plan->table<replay::PlanLane>(header.lanes);
     uint64_t blocks = 0;
     for (uint64_t i = 0; i < header.lanes.count; ++i) {

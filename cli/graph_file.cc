@@ -45,10 +45,6 @@ absl::Status In(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-double Percent(int64_t part, int64_t whole) {
-  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
 ordered_json Summary(const GraphPlan& plan) {
   return {{"buffers", plan.offsets.size()},
           {"max_load", plan.max_load},

@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kTopSites = 10;
 
 // What is said of one trace or instance.
-struct Image {
+struct ExaminedImage {
   std::string path;
   trace::Recording recording;  // without its allocations
   trace::Statistics statistics;
@@ -40,11 +40,11 @@ struct InfoOptions {
 };
 
 // An instance: its times are instants of its own, its sizes count as they are given.
-absl::StatusOr<Image> ExamineInstance(const std::string& path, bool ignore_unknown) {
+absl::StatusOr<ExaminedImage> ExamineInstance(const std::string& path, bool ignore_unknown) {
   const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path, ignore_unknown);
   if (!instance.ok()) return instance.status();
   WarnOfIgnored(path, instance->ignored);
-  Image image;
+  ExaminedImage image;
   image.path = path;
   image.instance = true;
   image.recording = trace::ToRecording(*instance);
@@ -52,11 +52,11 @@ absl::StatusOr<Image> ExamineInstance(const std::string& path, bool ignore_unkno
   return image;
 }
 
-absl::StatusOr<Image> Examine(const std::string& path, bool ignore_unknown) {
+absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unknown) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
   if (!format.ok()) return format.status();
   if (*format == trace::Format::kCsv) return ExamineInstance(path, ignore_unknown);
-  Image image;
+  ExaminedImage image;
   image.path = path;
   trace::StatisticsBuilder builder;
   const absl::Status status = trace::ReadTrace(
@@ -85,7 +85,7 @@ nlohmann::ordered_json DescribeFrame(const trace::Recording& recording, const tr
   return one;
 }
 
-nlohmann::ordered_json DescribeSites(const Image& image) {
+nlohmann::ordered_json DescribeSites(const ExaminedImage& image) {
   trace::Symbolizer symbolizer;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const trace::SitePeak& peak : image.statistics.top_sites) {
@@ -105,7 +105,7 @@ nlohmann::ordered_json DescribeSites(const Image& image) {
   return list;
 }
 
-nlohmann::ordered_json Describe(const Image& image) {
+nlohmann::ordered_json Describe(const ExaminedImage& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
   nlohmann::ordered_json json = {
@@ -138,10 +138,10 @@ nlohmann::ordered_json Describe(const Image& image) {
   return json;
 }
 
-nlohmann::ordered_json Sum(const std::vector<Image>& images) {
+nlohmann::ordered_json Sum(const std::vector<ExaminedImage>& images) {
   nlohmann::ordered_json sum = nlohmann::ordered_json::object();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Image& image : images) {
+  for (const ExaminedImage& image : images) {
     list.push_back(Describe(image));
     for (const auto& [key, value] : list.back().items()) {
       if (value.is_number_unsigned() && key != "peak_event") {
@@ -177,7 +177,7 @@ void PrintLine(const char* name, const std::string& value) {
   std::printf("%-20s %s\n", name, Printable(value).c_str());
 }
 
-void Print(const Image& image) {
+void Print(const ExaminedImage& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
   PrintLine(image.instance ? "instance" : "trace", image.path);
@@ -228,7 +228,7 @@ void Print(const Image& image) {
 }
 
 // One line per stretch that could not be read; true when there was any.
-bool ReportDamage(const Image& image) {
+bool ReportDamage(const ExaminedImage& image) {
   PrintDamage(image.path, image.recording);
   if (image.recording.lost_events > 0) {
     absl::FPrintF(stderr, "reprise: %s: at least %s %s missing\n", Printable(image.path),
@@ -241,10 +241,10 @@ bool ReportDamage(const Image& image) {
 int RunInfo(const InfoOptions& options) {
   const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(options.path);
   if (!paths.ok()) return Fail(paths.status());
-  std::vector<Image> images;
+  std::vector<ExaminedImage> images;
   int code = kDone;
   for (const std::string& path : *paths) {
-    absl::StatusOr<Image> image = Examine(path, options.ignore_unknown);
+    absl::StatusOr<ExaminedImage> image = Examine(path, options.ignore_unknown);
     if (image.ok()) {
       images.push_back(*std::move(image));
     } else {
@@ -262,7 +262,7 @@ int RunInfo(const InfoOptions& options) {
       Print(images[i]);
     }
   }
-  for (const Image& image : images) {
+  for (const ExaminedImage& image : images) {
     if (ReportDamage(image)) code = kBadInput;
   }
   return code;

@@ -83,10 +83,6 @@ void EndProgress() {
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
 }
 
-double Percent(int64_t part, int64_t whole) {
-  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
 // The fields that every plan has.
 ordered_json Summary(int64_t buffers, int64_t max_load, int64_t lower_bound, int64_t makespan,
                      const std::string& strategy, bool proven, double seconds, uint64_t seed) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/text.h"
+#include "cli/command.h"
 
 namespace reprise::cli {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 constexpr size_t kMostImages = 3;
 constexpr size_t kMostKinds = 3;
 constexpr uint64_t kWorthAKind = 100;  // one of so many that went astray
-
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string Thread(const Findings& findings, size_t lane) {
   // A name is only needed where there are several.

@@ -1,7 +1,6 @@
 #include "cli/report_input.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -18,10 +17,6 @@
 
 namespace reprise::cli {
 namespace {
-
-std::string FileName(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
 
 absl::StatusOr<HeapMap> LoadCsvPlan(const Subject& subject, const std::string& path) {
   const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(path, subject.ignore_unknown);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -24,10 +23,6 @@ using nlohmann::ordered_json;
 using trace::kNone;
 
 constexpr size_t kCurvePoints = 1500;
-
-std::string FileName(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
 
 // The place of each thread among all, by the bytes of its blocks times their lifetimes: what fills
 // a map most gets a colour of its own.
@@ -101,7 +96,7 @@ std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTab
     std::string module;
     if (site.module != kNone) {
       const trace::Module& where = recording.modules[site.module];
-      module = absl::StrFormat("%s+%#x", FileName(where.path), site.offset);
+      module = absl::StrFormat("%s+%#x", base::FileName(where.path), site.offset);
       if (names.size() < kMostNamedSites) symbol = symbolizer.Find(where, site.offset);
     } else {
       module = absl::StrFormat("%#x", site.offset);
@@ -128,17 +123,22 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                          const json& comparison, const json& replay) {
   const trace::Recording& recording = subject.recording;
   const trace::Statistics& statistics = subject.statistics;
-  ordered_json facts = {
-      {"version", REPRISE_VERSION},           {"name", subject.name},
-      {"trace", FileName(subject.path)},      {"executable", recording.process.executable},
-      {"buffers", statistics.buffers},        {"events", recording.events},
-      {"lost_events", recording.lost_events}, {"complete", recording.process.complete},
-      {"max_load", statistics.max_load},      {"requested_max_load", statistics.requested_max_load},
-      {"peak_event", statistics.peak_event}};
+  ordered_json facts = {{"version", REPRISE_VERSION},
+                        {"name", subject.name},
+                        {"trace", base::FileName(subject.path)},
+                        {"executable", recording.process.executable},
+                        {"buffers", statistics.buffers},
+                        {"events", recording.events},
+                        {"lost_events", recording.lost_events},
+                        {"complete", recording.process.complete},
+                        {"max_load", statistics.max_load},
+                        {"requested_max_load", statistics.requested_max_load},
+                        {"peak_event", statistics.peak_event}};
   facts["images"] = ordered_json::array();
   for (const ImageLoad& image : subject.images) {
-    facts["images"].push_back(
-        {{"name", image.name}, {"trace", FileName(image.path)}, {"max_load", image.max_load}});
+    facts["images"].push_back({{"name", image.name},
+                               {"trace", base::FileName(image.path)},
+                               {"max_load", image.max_load}});
   }
   facts["maps"] = ordered_json::array();
   for (const HeapMap& map : maps) facts["maps"].push_back(MapFacts(map));

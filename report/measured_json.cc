@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/json_text.h"
+#include "base/text.h"
 #include "trace/mapped_file.h"
 
 namespace reprise::report {
@@ -137,8 +138,6 @@ std::vector<JsonField> TotalsAnd(std::span<const JsonField> more) {
   return fields;
 }
 
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 absl::StatusOr<json> Parse(std::string_view text, const std::string& name,
                            std::span<const JsonField> fields, std::string_view what,
                            base::UnknownNames& unknown) {
@@ -189,7 +188,7 @@ absl::StatusOr<json> ParseComparison(std::string_view text, const std::string& n
   if (images == document->end()) return document;
   for (size_t i = 0; i < images->size(); ++i) {
     json& image = (*images)[i];
-    if (FileName(image.value("trace", "")) != trace_name) continue;
+    if (base::FileName(image.value("trace", "")) != trace_name) continue;
     status = CheckSeries(image, name, absl::StrCat("images[", i, "]."));
     if (!status.ok()) return status;
     return json(std::move(image));

@@ -190,9 +190,9 @@ class WholeRecording {
 
 // `Books` is a Ledger or a WholeRecording.
 template <typename Books>
-class Reader {
+class CompactReader {
  public:
-  Reader(Recording& recording, uint64_t file_bytes, Renumbering& ours, Books& books)
+  CompactReader(Recording& recording, uint64_t file_bytes, Renumbering& ours, Books& books)
       : recording_(recording),
         definitions_left_(MostDefinitionBytes(file_bytes)),
         ours_(ours),
@@ -486,7 +486,7 @@ absl::Status ReadChunks(const MappedFile& file, const std::string& path, Recordi
                         Renumbering& ours, Books& books) {
   absl::Status header = CheckHeader(file, path, recording.damage);
   if (!header.ok()) return header;
-  Reader<Books> reader(recording, file.bytes().size(), ours, books);
+  CompactReader<Books> reader(recording, file.bytes().size(), ours, books);
   ChunkScanner scanner(file.bytes(), sizeof(FileHeader), recording.damage);
   Chunk chunk;
   while (scanner.Next(chunk)) {

@@ -40,8 +40,6 @@ bool IsOneField(const std::string& text) {
   return text.find_first_of(std::string_view("\t\n\0", 3)) == std::string::npos;
 }
 
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 std::string Demangle(const char* name) {
   if (name == nullptr) return {};
   int status = 0;
@@ -340,15 +338,15 @@ std::string DescribeSite(const Recording& recording, uint32_t index, const Symbo
 
 std::string DescribeFrame(const Recording& recording, const Frame& frame, const Symbol& symbol) {
   const std::string module =
-      frame.module == kNone ? std::string() : FileName(recording.modules[frame.module].path);
+      frame.module == kNone ? std::string() : base::FileName(recording.modules[frame.module].path);
   if (symbol.function.empty()) {
     return module.empty() ? absl::StrFormat("%#x", frame.offset)
                           : base::Printable(absl::StrFormat("%s+%#x", module, frame.offset));
   }
-  return base::Printable(
-      symbol.line == 0
-          ? absl::StrCat(symbol.function, " (", module, ")")
-          : absl::StrCat(symbol.function, " (", FileName(symbol.file), ":", symbol.line, ")"));
+  return base::Printable(symbol.line == 0
+                             ? absl::StrCat(symbol.function, " (", module, ")")
+                             : absl::StrCat(symbol.function, " (", base::FileName(symbol.file), ":",
+                                            symbol.line, ")"));
 }
 
 Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer) {

@@ -9,7 +9,7 @@ namespace reprise::planner {
 namespace {
 
 // What either bound may look at, about a twentieth of a second.
-constexpr int64_t kWork = 30'000'000;
+constexpr int64_t kBoundWork = 30'000'000;
 
 // Steps in which a clique may grow no further.
 constexpr int64_t kPatience = 100;
@@ -41,7 +41,7 @@ class Clique {
   // All that are whole in a section.
   void Start(uint32_t section) {
     for (const Span& span : spans_) {
-      if (work_ >= kWork) return;
+      if (work_ >= kBoundWork) return;
       if (span.lower <= section && section < span.upper) Add(span.job);
     }
   }
@@ -196,7 +196,7 @@ int64_t CliqueBound(const Problem& problem, const std::function<bool()>& stop) {
   clique.Start(static_cast<uint32_t>(peak - problem.load.begin()));
   int64_t best = clique.total();
   int64_t found = 0;
-  for (int64_t step = 0; step - found < kPatience && clique.work() < kWork; ++step) {
+  for (int64_t step = 0; step - found < kPatience && clique.work() < kBoundWork; ++step) {
     if (stop() || !clique.Step(step)) break;
     if (clique.total() <= best) continue;
     best = clique.total();
@@ -220,7 +220,7 @@ int64_t AlignmentBound(const Problem& problem) {
   std::vector<uint32_t> jobs, last;
   for (const uint32_t s : sections) {
     work += problem.size();
-    if (work > kWork) break;
+    if (work > kBoundWork) break;
     jobs.clear();
     for (uint32_t j = 0; j < problem.size(); ++j) {
       if (problem.jobs[j].lower <= s && s < problem.jobs[j].upper) jobs.push_back(j);
@@ -231,7 +231,7 @@ int64_t AlignmentBound(const Problem& problem) {
     int64_t most = 0;
     for (const uint32_t j : jobs) most += problem.jobs[j].size + problem.alignment(j) - 1;
     const auto cost = kStep * static_cast<int64_t>(jobs.size() << jobs.size());
-    if (most <= bound || work + cost > kWork) continue;
+    if (most <= bound || work + cost > kBoundWork) continue;
     work += cost;
     bound = std::max(bound, LeastStack(problem, jobs));
   }
@@ -252,7 +252,7 @@ int64_t HoleBound(const Problem& problem) {
   };
   int64_t work = 0;
   for (const uint32_t j : problem.fixed) work += problem.jobs[j].upper - problem.jobs[j].lower;
-  if (work > kWork) return 0;
+  if (work > kBoundWork) return 0;
   for (const uint32_t j : problem.fixed) {
     given[j] = 1;
     for_pieces(j, [&](const Piece& piece) {
@@ -274,7 +274,7 @@ int64_t HoleBound(const Problem& problem) {
   });
   int64_t bound = 0;
   for (const uint32_t s : sections) {
-    if (work > kWork || top[s] + free[s] <= bound) break;
+    if (work > kBoundWork || top[s] + free[s] <= bound) break;
     SectionContent content;
     for (uint32_t j = 0; j < problem.size(); ++j) {
       for_pieces(j, [&](const Piece& piece) {

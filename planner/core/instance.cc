@@ -8,7 +8,7 @@ namespace reprise::planner {
 namespace {
 
 // Makespans stay below this, so that sums of two offsets never overflow.
-constexpr int64_t kMost = int64_t{1} << 61;
+constexpr int64_t kMaxValue = int64_t{1} << 61;
 
 bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
@@ -62,7 +62,7 @@ absl::Status Validate(const Instance& instance, const BufferName& name) {
   if (n >= (size_t{1} << 31)) {
     return absl::InvalidArgumentError(absl::StrCat(n, " buffers are more than 2^31 - 1"));
   }
-  if (!IsPowerOfTwo(instance.alignment) || instance.alignment >= kMost) {
+  if (!IsPowerOfTwo(instance.alignment) || instance.alignment >= kMaxValue) {
     return absl::InvalidArgumentError(
         absl::StrCat("alignment ", instance.alignment, " is not a power of two below 2^61"));
   }
@@ -74,7 +74,7 @@ absl::Status Validate(const Instance& instance, const BufferName& name) {
     return absl::InvalidArgumentError(absl::StrCat("there are ", instance.fixed_offsets.size(),
                                                    " fixed offsets for ", n, " buffers"));
   }
-  if (instance.start_address < 0 || instance.start_address >= kMost) {
+  if (instance.start_address < 0 || instance.start_address >= kMaxValue) {
     return absl::InvalidArgumentError(
         absl::StrCat("start address ", instance.start_address, " is outside [0, 2^61)"));
   }
@@ -90,18 +90,19 @@ absl::Status Validate(const Instance& instance, const BufferName& name) {
       return bad(i, absl::StrCat("lower ", buffer.lower, " is not below upper ", buffer.upper));
     }
     if (buffer.size <= 0) return bad(i, absl::StrCat("size ", buffer.size, " is not positive"));
-    if (buffer.size >= kMost) return bad(i, absl::StrCat("size ", buffer.size, " is above 2^61"));
+    if (buffer.size >= kMaxValue)
+      return bad(i, absl::StrCat("size ", buffer.size, " is above 2^61"));
     int64_t need = RoundUp(buffer.size, instance.alignment);
     if (!instance.alignments.empty()) {
       const int64_t alignment = instance.alignments[i];
-      if (!IsPowerOfTwo(alignment) || alignment >= kMost) {
+      if (!IsPowerOfTwo(alignment) || alignment >= kMaxValue) {
         return bad(i, absl::StrCat("alignment ", alignment, " is not a power of two below 2^61"));
       }
       if (alignment > instance.alignment) need += alignment;
     }
     if (!instance.fixed_offsets.empty() && instance.fixed_offsets[i] != Instance::kFree) {
       const int64_t offset = instance.fixed_offsets[i];
-      if (offset < 0 || offset >= kMost) {
+      if (offset < 0 || offset >= kMaxValue) {
         return bad(i, absl::StrCat("fixed offset ", offset, " is outside [0, 2^61)"));
       }
       const int64_t alignment =
@@ -113,7 +114,7 @@ absl::Status Validate(const Instance& instance, const BufferName& name) {
       }
       need += offset;
     }
-    if (need >= kMost - sum) {
+    if (need >= kMaxValue - sum) {
       return bad(i, "the sum of sizes, alignments and fixed offsets is above 2^61");
     }
     sum += need;

@@ -7,7 +7,7 @@
 namespace reprise::planner::graph {
 namespace {
 
-absl::Status Bad(const Graph& graph, uint32_t tensor, const std::string& what) {
+absl::Status BadTensor(const Graph& graph, uint32_t tensor, const std::string& what) {
   return absl::InvalidArgumentError(
       absl::StrCat("tensor ", Quoted(graph.tensors[tensor].id), ": ", what));
 }
@@ -67,8 +67,9 @@ class Resolver {
     if (preorder_.size() == count_) return absl::OkStatus();
     uint32_t t = 0;
     while (result_.number[t] != kNone) ++t;
-    return Bad(graph_, t,
-               "expected an alias_of that ends at a tensor with memory of its own, found a cycle");
+    return BadTensor(
+        graph_, t,
+        "expected an alias_of that ends at a tensor with memory of its own, found a cycle");
   }
 
   // An alias is a part of its target when the target's producer reads it or an alias of it.
@@ -122,15 +123,15 @@ class Resolver {
     const bool inside = tensor.alias_offset > 0 || result_.use[t] == Use::kView ||
                         (result_.use[t] == Use::kPart && tensor.alias == Alias::kView);
     if (inside && result_.size[t] > room) {
-      return Bad(graph_, t,
-                 absl::StrCat("expected bytes inside its target ",
-                              Quoted(graph_.tensors[target].id), " of ", result_.size[target],
-                              ", found ", result_.size[t], " at ", tensor.alias_offset));
+      return BadTensor(graph_, t,
+                       absl::StrCat("expected bytes inside its target ",
+                                    Quoted(graph_.tensors[target].id), " of ", result_.size[target],
+                                    ", found ", result_.size[t], " at ", tensor.alias_offset));
     }
     if (result_.position[t] % tensor.alignment != 0) {
-      return Bad(graph_, t,
-                 absl::StrCat("expected a place in its storage that keeps its alignment of ",
-                              tensor.alignment, ", found ", result_.position[t]));
+      return BadTensor(graph_, t,
+                       absl::StrCat("expected a place in its storage that keeps its alignment of ",
+                                    tensor.alignment, ", found ", result_.position[t]));
     }
     return absl::OkStatus();
   }
@@ -145,7 +146,7 @@ class Resolver {
     };
     if (tensor.alias == Alias::kWrite) {
       if (tensor.producer == kNone) {
-        return Bad(graph_, t, "expected a producer, which writes it in place, found none");
+        return BadTensor(graph_, t, "expected a producer, which writes it in place, found none");
       }
       AddWrite(t, maker);
       return is(Use::kWrite);
@@ -158,7 +159,7 @@ class Resolver {
       return is(Use::kView);
     }
     if (tensor.producer == kNone) {
-      return Bad(
+      return BadTensor(
           graph_, t,
           absl::StrCat("expected a producer, as its target ", Quoted(graph_.tensors[target].id),
                        " has one, found none; add \"in_place\": false if it is a view"));

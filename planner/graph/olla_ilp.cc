@@ -44,7 +44,7 @@ std::function<bool()> StopAt(const Options& options, double share) {
 }
 
 // What sums of sizes can be is a multiple of this.
-int64_t Step(const PreparedGraph& flow) {
+int64_t OffsetStep(const PreparedGraph& flow) {
   int64_t step = 0;
   for (const Storage& storage : flow.storages) step = std::gcd(step, storage.bytes);
   return std::max<int64_t>(step, 1);
@@ -272,7 +272,8 @@ class JointProgram {
   OrderedPlan Solve(const std::function<bool()>& stop) const {
     OrderedPlan result = start_;
     const IntegerProgram::Outcome outcome = program_.Solve(stop);
-    result.bound = std::max(result.bound, BoundOf(outcome, unit_, Step(flow_), start_.makespan));
+    result.bound =
+        std::max(result.bound, BoundOf(outcome, unit_, OffsetStep(flow_), start_.makespan));
     if (outcome.values.empty()) return result;
     std::vector<uint32_t> order = orders_.Take(outcome);
     if (order.empty()) return result;
@@ -350,7 +351,7 @@ Ordering OrderByIntegerProgram(const PreparedGraph& flow, const Options& options
   }
   if (stop()) return start;
   const IntegerProgram::Outcome outcome = program.Solve(stop);
-  start.bound = std::max(start.bound, BoundOf(outcome, unit, Step(flow), start.peak));
+  start.bound = std::max(start.bound, BoundOf(outcome, unit, OffsetStep(flow), start.peak));
   if (outcome.values.empty()) return start;
   std::vector<uint32_t> order = orders.Take(outcome);
   if (order.empty()) return start;

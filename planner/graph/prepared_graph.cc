@@ -13,12 +13,10 @@ namespace reprise::planner::graph {
 namespace {
 
 // Makespans stay below this, so that sums of two offsets never overflow.
-constexpr int64_t kMost = int64_t{1} << 61;
+constexpr int64_t kMaxMakespan = int64_t{1} << 61;
 
 // Tables of nodes and streams have 4 bytes for each pair.
 constexpr uint64_t kMostNodesTimesStreams = uint64_t{1} << 27;
-
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 std::string TensorName(const Graph& graph, uint32_t tensor) {
   return absl::StrCat("tensor ", Quoted(graph.tensors[tensor].id));
@@ -65,9 +63,9 @@ absl::Status OrderBetweenStreams(const Graph& graph, const Aliases& aliases,
   const auto stream = [&](uint32_t node) {
     return Quoted(graph.streams[graph.nodes[node].stream]);
   };
-  return Bad(absl::StrCat(Describe(graph, precedence), ", found nothing that makes stream ",
-                          stream(precedence.after), " wait for stream ", stream(precedence.before),
-                          Remedy(graph, precedence)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      Describe(graph, precedence), ", found nothing that makes stream ", stream(precedence.after),
+      " wait for stream ", stream(precedence.before), Remedy(graph, precedence)));
 }
 
 absl::Status MakeSequence(const Graph& graph, const Aliases& aliases, PreparedGraph& flow) {
@@ -117,8 +115,9 @@ absl::Status AddToStorage(const Graph& graph, const Aliases& aliases, uint32_t t
   if (tensor.offset == kFree) return absl::OkStatus();
   const int64_t offset = tensor.offset - aliases.position[t];
   if (offset < 0 || (storage.offset != kFree && storage.offset != offset)) {
-    return Bad(absl::StrCat(TensorName(graph, t), ": expected an offset that agrees with those of ",
-                            "the tensors that it shares memory with, found ", tensor.offset));
+    return absl::InvalidArgumentError(
+        absl::StrCat(TensorName(graph, t), ": expected an offset that agrees with those of ",
+                     "the tensors that it shares memory with, found ", tensor.offset));
   }
   storage.offset = offset;
   return absl::OkStatus();
@@ -126,15 +125,16 @@ absl::Status AddToStorage(const Graph& graph, const Aliases& aliases, uint32_t t
 
 absl::Status CheckStorage(const Graph& graph, uint32_t t, const Storage& storage, int64_t& sum) {
   if (storage.offset != kFree &&
-      (storage.offset % storage.alignment != 0 || storage.offset > kMost - storage.bytes)) {
-    return Bad(absl::StrCat(TensorName(graph, t), ": expected an offset that is a multiple of ",
-                            storage.alignment, " and ends below 2^61, found ", storage.offset));
+      (storage.offset % storage.alignment != 0 || storage.offset > kMaxMakespan - storage.bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(TensorName(graph, t), ": expected an offset that is a multiple of ",
+                     storage.alignment, " and ends below 2^61, found ", storage.offset));
   }
   const int64_t more = storage.bytes + storage.alignment;
-  if (more > kMost - sum) {
-    return Bad(absl::StrCat(TensorName(graph, t),
-                            ": expected sizes and alignments whose sum is below 2^61, found ",
-                            storage.bytes, " bytes aligned to ", storage.alignment));
+  if (more > kMaxMakespan - sum) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        TensorName(graph, t), ": expected sizes and alignments whose sum is below 2^61, found ",
+        storage.bytes, " bytes aligned to ", storage.alignment));
   }
   sum += more;
   return absl::OkStatus();
@@ -201,9 +201,9 @@ absl::Status CheckMember(const Graph& graph, const Aliases& aliases, const Prepa
   const bool ends_early = i + 1 < group.size() && RoundUp(end, storage.alignment) <
                                                       RoundUp(storage.bytes, storage.alignment);
   if (!begins_late && !ends_early) return absl::OkStatus();
-  return Bad(absl::StrCat("groups[", g, "]: expected members without a larger alias, found ",
-                          TensorName(graph, t), " with bytes ", aliases.position[t], " to ", end,
-                          " of a storage of ", storage.bytes));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "groups[", g, "]: expected members without a larger alias, found ", TensorName(graph, t),
+      " with bytes ", aliases.position[t], " to ", end, " of a storage of ", storage.bytes));
 }
 
 absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGraph& flow) {
@@ -219,9 +219,9 @@ absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGrap
       const uint32_t storage = flow.storage_of[tensor];
       Storage& s = flow.storages[storage];
       if (group_of[storage] != kNone) {
-        return Bad(absl::StrCat("groups[", g,
-                                "]: expected memory that is in one group once, found ",
-                                TensorName(graph, tensor), " of groups[", group_of[storage], "]"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("groups[", g, "]: expected memory that is in one group once, found ",
+                         TensorName(graph, tensor), " of groups[", group_of[storage], "]"));
       }
       group_of[storage] = g;
       if (absl::Status status = CheckMember(graph, aliases, flow, g, i); !status.ok())
@@ -230,9 +230,10 @@ absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGrap
       const int64_t mine = (s.alignment - length % s.alignment) % s.alignment;
       const int64_t common = std::min(alignment, s.alignment);
       if (mine % common != remainder % common) {
-        return Bad(absl::StrCat("groups[", g, "]: expected alignments that one place can keep, ",
-                                "found ", TensorName(graph, tensor), " aligned to ", s.alignment,
-                                " and ", length, " bytes behind the group's beginning"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("groups[", g, "]: expected alignments that one place can keep, ", "found ",
+                         TensorName(graph, tensor), " aligned to ", s.alignment, " and ", length,
+                         " bytes behind the group's beginning"));
       }
       if (s.alignment > alignment) {
         alignment = s.alignment;
@@ -241,8 +242,9 @@ absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGrap
       if (s.offset != kFree) {
         const int64_t given = s.offset - length;
         if (given < 0 || (offset != kFree && offset != given)) {
-          return Bad(absl::StrCat("groups[", g, "]: expected offsets that lie side by side, found ",
-                                  TensorName(graph, tensor), " at ", s.offset));
+          return absl::InvalidArgumentError(
+              absl::StrCat("groups[", g, "]: expected offsets that lie side by side, found ",
+                           TensorName(graph, tensor), " at ", s.offset));
         }
         offset = given;
       }
@@ -250,9 +252,9 @@ absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGrap
       group.push_back(storage);
     }
     if (offset != kFree && offset % alignment != remainder) {
-      return Bad(absl::StrCat("groups[", g, "]: expected offsets that keep the alignment ",
-                              alignment, ", found ", TensorName(graph, graph.groups[g][0]), " at ",
-                              offset));
+      return absl::InvalidArgumentError(
+          absl::StrCat("groups[", g, "]: expected offsets that keep the alignment ", alignment,
+                       ", found ", TensorName(graph, graph.groups[g][0]), " at ", offset));
     }
     if (!group.empty()) flow.groups.push_back(std::move(group));
   }
@@ -260,11 +262,11 @@ absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGrap
 }
 
 void RoundSizes(PreparedGraph& flow) {
-  int64_t common = kMost;
+  int64_t common = kMaxMakespan;
   for (const Storage& storage : flow.storages) {
     if (storage.bytes > 0) common = std::min(common, storage.alignment);
   }
-  if (common == kMost) return;
+  if (common == kMaxMakespan) return;
   flow.alignment = common;
   for (Storage& storage : flow.storages) {
     storage.bytes = RoundUp(storage.bytes, common);
@@ -283,9 +285,9 @@ absl::StatusOr<PreparedGraph> PrepareGraph(const Graph& graph) {
   flow.nodes = static_cast<uint32_t>(graph.nodes.size());
   flow.streams = static_cast<uint32_t>(graph.streams.size());
   if (flow.streams > 1 && uint64_t{flow.nodes} * flow.streams > kMostNodesTimesStreams) {
-    return Bad(absl::StrCat("nodes: expected at most ", kMostNodesTimesStreams,
-                            " nodes times streams, found ", flow.nodes, " nodes in ", flow.streams,
-                            " streams"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "nodes: expected at most ", kMostNodesTimesStreams, " nodes times streams, found ",
+        flow.nodes, " nodes in ", flow.streams, " streams"));
   }
   flow.stream.reserve(flow.nodes);
   for (const Node& node : graph.nodes) flow.stream.push_back(node.stream);

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t kMostForBound = 1 << 14;
 
 // More than this have too many pairs for cuts.
-constexpr uint32_t kMostForCuts = 1 << 10;
+constexpr uint32_t kMostNodesForCuts = 1 << 10;
 
 // Local search looks, for each node, at all that share a storage with it; no more than this at
 // once.
@@ -51,7 +51,7 @@ class Reorderer {
     // Widths and steps per round; without a number of iterations, until time is up.
     const int64_t rounds = options_.iterations > 0 ? options_.iterations : INT64_MAX;
     uint32_t width = 1;
-    if (flow_.nodes <= kMostForCuts) low_.emplace(flow_);
+    if (flow_.nodes <= kMostNodesForCuts) low_.emplace(flow_);
     for (int64_t round = 0; round < rounds && !Done(); ++round) {
       Lists successors = flow_.successors;
       // The first beams are the cheapest, and often enough.

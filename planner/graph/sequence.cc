@@ -10,8 +10,6 @@
 namespace reprise::planner::graph {
 namespace {
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 std::string NodeName(const Graph& graph, uint32_t node) {
   return absl::StrCat("node ", Quoted(graph.nodes[node].id));
 }
@@ -60,12 +58,12 @@ absl::Status Cycle(const Graph& graph, const Edges& edges, const std::vector<uin
   }
   if (reason != nullptr) {
     std::rotate(walk.begin(), std::find(walk.begin(), walk.end(), reason->after), walk.end());
-    return Bad(absl::StrCat(Describe(graph, *reason), ", found ", ShowWalk(graph, walk),
-                            Remedy(graph, *reason)));
+    return absl::InvalidArgumentError(absl::StrCat(Describe(graph, *reason), ", found ",
+                                                   ShowWalk(graph, walk), Remedy(graph, *reason)));
   }
-  return Bad(absl::StrCat("nodes: expected no cycle of tensors",
-                          by_stream ? " and orders in streams" : "", ", found ",
-                          ShowWalk(graph, walk)));
+  return absl::InvalidArgumentError(absl::StrCat("nodes: expected no cycle of tensors",
+                                                 by_stream ? " and orders in streams" : "",
+                                                 ", found ", ShowWalk(graph, walk)));
 }
 
 }  // namespace
@@ -124,20 +122,20 @@ absl::StatusOr<std::vector<uint32_t>> StreamPredecessors(const Graph& graph) {
     if (std::none_of(nodes.begin(), nodes.end(), stated)) continue;
     for (const uint32_t node : nodes) {
       if (stated(node)) continue;
-      return Bad(absl::StrCat(NodeName(graph, node),
-                              ": expected an order, as other nodes of stream ",
-                              Quoted(graph.streams[stream]), " have one, found none"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(NodeName(graph, node), ": expected an order, as other nodes of stream ",
+                       Quoted(graph.streams[stream]), " have one, found none"));
     }
     const auto order = [&](uint32_t node) { return *graph.nodes[node].order; };
     std::stable_sort(nodes.begin(), nodes.end(),
                      [&](uint32_t a, uint32_t b) { return order(a) < order(b); });
     for (size_t i = 1; i < nodes.size(); ++i) {
       if (order(nodes[i - 1]) == order(nodes[i])) {
-        return Bad(absl::StrCat("nodes ", Quoted(graph.nodes[nodes[i - 1]].id), " and ",
-                                Quoted(graph.nodes[nodes[i]].id),
-                                ": expected an order of its own for each node of stream ",
-                                Quoted(graph.streams[stream]), ", found ", order(nodes[i]),
-                                " for both"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("nodes ", Quoted(graph.nodes[nodes[i - 1]].id), " and ",
+                         Quoted(graph.nodes[nodes[i]].id),
+                         ": expected an order of its own for each node of stream ",
+                         Quoted(graph.streams[stream]), ", found ", order(nodes[i]), " for both"));
       }
       before[nodes[i]] = nodes[i - 1];
     }
@@ -180,31 +178,34 @@ absl::Status CheckGivenOrder(const Graph& graph, const Edges& edges,
   std::vector<uint32_t> place(graph.nodes.size(), kNone);
   for (uint32_t i = 0; i < graph.order.size(); ++i) {
     if (place[graph.order[i]] != kNone) {
-      return Bad(absl::StrCat("order[", i, "]: expected each node once, found ",
-                              Quoted(graph.nodes[graph.order[i]].id), " again"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("order[", i, "]: expected each node once, found ",
+                       Quoted(graph.nodes[graph.order[i]].id), " again"));
     }
     place[graph.order[i]] = i;
   }
   for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
     if (place[node] == kNone) {
-      return Bad(absl::StrCat("order: expected every node, found no ", NodeName(graph, node)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("order: expected every node, found no ", NodeName(graph, node)));
     }
   }
   for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
     for (const uint32_t earlier : edges.predecessors()[node]) {
       if (place[earlier] < place[node]) continue;
       if (const Precedence* reason = edges.Reason(earlier, node)) {
-        return Bad(absl::StrCat("order: ", Describe(graph, *reason), ", found it after",
-                                Remedy(graph, *reason)));
+        return absl::InvalidArgumentError(absl::StrCat("order: ", Describe(graph, *reason),
+                                                       ", found it after", Remedy(graph, *reason)));
       }
-      return Bad(absl::StrCat("order: expected ", Quoted(graph.nodes[earlier].id), " before ",
-                              Quoted(graph.nodes[node].id),
-                              ", which needs a tensor of it, found it after"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "order: expected ", Quoted(graph.nodes[earlier].id), " before ",
+          Quoted(graph.nodes[node].id), ", which needs a tensor of it, found it after"));
     }
     if (before[node] != kNone && place[before[node]] > place[node]) {
-      return Bad(absl::StrCat("order: expected ", Quoted(graph.nodes[before[node]].id), " before ",
-                              Quoted(graph.nodes[node].id), ", as in their stream ",
-                              Quoted(graph.streams[graph.nodes[node].stream]), ", found it after"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("order: expected ", Quoted(graph.nodes[before[node]].id), " before ",
+                       Quoted(graph.nodes[node].id), ", as in their stream ",
+                       Quoted(graph.streams[graph.nodes[node].stream]), ", found it after"));
     }
   }
   return absl::OkStatus();

@@ -8,7 +8,7 @@ namespace {
 using Element = FreeBlocks::Element;
 
 // Blocks that move away together.
-constexpr int kMost = 4;
+constexpr int kMostMovers = 4;
 
 // Stretches of elements that are tried.
 constexpr size_t kWindows = 128;
@@ -33,7 +33,7 @@ std::vector<Window> Windows(const std::vector<Element>& elements, int64_t size) 
     for (uint32_t e = first; e < elements.size(); ++e) {
       room += elements[e].size;
       if (!elements[e].free) {
-        if (elements[e].note.since == FreeBlocks::Note::kNever || ++movers > kMost) break;
+        if (elements[e].note.since == FreeBlocks::Note::kNever || ++movers > kMostMovers) break;
         moved += elements[e].size;
         if (moved >= size) break;
       }

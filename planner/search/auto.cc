@@ -21,7 +21,7 @@ constexpr uint32_t kHuge = 3'000'000;
 constexpr uint32_t kMostForLayers = 800'000;
 
 // Decisions that count as an iteration of the exact search.
-constexpr int64_t kNodes = 10'000;
+constexpr int64_t kNodesPerIteration = 10'000;
 
 // Standard peak sweeps that come before everything else where orders are cheap, too.
 constexpr int kQuickSweeps = 10;
@@ -113,7 +113,8 @@ void RunExactSearch(Search& search, const std::string& name) {
   ValleySearch valley(search.problem);
   const int64_t iterations = search.options.iterations;
   const int64_t nodes =
-      iterations > 0 ? std::min(iterations, INT64_MAX / kNodes) * kNodes : INT64_MAX;
+      iterations > 0 ? std::min(iterations, INT64_MAX / kNodesPerIteration) * kNodesPerIteration
+                     : INT64_MAX;
   for (int64_t rank = 1; !search.Done() && !search.OutOfTime(); ++rank) {
     const int64_t capacity = search.incumbent.makespan() - 1;
     Random random(search.options.seed, rank);

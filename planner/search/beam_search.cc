@@ -7,7 +7,7 @@
 namespace reprise::planner {
 namespace {
 
-constexpr uint32_t kNever = UINT32_MAX;
+constexpr uint32_t kNeverEnds = UINT32_MAX;
 constexpr size_t kChildren = 12;  // of one state, at most
 constexpr uint32_t kValleys = 3;  // where its next job may go
 
@@ -114,7 +114,7 @@ bool BeamSearch::Fill(uint32_t lower, uint32_t upper, int64_t floor, int64_t lev
 // For each section of the valley: where the first of the jobs ends that start there or later and
 // lie within it.
 void BeamSearch::FindEnds(const Valley& valley, const uint64_t* placed) {
-  uint32_t end = kNever;
+  uint32_t end = kNeverEnds;
   ends_[valley.upper] = end;
   for (uint32_t s = valley.upper; s-- > valley.lower;) {
     for (uint32_t i = by_start_.first[s]; i < by_start_.first[s + 1]; ++i) {

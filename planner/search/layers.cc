@@ -28,10 +28,10 @@ constexpr int64_t kMostAttempts = 1024;
 constexpr uint32_t kMostForBoth = 200'000;
 
 // Jobs in a layer that may be packed from nothing while a turn lasts.
-constexpr uint32_t kMostFromNothing = 1000;
+constexpr uint32_t kMostLayerFromNothing = 1000;
 
 // Peak sweeps for each ejection search in larger ones: those take that much longer.
-constexpr size_t kSweepsPerSearch = 63;
+constexpr size_t kSweepsPerLayerSearch = 63;
 
 int64_t AttemptsAt(size_t jobs) {
   return std::clamp<int64_t>(kWork / static_cast<int64_t>(jobs), 1, kMostAttempts);
@@ -40,11 +40,11 @@ int64_t AttemptsAt(size_t jobs) {
 // Valley searches end the smallest at their bound, sweeps pack all others anew, and ejection
 // searches mend what the layer within has brought.
 std::vector<Kind> KindsFor(const Problem& layer) {
-  if (layer.size() <= kMostFromNothing) {
+  if (layer.size() <= kMostLayerFromNothing) {
     return {Kind::kPeakSweep, Kind::kValley, Kind::kEjection,      Kind::kValley,
             Kind::kPeakSweep, Kind::kValley, Kind::kValleyRelaxed, Kind::kValley};
   }
-  std::vector<Kind> kinds(kSweepsPerSearch, Kind::kPeakSweep);
+  std::vector<Kind> kinds(kSweepsPerLayerSearch, Kind::kPeakSweep);
   kinds.push_back(Kind::kEjection);
   return kinds;
 }

@@ -52,16 +52,16 @@ bool ParseNumber(std::string_view text, int base, uint64_t& value) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-std::string Quote(std::string_view text) {
+std::string QuoteWords(std::string_view text) {
   constexpr size_t kLongest = 60;
   while (!text.empty() && text.back() == '\r') text.remove_suffix(1);
   return absl::StrCat("'", std::string(text.substr(0, kLongest)), "'");
 }
 
-class Reader {
+class AndroidReader {
  public:
-  Reader(const std::string& path, Recording& recording,
-         absl::FunctionRef<void(const Event&)> on_event)
+  AndroidReader(const std::string& path, Recording& recording,
+                absl::FunctionRef<void(const Event&)> on_event)
       : path_(path), recording_(recording), ledger_(recording, on_event) {
     recording.process.complete = true;
   }
@@ -73,14 +73,15 @@ class Reader {
     uint64_t tid = 0;
     if (words.size() < 2 || words[0].back() != ':' ||
         !ParseNumber(words[0].substr(0, words[0].size() - 1), 10, tid)) {
-      return Expected("TID: CALL ...", Quote(line));
+      return Expected("TID: CALL ...", QuoteWords(line));
     }
     const CallForm* form = nullptr;
     for (const CallForm& candidate : kCalls) {
       if (candidate.name == words[1]) form = &candidate;
     }
     if (form == nullptr) {
-      return Expected("malloc, calloc, memalign, realloc, free or thread_done", Quote(words[1]));
+      return Expected("malloc, calloc, memalign, realloc, free or thread_done",
+                      QuoteWords(words[1]));
     }
     const size_t count = form->pointers + form->numbers;
     const size_t found = words.size() - 2;
@@ -89,7 +90,7 @@ class Reader {
     for (size_t i = 0; good && i < found; ++i) {
       good = ParseNumber(words[2 + i], i < form->pointers ? 16 : 10, values[i]);
     }
-    if (!good) return Expected(form->form, Quote(line));
+    if (!good) return Expected(form->form, QuoteWords(line));
     return Perform(form->call, tid, values);
   }
 
@@ -189,7 +190,7 @@ uint64_t Tid(uint32_t thread) { return uint64_t{thread} + 1; }
 
 absl::Status ReadAndroid(const MappedFile& file, const std::string& path, Recording& recording,
                          absl::FunctionRef<void(const Event&)> on_event) {
-  Reader reader(path, recording, on_event);
+  AndroidReader reader(path, recording, on_event);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
   constexpr uint64_t kReleaseBytes = 16 << 20;

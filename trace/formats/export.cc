@@ -16,14 +16,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 std::string Dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string ProgramName(const Recording& recording) {
-  const std::string name = base::Printable(FileName(recording.process.executable));
+  const std::string name = base::Printable(base::FileName(recording.process.executable));
   return name.empty() ? "program" : name;
 }
 
@@ -33,7 +31,7 @@ uint32_t ModuleOf(const Recording& recording, uint32_t site) {
 
 std::string ModuleName(const Recording& recording, uint32_t module) {
   return module == kNone ? "(no module)"
-                         : base::Printable(FileName(recording.modules[module].path));
+                         : base::Printable(base::FileName(recording.modules[module].path));
 }
 
 // A table of frames, each once.
@@ -55,7 +53,7 @@ class Frames {
 std::string DhatFrame(const Recording& recording, const NamedFrame& it) {
   const std::string function = it.symbol.function.empty() ? "???" : it.symbol.function;
   const std::string place = it.symbol.line > 0
-                                ? absl::StrCat(FileName(it.symbol.file), ":", it.symbol.line)
+                                ? absl::StrCat(base::FileName(it.symbol.file), ":", it.symbol.line)
                                 : absl::StrCat("in ", ModuleName(recording, it.frame.module));
   return absl::StrFormat("%#x: %s (%s)", it.frame.offset, function, place);
 }

@@ -44,9 +44,9 @@ std::string NameOf(const json& segment) {
 }
 
 // Reads one document.
-class Reader {
+class MondrianReader {
  public:
-  Reader(const std::string& name, const MondrianOptions& options)
+  MondrianReader(const std::string& name, const MondrianOptions& options)
       : name_(name), options_(options), unknown_(options.ignore_unknown) {}
 
   absl::StatusOr<CsvInstance> Read(const json& document) {
@@ -186,7 +186,7 @@ absl::StatusOr<CsvInstance> ParseMondrian(const std::string& text, const std::st
   json document;
   const std::string wrong = base::ParseJson(text, document);
   if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(name, ": ", wrong));
-  return Reader(name, options).Read(document);
+  return MondrianReader(name, options).Read(document);
 }
 
 absl::StatusOr<CsvInstance> ReadMondrian(const std::string& path, const MondrianOptions& options) {
