@@ -21,10 +21,11 @@ if [[ $kind == quick ]]; then
   exec ctest --test-dir build/release --output-on-failure -j "$jobs" -L 'unit|style|quick' "$@"
 fi
 
-sanitize_command=OFF
-if [[ $kind == long ]]; then sanitize_command=ON; fi
+# clang-tidy reports what is in the file it compiles, so --long compiles each file alone.
+sanitize_command=OFF unity=ON
+if [[ $kind == long ]]; then sanitize_command=ON unity=OFF; fi
 cmake --preset dev -DREPRISE_WERROR=ON -DREPRISE_SANITIZE_COMMAND="$sanitize_command" \
-  > /dev/null
+  -DREPRISE_UNITY="$unity" > /dev/null
 cmake --build build/dev -j "$jobs" --target tests/unit/all tests/fuzz/all
 directories+=("$PWD/build/dev/tests/unit" "$PWD/build/dev/tests/fuzz")
 if [[ $kind == long ]]; then

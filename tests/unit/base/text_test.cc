@@ -69,5 +69,12 @@ TEST(DidYouMean, NamesTheNearestOrNothing) {
   EXPECT_EQ(DidYouMean("colour", kColumns), "");
 }
 
+TEST(Text, AFileNameIsWhatStandsBehindTheLastSlash) {
+  EXPECT_EQ(FileName("/usr/bin/jq"), "jq");
+  EXPECT_EQ(FileName("jq"), "jq");
+  EXPECT_EQ(FileName("/usr/bin/"), "");
+  EXPECT_EQ(FileName(""), "");
+}
+
 }  // namespace
 }  // namespace reprise::base
