@@ -204,7 +204,8 @@ int RunCheck(const Arguments& arguments) {
 }  // namespace
 
 void AddCheck(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("check", "check a plan with the independent checker");
+  CLI::App* command =
+      app.add_subcommand("check", "Verify a plan with code that the planner does not share");
   const auto arguments = std::make_shared<Arguments>();
   arguments->command = command;
   command
@@ -219,7 +220,8 @@ void AddCheck(CLI::App& app, Run& run) {
   command
       ->add_option("--start-address", arguments->start_address,
                    "of a CSV instance: the address that offset 0 has, as for `plan`")
-      ->check(CheckWholeNumber);
+      ->transform(SizeInBytes())
+      ->type_name("N");
   command->add_flag("--json", arguments->json, "print one JSON object");
   AddIgnoreUnknown(command, arguments->ignore_unknown);
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });

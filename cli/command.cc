@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -63,6 +64,33 @@ std::string CheckSeconds(const std::string& text) {
   double value = 0;
   if (absl::SimpleAtod(text, &value) && value >= 0 && value <= kMostSeconds) return {};
   return absl::StrCat("expected seconds from 0 to 1e9, found '", text, "'");
+}
+
+CLI::Validator SizeInBytes() {
+  const auto read = [](std::string& text) -> std::string {
+    struct Unit {
+      std::string_view name;
+      double bytes;
+    };
+    constexpr Unit kUnits[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                               {"KB", 1e3},     {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                               {"TB", 1e12},    {"B", 1}};
+    for (const Unit& unit : kUnits) {
+      if (!text.ends_with(unit.name)) continue;
+      const std::string number = text.substr(0, text.size() - unit.name.size());
+      double value = 0;
+      const bool plain = !number.empty() && absl::ascii_isdigit(number.front()) &&
+                         number.find_first_not_of("0123456789.") == std::string::npos;
+      if (!plain || !absl::SimpleAtod(number, &value)) break;
+      const double bytes = value * unit.bytes;
+      if (bytes >= 0x1p63 || bytes != std::floor(bytes)) break;
+      text = absl::StrCat(static_cast<int64_t>(bytes));
+      return {};
+    }
+    const std::string wrong = CheckWholeNumber(text);
+    return wrong.empty() ? wrong : absl::StrCat(wrong, " (38MB and 38MiB are sizes, too)");
+  };
+  return CLI::Validator(read, "");
 }
 
 void AddIgnoreUnknown(CLI::App* command, bool& ignore_unknown) {

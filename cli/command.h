@@ -15,7 +15,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace reprise::cli {
 
@@ -46,6 +47,8 @@ void AddCompare(CLI::App& app, const Program& program, Run& run);
 void AddConvert(CLI::App& app, Run& run);
 void AddReport(CLI::App& app, Run& run);
 void AddDiff(CLI::App& app, Run& run);
+void AddHelp(CLI::App& app, Run& run);
+void AddCompletion(CLI::App& app, Run& run);
 
 // Makes `words`, which so far are those that stand before `--`, the program. Throws a
 // CLI::ParseError when there are such words, or no program.
@@ -71,6 +74,10 @@ void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);
 // nothing.
 std::string CheckWholeNumber(const std::string& text);
 std::string CheckSeconds(const std::string& text);
+
+// For options that are sizes: turns 38MB and 38MiB (KB to TB, KiB to TiB, B; a fraction is allowed)
+// into bytes. A whole number stays what it is.
+CLI::Validator SizeInBytes();
 
 // The flag --ignore-unknown of commands that read CSV or JSON.
 void AddIgnoreUnknown(CLI::App* command, bool& ignore_unknown);

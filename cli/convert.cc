@@ -298,14 +298,21 @@ void AddConvert(CLI::App& app, Run& run) {
       ->required();
   command->add_option("output", options->output, "the file to write; -: standard output")
       ->required();
-  command->add_option("--from", options->from,
-                      "its format, when the content does not tell: " + FormatNames(true));
-  command->add_option("--to", options->to,
-                      "the format to write, when the name does not tell: " + FormatNames(false));
-  command->add_option("--plan", options->plan,
-                      "where the blocks of a trace lie, for the format mondrian");
-  command->add_option("--segment", options->input.segment,
-                      "which segment of a Mondrian file to read");
+  command
+      ->add_option("--from", options->from,
+                   "its format, when the content does not tell: " + FormatNames(true))
+      ->type_name("FORMAT");
+  command
+      ->add_option("--to", options->to,
+                   "the format to write, when the name does not tell: " + FormatNames(false))
+      ->type_name("FORMAT");
+  command
+      ->add_option("--plan", options->plan,
+                   "where the blocks of a trace lie, for the format mondrian")
+      ->type_name("PLAN");
+  command
+      ->add_option("--segment", options->input.segment, "which segment of a Mondrian file to read")
+      ->type_name("NAME");
   command->add_flag("--anonymize", options->anonymize,
                     "leave out the names of modules and program; only for native output");
   AddIgnoreUnknown(command, options->input.ignore_unknown);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "cli/report_input.h"
 #include "trace/formats/export.h"
 #include "trace/formats/mondrian.h"
@@ -59,7 +60,9 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
   profile.recording = &tables;
   profile.accounts = accounts.Finish();
   trace::Symbolizer symbolizer;
+  Progress progress;
   for (const trace::SiteAccount& it : profile.accounts) {
+    progress.Count("names of call sites", profile.symbols.size(), profile.accounts.size());
     const auto named = [&](const trace::Frame& frame) {
       return trace::NamedFrame{frame, trace::FindSymbol(tables, frame, symbolizer)};
     };
@@ -72,6 +75,7 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
       callers.push_back(named(frame));
     }
   }
+  progress.Clear();
   base::AtomicFile file(output);
   if (!file.ok()) return Finish(file);
   const auto write = [&](const std::string& text) { file.Write(text); };

@@ -112,7 +112,9 @@ std::string NameOf(const trace::Recording& recording, uint32_t index,
 
 std::string NameOfThread(const trace::Recording& recording, uint32_t index) {
   if (index == 0) return "main";
-  return absl::StrFormat("thread %016x", recording.threads[index].path);
+  const trace::Thread& thread = recording.threads[index];
+  return absl::StrFormat("thread %016x%s%s", thread.path, thread.name.empty() ? "" : " ",
+                         thread.name);
 }
 
 // Reads the trace at `path` into `side`; threads of one of several processes bear its name, too.

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
+#include "cli/explained.h"
 #include "trace/format.h"
 #include "trace/formats/csv.h"
 #include "trace/reader.h"
@@ -125,6 +126,10 @@ nlohmann::ordered_json Describe(const Image& image) {
       {"executable", recording.process.executable},
       {"path", image.path},
   };
+  if (recording.process.peak_rss > 0) {
+    json["program_peak_rss"] = recording.process.peak_rss;
+    json["explained_percent"] = ExplainedPercent(statistics.max_load, recording.process.peak_rss);
+  }
   if (!recording.process.command.empty()) {
     json["command"] = trace::SplitWords(recording.process.command);
     json["environment"] = trace::SplitWords(recording.process.environment);
@@ -141,13 +146,18 @@ nlohmann::ordered_json Describe(const Image& image) {
 nlohmann::ordered_json Sum(const std::vector<Image>& images) {
   nlohmann::ordered_json sum = nlohmann::ordered_json::object();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  uint64_t explained = 0;  // bytes, of the images whose peak RSS is known
   for (const Image& image : images) {
+    if (image.recording.process.peak_rss > 0) explained += image.statistics.max_load;
     list.push_back(Describe(image));
     for (const auto& [key, value] : list.back().items()) {
       if (value.is_number_unsigned() && key != "peak_event") {
         sum[key] = sum.value(key, uint64_t{0}) + value.get<uint64_t>();
       }
     }
+  }
+  if (const uint64_t peak_rss = sum.value("program_peak_rss", uint64_t{0}); peak_rss > 0) {
+    sum["explained_percent"] = ExplainedPercent(explained, peak_rss);
   }
   sum["images"] = std::move(list);
   return sum;
@@ -177,6 +187,22 @@ void PrintLine(const char* name, const std::string& value) {
   std::printf("%-20s %s\n", name, Printable(value).c_str());
 }
 
+// How much of the program's memory the recording is about.
+void PrintExplained(const Image& image) {
+  const trace::Process& process = image.recording.process;
+  if (process.peak_rss == 0) return;
+  const double percent = ExplainedPercent(image.statistics.max_load, process.peak_rss);
+  PrintLine("program's peak RSS",
+            absl::StrFormat("%u (%s), the recorder included", process.peak_rss,
+                            HumanBytes(static_cast<double>(process.peak_rss))));
+  PrintLine(
+      "explained by malloc",
+      absl::StrFormat("%.1f %% of it%s", percent,
+                      percent < 50 ? "; the rest: code, stacks, mmap, other allocators" : ""));
+  const std::string advice = RuntimeAdvice(process.executable);
+  if (percent < 50 && !advice.empty()) PrintLine("", advice);
+}
+
 void Print(const Image& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
@@ -202,6 +228,7 @@ void Print(const Image& image) {
   PrintLine("requested max load", absl::StrCat(statistics.requested_max_load));
   PrintLine("sum of sizes", absl::StrFormat("%u (%s)", statistics.sum_bytes,
                                             HumanBytes(static_cast<double>(statistics.sum_bytes))));
+  PrintExplained(image);
   if (recording.unmatched_frees > 0) {
     PrintLine("unmatched frees", absl::StrCat(recording.unmatched_frees));
   }

@@ -26,6 +26,7 @@
 #include "cli/program.h"
 #include "cli/recordings.h"
 #include "cli/replay_findings.h"
+#include "cli/replay_runs.h"
 #include "cli/replay_summary.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/plan/counters.h"
@@ -377,6 +378,10 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
                       counters.empty() ? 0 : counters.back().fallback, std::move(findings)});
   }
   Warn(result, sums);
+  if (const std::string line = SlightLine(sums.allocations(), sums.astray());
+      astray.empty() && !line.empty()) {
+    absl::FPrintF(stderr, "reprise: %s\n", line);
+  }
   for (const std::string& line :
        SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
     absl::FPrintF(stderr, "reprise: %s\n", Printable(line));
@@ -454,8 +459,10 @@ void AddReplay(CLI::App& app, const Program& program, Run& run) {
   auto options = std::make_shared<ReplayOptions>();
   CLI::App* command = app.add_subcommand("replay", "Run a program from the arena of a plan");
   command->add_option("plan", options->plan, "a plan file, or a folder of them")->required();
-  command->add_option("--stats", options->stats, "write what was counted to this file, as JSON");
-  command->add_option("--record", options->record, "record the run into this directory, too");
+  command->add_option("--stats", options->stats, "write what was counted to this file, as JSON")
+      ->type_name("FILE");
+  command->add_option("--record", options->record, "record the run into this folder, too")
+      ->type_name("DIR");
   command->add_flag("--keep-aslr", options->keep_aslr,
                     "leave address randomisation and hash seeds as they are");
   command->add_flag("--release", options->release,
@@ -466,10 +473,18 @@ void AddReplay(CLI::App& app, const Program& program, Run& run) {
           "for the arena: auto (where the plan says that they cost no memory), never, always")
       ->check(CLI::IsMember({"auto", "never", "always"}))
       ->capture_default_str();
+  auto runs = std::make_shared<int64_t>(1);
+  command->add_option("--runs", *runs, "repeat it so often, and say how the runs varied")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
   command->add_option("program", options->program, "the program and its arguments, after --");
-  command->callback([options, &program, &run] {
+  command->callback([options, runs, &program, &run] {
     TakeProgram(program, options->program);
-    run = [options] { return RunReplay(*options); };
+    run = [options, runs] {
+      if (*runs == 1) return RunReplay(*options);
+      const absl::StatusOr<int> code = RepeatReplay(*runs, options->stats);
+      return code.ok() ? *code : FailLaunch(code.status());
+    };
   });
 }
 

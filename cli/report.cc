@@ -16,6 +16,7 @@
 #include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/option_scope.h"
+#include "cli/progress.h"
 #include "cli/report_input.h"
 #include "report/facts.h"
 #include "report/measured_json.h"
@@ -121,6 +122,8 @@ absl::StatusOr<nlohmann::json> LoadStatistics(const ReportOptions& options) {
 }
 
 absl::Status Report(const ReportOptions& options) {
+  Progress progress;
+  progress.Say(absl::StrCat("reading ", options.input));
   absl::StatusOr<Subject> subject = LoadSubject(options.input, options.ignore_unknown);
   if (!subject.ok()) return subject.status();
   const Kind kind = subject->is_instance ? Kind::kInstance : Kind::kRecording;
@@ -136,8 +139,10 @@ absl::Status Report(const ReportOptions& options) {
     if (!loaded.ok()) return loaded.status();
     replay = *std::move(loaded);
   }
+  progress.Say("performing the recording");
   const absl::StatusOr<std::vector<HeapMap>> maps = LoadMaps(*subject, options);
   if (!maps.ok()) return maps.status();
+  progress.Say("looking up names, and drawing");
 
   if (options.svg || options.png) return WritePicture(options, *subject, *maps);
 
@@ -170,19 +175,25 @@ void AddReport(CLI::App& app, Run& run) {
   command->add_option("input", options->input, "a trace, or an instance as CSV; -: standard input")
       ->required();
   command->add_option("-o,--output", options->output, "the page to write; -: standard output")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command->add_option("--plan", options->plans, "show this plan; may be given again")
+      ->type_name("PLAN")
       ->expected(1)
       ->take_all();
   command
       ->add_option("--allocators", options->allocators,
                    "show where these allocators put the blocks (comma-separated), or none")
+      ->type_name("LIST")
       ->capture_default_str();
-  command->add_option("--compare", options->comparison, "what `reprise compare --json` printed");
-  command->add_option("--replay", options->replay, "what `reprise replay --stats` wrote");
+  command->add_option("--compare", options->comparison, "what `reprise compare --json` printed")
+      ->type_name("FILE");
+  command->add_option("--replay", options->replay, "what `reprise replay --stats` wrote")
+      ->type_name("FILE");
   command
       ->add_option("--density-above", options->most_blocks,
                    "from so many blocks on, show densities and the largest blocks instead of all")
+      ->type_name("N")
       ->check(CheckWholeNumber)
       ->capture_default_str();
   auto* svg =

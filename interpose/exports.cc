@@ -87,6 +87,12 @@ Function* Next(Function*& cached, const char* name) {
   return cached;
 }
 
+// What the library knows of a thread: as far from its pthread_t as from ours for the calling one.
+const ThreadState& StateOf(pthread_t thread) {
+  const uint64_t distance = reinterpret_cast<uint64_t>(&this_thread) - pthread_self();
+  return *reinterpret_cast<const ThreadState*>(thread + distance);
+}
+
 // On the caller's stack, as in a child of vfork nothing may be allocated.
 #define WITHOUT_PRELOAD(environment) \
   WithoutPreload(environment, __builtin_alloca(BytesWithoutPreload(environment)))
@@ -114,6 +120,16 @@ void CollectArguments(const char* first, va_list rest, char** out) {
 }
 
 }  // namespace
+
+REPRISE_EXPORT int pthread_setname_np(pthread_t thread, const char* name) {
+  static int (*next)(pthread_t, const char*);
+  NoticeProcess();
+  const int result = Next(next, "pthread_setname_np")(thread, name);
+  if (result == 0 && process.mode != Mode::kPlain && StateOf(thread).path != 0) {
+    WriteThreadName(StateOf(thread).path, name);
+  }
+  return result;
+}
 
 // The loader takes the return address for that of who asks, and looks where that module says
 // (RUNPATH): this must stay a jump.

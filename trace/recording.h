@@ -50,6 +50,7 @@ inline SitePlace PlaceOfNone() { return {kNone, UINT64_MAX, kNone}; }
 struct Thread {
   uint64_t path = 0;         // see interpose/process/session.h; kMainThreadPath for the main thread
   uint32_t parent = kNone;   // index into Recording::threads
+  std::string name{};        // what pthread_setname_np gave it last; empty: nothing
   uint64_t first_event = 0;  // half-open range of event indices in which the thread had events
   uint64_t end_event = 0;
 };
@@ -84,6 +85,7 @@ struct Process {
   std::string command;
   std::string environment;     // NAME=value
   uint64_t unpreloadable = 0;  // children it started that could not be preloaded
+  uint64_t peak_rss = 0;       // bytes, the recorder's included; 0: not known
   bool complete = false;       // the image ended in the ordinary way, with its end mark
 };
 

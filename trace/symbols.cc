@@ -29,7 +29,7 @@
 namespace reprise::trace {
 namespace {
 
-constexpr char kCacheHeader[] = "reprise-symbols 2 ";  // and which file its names are of
+constexpr char kCacheHeader[] = "reprise-symbols 3 ";  // and which files its names are of
 constexpr uint64_t kMostCacheBytes = 64 << 20;
 constexpr char kDebugFolder[] = "/usr/lib/debug/.build-id/";
 
@@ -74,6 +74,11 @@ std::string InnermostFunction(Dwarf_Die* unit, Dwarf_Addr address) {
   return name;
 }
 
+// Where debug information that is installed apart lies. `build_id` is one, of four digits or more.
+std::string DebugFile(const std::string& build_id) {
+  return absl::StrCat(kDebugFolder, build_id.substr(0, 2), "/", build_id.substr(2), ".debug");
+}
+
 // Dwfl_Callbacks: a module that is reported has its file already.
 int FindNoElf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; }
 
@@ -88,7 +93,7 @@ int FindDebugInfo(Dwfl_Module* module, void** data, const char* name, Dwarf_Addr
   const std::string id = absl::BytesToHexString(
       std::string(reinterpret_cast<const char*>(bits), static_cast<size_t>(length)));
   if (!IsBuildId(id) || id.size() < 4) return -1;
-  const std::string path = absl::StrCat(kDebugFolder, id.substr(0, 2), "/", id.substr(2), ".debug");
+  const std::string path = DebugFile(id);
   const absl::StatusOr<ModuleFile> opened = OpenModuleFile(path);
   if (opened.ok()) {
     *found = strdup(path.c_str());
@@ -256,13 +261,14 @@ struct Symbolizer::LoadedModule {
           !absl::SimpleAtoi(fields[1], &symbol.line)) {
         continue;
       }
+      // A server may know more than what is installed.
+      if (symbol.line == 0 && debuginfod_allowed) continue;
       symbol.function = fields[2];
       symbol.file = fields[3];
       known.emplace(offset, symbol);
     }
   }
 
-  // Only what names a line: the rest may become better when debug information is installed.
   void WriteCache() const {
     if (!known_changed || cache_file.empty()) return;
     std::error_code error;
@@ -270,7 +276,7 @@ struct Symbolizer::LoadedModule {
     base::AtomicFile file(cache_file);
     file.Write(cache_header + "\n");
     for (const auto& [offset, symbol] : known) {
-      if (symbol.line == 0 || !IsOneField(symbol.function) || !IsOneField(symbol.file)) continue;
+      if (!IsOneField(symbol.function) || !IsOneField(symbol.file)) continue;
       file.Write(
           absl::StrCat(offset, "\t", symbol.line, "\t", symbol.function, "\t", symbol.file, "\n"));
     }
@@ -306,7 +312,10 @@ Symbolizer::LoadedModule& Symbolizer::Load(const Module& module) {
     if (!cache_.empty() && IsBuildId(module.build_id) && !identity.empty() &&
         IsOneField(module.path)) {
       loaded->cache_file = absl::StrCat(cache_, "/", module.build_id);
-      loaded->cache_header = absl::StrCat(kCacheHeader, identity, " ", module.path);
+      // Names become better when debug information is installed.
+      const std::string debug =
+          module.build_id.size() < 4 ? "" : FileIdentity(DebugFile(module.build_id));
+      loaded->cache_header = absl::StrCat(kCacheHeader, identity, " ", debug, " ", module.path);
       loaded->ReadCache();
     }
   }
@@ -320,7 +329,7 @@ Symbol Symbolizer::Find(const Module& module, uint64_t offset) {
   if (!loaded.opened) loaded.Open();
   const Symbol symbol = loaded.Look(offset);
   loaded.known.emplace(offset, symbol);
-  loaded.known_changed |= symbol.line > 0;
+  loaded.known_changed |= loaded.module != nullptr;
   return symbol;
 }
 

@@ -27,7 +27,8 @@ void AllowDebuginfod();
 
 // Looks names up and remembers them, also on disk: in $XDG_CACHE_HOME/reprise/symbols (or
 // ~/.cache/…), a file per build id, so that a large program is read once. It holds for the file
-// that the names were read from, as it was then. Debug information that is installed apart
+// that the names were read from, and its debug information, as they were then. Debug information
+// that is installed apart
 // (/usr/lib/debug/.build-id) is found. A module whose file has another build id than was recorded,
 // or is none that OpenModuleFile takes (module_file.h), has no names. Not for several threads at
 // once.

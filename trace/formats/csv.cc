@@ -418,7 +418,7 @@ Recording ToRecording(const CsvInstance& instance) {
   std::sort(steps.begin(), steps.end());
   Recording recording;
   recording.process.complete = true;
-  recording.threads.push_back({1, kNone, 0, steps.size()});
+  recording.threads.push_back({.path = 1, .end_event = steps.size()});
   std::vector<uint32_t> allocation_of_row(instance.buffers.size());
   for (const Step& step : steps) {
     const uint64_t index = recording.events++;
