@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
@@ -188,7 +189,9 @@ int64_t MostHeldBack(const Comparison& comparison) {
 void PrintRow(const Result& result, size_t width, int64_t requested) {
   const Measurement& it = result.median;
   const bool known = it.external_fragmentation != -1;
-  absl::PrintF("%-*s %10s", static_cast<int>(width), NameOf(it), Bytes(it.peak_rss_absolute));
+  // The process of a plan also holds the table of its offsets.
+  absl::PrintF("%-*s %10s", static_cast<int>(width), NameOf(it),
+               it.allocator == "plan" ? "-" : Bytes(it.peak_rss_absolute));
   if (it.allocator == "nothing") {
     absl::PrintF(" %10s %13s %10s %10s", "-", "-", "-", "-");
   } else {
@@ -210,29 +213,39 @@ void PrintRuns(const Comparison& comparison) {
   }
 }
 
-// Who needed least, and how much more the others did. What is within 3 % is noise.
-void PrintVerdict(const Comparison& comparison) {
-  std::vector<const Measurement*> ranking;
-  for (const Result& it : comparison.results) {
-    if (it.median.allocator != "nothing") ranking.push_back(&it.median);
-  }
+// Who needed least of `field`, and how much more the others did. What is within 3 % is noise.
+void PrintLeast(const char* what, std::vector<const Measurement*> ranking,
+                int64_t Measurement::*field) {
   if (ranking.size() < 2) return;
-  std::stable_sort(ranking.begin(), ranking.end(), [](const auto* a, const auto* b) {
-    return a->peak_rss_absolute < b->peak_rss_absolute;
-  });
-  const auto least = static_cast<double>(ranking.front()->peak_rss_absolute);
-  std::string best, others;
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [field](const auto* a, const auto* b) { return a->*field < b->*field; });
+  const auto least = static_cast<double>(ranking.front()->*field);
+  std::string best;
+  std::vector<std::string> others;
   for (const Measurement* it : ranking) {
-    const double more = 100 * (static_cast<double>(it->peak_rss_absolute) / least - 1);
+    const double more = least > 0 ? 100 * (static_cast<double>(it->*field) / least - 1) : 0;
     if (more < 3) {
       absl::StrAppend(&best, best.empty() ? "" : " and ", it->allocator);
     } else {
-      absl::StrAppendFormat(&others, "%s%s +%.0f %%", others.empty() ? "; " : ", ", it->allocator,
-                            more);
+      others.push_back(absl::StrFormat("%s +%.0f %%", it->allocator, more));
     }
   }
-  absl::PrintF("\nleast peak RSS: %s, %s%s\n", best, Bytes(ranking.front()->peak_rss_absolute),
-               others);
+  if (others.size() > 3) others = {"next " + others.front(), "most " + others.back()};
+  absl::PrintF("%s: %s, %s%s%s\n", what, best, Bytes(ranking.front()->*field),
+               others.empty() ? "" : "; ", absl::StrJoin(others, ", "));
+}
+
+void PrintVerdict(const Comparison& comparison) {
+  std::vector<const Measurement*> allocators, all;
+  for (const Result& it : comparison.results) {
+    if (it.median.allocator == "nothing") continue;
+    if (it.median.allocator != "plan") allocators.push_back(&it.median);
+    all.push_back(&it.median);
+  }
+  if (all.size() < 2) return;
+  absl::PrintF("\n");
+  PrintLeast("least peak RSS", allocators, &Measurement::peak_rss_absolute);
+  PrintLeast("least footprint", all, &Measurement::footprint);
   absl::PrintF(
       "That is a process that makes these calls only. To choose an allocator, measure\n"
       "the program itself: reprise compare --live -- PROGRAM ARGUMENTS\n");

@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
   SettleSignals();
   OpenStandardOutput();
 
-  CLI::App app{"Record what a program allocates, plan where it should have gone, replay it there."};
+  CLI::App app{"Record what a program allocates, plan where it should have gone, replay it there"};
   app.name("reprise");
   app.set_help_flag("-h,--help", "say this");
   app.set_version_flag("--version", VersionText, "say the version, and those of what is inside");

@@ -229,7 +229,7 @@ def helps(bench):
         expect(page.startswith(f'.TH REPRISE-{command.upper()} 1 '), page[:80])
         for option in re.findall(r"^  (?:-\w, )?--([a-z-]+)", text, re.MULTILINE):
             expect(option.replace("-", "\\-") in page, f"{command}: no --{option} in its man page")
-    refused(bench, USAGE, "unknown command plam (did you mean plan?)", "help", "plam")
+    refused(bench, USAGE, "unknown command plam (did you mean 'plan'?)", "help", "plam")
     refused(bench, USAGE, "SHELL", "completion", "tcsh")
     version = bench.run(bench.reprise, "--version", expected=0).stdout.decode()
     for name in ("reprise ", "built by ", "abseil", "CLI11", "zstd"):
