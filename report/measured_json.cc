@@ -35,6 +35,8 @@ constexpr JsonField kResult[] = {{"allocator", JsonKind::kText, true},
                                  {"address_span"},
                                  {"fragmentation"},
                                  {"fragmentation_percent"},
+                                 {"total_fragmentation"},
+                                 {"total_fragmentation_percent"},
                                  {"seconds"},
                                  {"cpu_seconds"},
                                  {"wall_seconds"},
@@ -203,7 +205,9 @@ std::span<const JsonField> ReplayCounters() { return kTotals; }
 absl::StatusOr<json> ParseReplayStatistics(std::string_view text, const std::string& name,
                                            base::UnknownNames& unknown) {
   const std::vector<JsonField> image = TotalsAnd(kOnlyImages);
-  const JsonField more[] = {{"images_without_plan"}, {"images", JsonKind::kObjects, true, image}};
+  const JsonField more[] = {{"images_without_plan"},
+                            {"runs", JsonKind::kAny},
+                            {"images", JsonKind::kObjects, true, image}};
   return Parse(text, name, TotalsAnd(more), kStatisticsAre, unknown);
 }
 

@@ -300,6 +300,7 @@ def runs(bench):
     written = json.loads(stats.read_text())
     expect_equal(len({it["address_hash"] for it in written["runs"]}), 1, "addresses")
     expect_equal(written["runs"][-1]["allocations"], written["allocations"], "the last run")
+    bench.run(bench.reprise, "plan", bench.scratch / "recording", "-o", "learned", "--learn", stats, expected=0)
     refused(bench, LAUNCHER, "--record does not go with --runs", *words[1:], "--record", "r", "--", *program)
     outcome = bench.run(*words, "--", "absent", expected=127)
     expect("run 1 of 3 ended with status 127" in outcome.stderr.decode(), outcome.stderr)
