@@ -14,15 +14,13 @@ set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS
   "libjemalloc2, libtcmalloc-minimal4t64 | libtcmalloc-minimal4, libmimalloc2.0 | libmimalloc2.1")
-set(CPACK_COMPONENT_COMMAND_DESCRIPTION "${PROJECT_DESCRIPTION}
- reprise records every malloc and free of an unmodified program, plans where
- each block should have gone, and runs the program again from that plan.")
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION "reprise records every malloc and free of an unmodified program, plans where
+each block should have gone, and runs the program again from that plan.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libreprise-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
   "libabsl-dev, libzstd-dev, libxxhash-dev, pkg-config")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}: libraries
- The trace, planner and random-walk libraries of reprise, with their headers
- and CMake package files.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The trace, planner and random-walk libraries of reprise, with their headers
+and CMake package files.")
 include(CPack)
