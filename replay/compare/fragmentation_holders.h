@@ -1,5 +1,5 @@
-// Who pins the memory: at the moment at which the most is held, the free ranges between live blocks,
-// and the blocks that keep each of them from being joined with its neighbour or given back.
+// Who pins the memory: at the moment at which the most is held, the free ranges between live
+// blocks, and the blocks that keep each of them from being joined with its neighbour or given back.
 #ifndef REPRISE_REPLAY_COMPARE_FRAGMENTATION_HOLDERS_H_
 #define REPRISE_REPLAY_COMPARE_FRAGMENTATION_HOLDERS_H_
 

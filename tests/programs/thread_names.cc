@@ -1,5 +1,5 @@
-// Threads with names: one gives itself its own, one gets it from the main thread, which has one too;
-// one has none.
+// Threads with names: one gives itself its own, one gets it from the main thread, which has one
+// too; one has none.
 #include <pthread.h>
 
 #include <semaphore>

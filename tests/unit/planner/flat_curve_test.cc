@@ -11,10 +11,12 @@ namespace {
 // Returns when the search is to end, or the caller has given up waiting for that.
 bool Ends(const Options& options) {
   const auto cancelled = [&] { return options.cancel->load(); };
-  return std::async(std::launch::async, [&] {
-           while (!cancelled()) std::this_thread::yield();
-           return true;
-         }).get();
+  return std::async(std::launch::async,
+                    [&] {
+                      while (!cancelled()) std::this_thread::yield();
+                      return true;
+                    })
+      .get();
 }
 
 TEST(FlatCurveTest, ASearchNearItsBoundThatImprovesNoMoreEnds) {
