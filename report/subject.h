@@ -25,6 +25,8 @@ struct Subject {
   trace::Recording recording;
   trace::CsvInstance instance;  // only of an instance
   bool is_instance = false;
+  bool is_graph = false;                 // an instance that was made of a dataflow graph
+  std::vector<std::string> operators{};  // of a graph, in the order of execution: see InstanceFile
   bool ignore_unknown = false;                  // also where its plan is read
   uint64_t alignment = trace::kBlockAlignment;  // what blocks are rounded up to, bytes
   trace::Statistics statistics;

@@ -128,7 +128,20 @@ struct Recording {
   uint64_t implied_frees = 0;
   uint64_t lost_events = 0;  // events that the recorder or a damaged file lost
   std::vector<Damage> damage;
+
+  // Of an instance only (formats/csv.h), else empty: its buffers have names and its events times.
+  std::vector<std::string> buffer_names;  // per site: each buffer has a site of its own
+  std::vector<uint64_t> instants;         // per event: time since `first_instant`
+  int64_t first_instant = 0;
 };
+
+// When an event happened, since the first: in events of a recording, in an instance's own unit.
+// `recording.events` stands for the end.
+inline uint64_t TimeOf(const Recording& recording, uint64_t event) {
+  const std::vector<uint64_t>& instants = recording.instants;
+  if (instants.empty()) return event;
+  return event < instants.size() ? instants[event] : instants.back();
+}
 
 }  // namespace reprise::trace
 

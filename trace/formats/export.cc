@@ -76,10 +76,10 @@ std::vector<Line> LinesOf(const Profile& profile, size_t account) {
   if (callers.empty()) lines.push_back({ModuleName(recording, ModuleOf(recording, site)), {}});
   for (size_t i = callers.size(); i-- > 0;) {
     lines.push_back(
-        {DescribeFrame(recording, callers[i].frame, callers[i].symbol), callers[i].symbol});
+        {DescribeFrame(recording, callers[i].frame, callers[i].symbol, true), callers[i].symbol});
   }
   const Symbol& symbol = profile.symbols[account];
-  lines.push_back({DescribeSite(recording, site, symbol), symbol});
+  lines.push_back({DescribeSite(recording, site, symbol, true), symbol});
   return lines;
 }
 
