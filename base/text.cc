@@ -121,6 +121,12 @@ std::string DidYouMean(std::string_view name, std::span<const std::string_view> 
   return nearest.empty() ? std::string() : " (did you mean '" + std::string(nearest) + "'?)";
 }
 
+size_t Width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
 std::string Shortened(std::string_view text, size_t columns) {
   constexpr std::string_view kEllipsis = "…";
   std::vector<size_t> begins;  // of each character

@@ -161,6 +161,7 @@ nlohmann::ordered_json Describe(const Image& image) {
       {"never_freed_bytes", statistics.never_freed_bytes},
       {"complete", recording.process.complete},
       {"executable", recording.process.executable},
+      {"program", trace::ProgramName(recording.process)},
       {"path", image.path},
   };
   if (!recording.process.command.empty()) {
@@ -255,8 +256,7 @@ void PrintBuffers(const Image& image) {
   for (const uint32_t row : image.top_buffers) {
     const trace::CsvBuffer& it = image.file.instance.buffers[row];
     const std::string offset =
-        !offsets ? ""
-                 : absl::StrFormat("  %12s", it.offset ? absl::StrCat(*it.offset) : "free");
+        !offsets ? "" : absl::StrFormat("  %12s", it.offset ? absl::StrCat(*it.offset) : "free");
     std::printf("  %10s  %10lld – %-10lld%s  %s\n",
                 HumanBytes(static_cast<double>(it.size)).c_str(), static_cast<long long>(it.lower),
                 static_cast<long long>(it.upper), offset.c_str(),
@@ -268,8 +268,8 @@ void PrintBuffers(const Image& image) {
 void PrintInstance(const Image& image) {
   const InstanceFile& file = image.file;
   if (file.is_graph) {
-    PrintLine("operators", absl::StrCat(file.operators.size(), " in ",
-                                        Counted(file.streams, "stream")));
+    PrintLine("operators",
+              absl::StrCat(file.operators.size(), " in ", Counted(file.streams, "stream")));
     PrintLine("buffers", absl::StrCat(Counted(file.tensors, "tensor"), ", ",
                                       image.statistics.buffers, " with memory of their own"));
   } else {
@@ -280,11 +280,18 @@ void PrintInstance(const Image& image) {
   }
 }
 
+// The executable, and the name that it was started by where that is another.
+std::string DescribeProgram(const trace::Process& process) {
+  const std::string file = process.executable.substr(process.executable.rfind('/') + 1);
+  const std::string name = trace::ProgramName(process);
+  return name == file ? process.executable : absl::StrCat(name, " (", process.executable, ")");
+}
+
 // Beside what is said of every input.
 void PrintRecording(const Image& image) {
   const trace::Recording& recording = image.recording;
   if (!recording.process.executable.empty()) {
-    PrintLine("program", recording.process.executable);
+    PrintLine("program", DescribeProgram(recording.process));
   }
   if (!recording.process.command.empty()) {
     PrintLine("command", absl::StrJoin(trace::SplitWords(recording.process.command), " "));
@@ -328,7 +335,8 @@ void Print(const Image& image) {
     PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
   }
   PrintHistogram("Sizes requested", statistics.sizes, true);
-  PrintHistogram(image.is_instance ? "Lifetimes" : "Lifetimes, in events", statistics.lifetimes, false);
+  PrintHistogram(image.is_instance ? "Lifetimes" : "Lifetimes, in events", statistics.lifetimes,
+                 false);
   if (image.is_instance) {
     PrintBuffers(image);
   } else {

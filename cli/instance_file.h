@@ -38,8 +38,7 @@ absl::StatusOr<std::vector<int64_t>> PlannedOffsets(const trace::CsvInstance& in
                                                     const std::string& plan, bool ignore_unknown);
 
 // Aborted: the plan is not valid for the instance, and why, in one line.
-absl::Status NotValid(const std::string& plan, const std::string& instance,
-                      const std::string& why);
+absl::Status NotValid(const std::string& plan, const std::string& instance, const std::string& why);
 
 }  // namespace reprise::cli
 

@@ -178,7 +178,9 @@ void AddReport(CLI::App& app, Run& run) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Write one page that shows where memory went");
   options->command = command;
-  command->add_option("input", options->input, "a trace, an instance as CSV, or a graph as JSON; -: standard input")
+  command
+      ->add_option("input", options->input,
+                   "a trace, an instance as CSV, or a graph as JSON; -: standard input")
       ->required();
   command->add_option("-o,--output", options->output, "the page to write; -: standard output")
       ->required();

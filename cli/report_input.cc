@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "cli/instance_file.h"
@@ -118,8 +119,9 @@ absl::StatusOr<std::vector<ImageLoad>> RankImages(const std::vector<std::string>
       absl::FPrintF(stderr, "reprise: left out: %s\n", Printable(std::string(status.message())));
       continue;
     }
-    images.push_back(
-        {path, FileName(tables.process.executable), statistics.Finish(tables.sites, 0).max_load});
+    images.push_back({path, trace::ProgramName(tables.process),
+                      absl::StrJoin(trace::SplitWords(tables.process.command), " "),
+                      statistics.Finish(tables.sites, 0).max_load});
   }
   if (images.empty()) return failure;
   std::stable_sort(images.begin(), images.end(),
@@ -183,8 +185,8 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown
     WarnOfDamage(subject.path, subject.recording);
     subject.statistics = trace::ComputeStatistics(subject.recording, 0);
   }
-  const std::string& executable = subject.recording.process.executable;
-  subject.name = FileName(executable.empty() ? subject.path : executable);
+  subject.name = trace::ProgramName(subject.recording.process);
+  if (subject.name.empty()) subject.name = FileName(subject.path);
   return subject;
 }
 

@@ -30,8 +30,8 @@ std::vector<Weighed> Weigh(const Subject& subject, Value value) {
   for (const trace::Allocation& it : recording.allocations) {
     const uint64_t end = it.death == trace::kNever ? recording.events : it.death;
     const uint64_t lifetime = trace::TimeOf(recording, end) - trace::TimeOf(recording, it.birth);
-    values.push_back({value(it.size, lifetime),
-                      static_cast<double>(it.size) * static_cast<double>(lifetime)});
+    values.push_back(
+        {value(it.size, lifetime), static_cast<double>(it.size) * static_cast<double>(lifetime)});
   }
   return values;
 }
@@ -43,8 +43,7 @@ size_t ClassOf(const Bounds& bounds, uint64_t value) {
   return found == bounds.end() ? bounds.size() - 1 : static_cast<size_t>(found - bounds.begin());
 }
 
-Bounds ChooseBounds(std::vector<Weighed> values,
-                    const std::function<std::string(uint64_t)>& text) {
+Bounds ChooseBounds(std::vector<Weighed> values, const std::function<std::string(uint64_t)>& text) {
   std::sort(values.begin(), values.end(),
             [](const Weighed& a, const Weighed& b) { return a.value < b.value; });
   // Equal values are one class, then those of one quarter of an octave.

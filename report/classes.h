@@ -28,8 +28,7 @@ struct Weighed {
   uint64_t value = 0;
   double weight = 0;
 };
-Bounds ChooseBounds(std::vector<Weighed> values,
-                    const std::function<std::string(uint64_t)>& text);
+Bounds ChooseBounds(std::vector<Weighed> values, const std::function<std::string(uint64_t)>& text);
 
 // Of a subject's blocks, weighed by what they cover of a map.
 Bounds SizeBounds(const Subject& subject);

@@ -49,6 +49,7 @@ std::vector<uint32_t> ThreadRanks(const Subject& subject) {
 
 ordered_json MapFacts(const Subject& subject, const HeapMap& map) {
   ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
+  fact["wasteful"] = IsWasteful(map.height, subject.statistics.max_load);
   fact["held"] = ordered_json::array();  // times; -1: never
   for (const uint64_t since : HeldSince(subject.recording, map, kHeldRows)) {
     fact["held"].push_back(since == trace::kNever ? -1 : static_cast<int64_t>(since));
@@ -90,12 +91,22 @@ ordered_json Curves(const Subject& subject, const json& comparison) {
   return curves;
 }
 
-// What only the buffer of an instance has.
-void AddBuffer(const trace::CsvBuffer& buffer, ordered_json& fact) {
-  fact["size"] = buffer.size;
-  fact["lower"] = buffer.lower;
-  fact["upper"] = buffer.upper;
-  if (buffer.offset) fact["offset"] = *buffer.offset;
+// What only the buffers of an instance have; the offset is that of the first map.
+void AddBuffers(const Subject& subject, const SiteTable& sites, const std::vector<HeapMap>& maps,
+                ordered_json& facts) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const trace::CsvBuffer& buffer = subject.instance.buffers[sites.rows[i].site];
+    facts[i]["size"] = buffer.size;
+    facts[i]["lower"] = buffer.lower;
+    facts[i]["upper"] = buffer.upper;
+    facts[i]["fixed"] = buffer.offset.has_value() && !subject.is_graph;
+  }
+  const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
+  for (size_t i = 0; i < allocations.size() && !maps.empty(); ++i) {
+    const uint32_t row = sites.Of(allocations[i].site);
+    const int64_t offset = maps.front().offsets[i];
+    if (row < facts.size() && offset != HeapMap::kNowhere) facts[row]["offset"] = offset;
+  }
 }
 
 }  // namespace
@@ -136,24 +147,36 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                          const json& comparison, const json& replay) {
   const trace::Recording& recording = subject.recording;
   const trace::Statistics& statistics = subject.statistics;
-  ordered_json facts = {
-      {"version", REPRISE_VERSION},           {"name", subject.name},
-      {"trace", FileName(subject.path)},      {"executable", recording.process.executable},
-      {"buffers", statistics.buffers},        {"events", recording.events},
-      {"lost_events", recording.lost_events}, {"complete", recording.process.complete},
-      {"max_load", statistics.max_load},      {"requested_max_load", statistics.requested_max_load},
-      {"peak", trace::TimeOf(recording, statistics.peak_event)},
-      {"first", recording.first_instant},
-      {"end", std::max<uint64_t>(1, trace::TimeOf(recording, recording.events))},
-      {"time", subject.is_graph ? "operator" : subject.is_instance ? "time" : "event"},
-      {"operators", subject.operators},
-      {"size_bounds", SizeBounds(subject)},
-      {"age_bounds", AgeBounds(subject)},
-      {"palette", PaletteFacts()}};
+  ordered_json facts = {{"version", REPRISE_VERSION},
+                        {"name", subject.name},
+                        {"trace", FileName(subject.path)},
+                        {"executable", recording.process.executable},
+                        {"buffers", statistics.buffers},
+                        {"events", recording.events},
+                        {"lost_events", recording.lost_events},
+                        {"complete", recording.process.complete},
+                        {"max_load", statistics.max_load},
+                        {"requested_max_load", statistics.requested_max_load},
+                        {"peak", trace::TimeOf(recording, statistics.peak_event)},
+                        {"first", recording.first_instant},
+                        {"end", std::max<uint64_t>(1, trace::TimeOf(recording, recording.events))},
+                        {"time", subject.is_graph      ? "operator"
+                                 : subject.is_instance ? "time"
+                                                       : "event"},
+                        {"operators", subject.operators},
+                        {"size_bounds", SizeBounds(subject)},
+                        {"age_bounds", AgeBounds(subject)},
+                        {"palette", PaletteFacts()}};
   facts["images"] = ordered_json::array();
   for (const ImageLoad& image : subject.images) {
     facts["images"].push_back(
         {{"name", image.name}, {"trace", FileName(image.path)}, {"max_load", image.max_load}});
+    const auto same = [&](const ImageLoad& it) { return it.name == image.name; };
+    const bool one = std::count_if(subject.images.begin(), subject.images.end(), same) == 1;
+    if (!one && !image.command.empty()) {
+      constexpr size_t kColumns = 60;
+      facts["images"].back()["command"] = base::Shortened(base::Printable(image.command), kColumns);
+    }
   }
   facts["maps"] = ordered_json::array();
   for (const HeapMap& map : maps) facts["maps"].push_back(MapFacts(subject, map));
@@ -168,8 +191,8 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
     return entry->second;
   };
   // An instance may have a million buffers; the page has the names of all in a column.
-  const size_t rows = subject.is_instance ? std::min(kMostNamedSites, sites.rows.size())
-                                          : sites.rows.size();
+  const size_t rows =
+      subject.is_instance ? std::min(kMostNamedSites, sites.rows.size()) : sites.rows.size();
   for (size_t i = 0; i < rows; ++i) {
     const SiteTable::Row& row = sites.rows[i];
     const trace::CallSiteText& text = names[i].text;
@@ -182,11 +205,11 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                               {"allocations", row.allocations},
                               {"bytes", row.bytes},
                               {"end_bytes", row.end_bytes}});
-    if (subject.is_instance) AddBuffer(subject.instance.buffers[row.site], facts["sites"].back());
     if (text.callers.empty()) continue;
     ordered_json& callers = facts["sites"].back()["callers"] = ordered_json::array();
     for (const std::string& caller : text.callers) callers.push_back(number(caller));
   }
+  if (subject.is_instance) AddBuffers(subject, sites, maps, facts["sites"]);
   facts["threads"] = ordered_json::array();
   for (size_t i = 0; i < recording.threads.size(); ++i) {
     facts["threads"].push_back(ThreadName(recording, i));
@@ -236,7 +259,8 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
                            .end = facts["end"].get<double>(),
                            .bottom = 0,
                            .top = static_cast<double>(std::max<int64_t>(map.height, 1))};
-  const Raster raster = Paint(subject.recording, map, facts["size_bounds"].get<Bounds>(), view, kGridColumns, kGridRows, false);
+  const Raster raster = Paint(subject.recording, map, facts["size_bounds"].get<Bounds>(), view,
+                              kGridColumns, kGridRows, false);
   std::string coverage, group;
   coverage.reserve(raster.coverage.size());
   group.reserve(raster.coverage.size());
@@ -252,10 +276,8 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
   }
   columns.push_back(PackBytes(absl::StrCat("coverage-", number), coverage));
   columns.push_back(PackBytes(absl::StrCat("group-", number), group));
-  fact["density"] = {{"columns", kGridColumns},
-                     {"rows", kGridRows},
-                     {"end", view.end},
-                     {"bytes", view.top}};
+  fact["density"] = {
+      {"columns", kGridColumns}, {"rows", kGridRows}, {"end", view.end}, {"bytes", view.top}};
 }
 
 // The whole map as the page shows it first, of all blocks; the page replaces it as soon as it has
@@ -264,12 +286,9 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
 void AddPreview(const Subject& subject, const HeapMap& map, size_t number, double top,
                 std::vector<Column>& columns, ordered_json& facts) {
   ordered_json& fact = facts["maps"][number];
-  const RasterView view = {
-      .begin = 0,
-      .end = facts["end"].get<double>(),
-      .bottom = 0,
-      .top = top};
-  const Raster raster = Paint(subject.recording, map, facts["size_bounds"].get<Bounds>(), view, kPreviewColumns, kPreviewRows, true);
+  const RasterView view = {.begin = 0, .end = facts["end"].get<double>(), .bottom = 0, .top = top};
+  const Raster raster = Paint(subject.recording, map, facts["size_bounds"].get<Bounds>(), view,
+                              kPreviewColumns, kPreviewRows, true);
   std::string cells(raster.coverage.size(), '\0');
   for (size_t cell = 0; cell < cells.size(); ++cell) {
     const float covered = std::min(1.0f, raster.coverage[cell]);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/text.h"
+#include "report/model.h"
 
 namespace reprise::report {
 namespace {
@@ -15,8 +16,11 @@ std::string Bytes(const ordered_json& bytes) { return base::HumanBytes(bytes.get
 
 // "33.0 %": how much more than the max load it needs.
 std::string Above(const ordered_json& contender, double max_load) {
-  const double above = contender["footprint"].get<double>() / max_load - 1;
-  return above < 0.0005 ? "no more" : absl::StrFormat("%.1f %% more", 100 * above);
+  const double footprint = contender["footprint"].get<double>();
+  if (!IsWasteful(static_cast<int64_t>(footprint), static_cast<uint64_t>(max_load))) {
+    return "no more";
+  }
+  return absl::StrFormat("%.1f %% more", 100 * (footprint / max_load - 1));
 }
 
 bool IsPlan(const ordered_json& contender) { return contender.value("plan", false); }
@@ -31,15 +35,19 @@ const ordered_json* Highest(const ordered_json& contenders, bool plans) {
   return highest;
 }
 
-// The call site, or the buffer, that holds most back where `label` puts the blocks.
+// The call site, or the buffer, that holds most back where `label` puts the blocks; where there is
+// no such map, in the first one.
 std::string Holder(const ordered_json& facts, const std::string& label) {
+  const ordered_json* found = nullptr;
   for (const ordered_json& pins : facts["pins"]) {
-    if (pins["map"] != label) continue;
-    const ordered_json& site = pins["sites"].front();
-    return absl::StrCat(" ", Bytes(site["hostage_bytes"]), " are held back by ",
-                        Bytes(site["bytes"]), " of ", site["label"].get<std::string>(), ".");
+    if (found == nullptr || pins["map"] == label) found = &pins;
   }
-  return "";
+  if (found == nullptr) return "";
+  const ordered_json& site = (*found)["sites"].front();
+  const std::string map = (*found)["map"];
+  return absl::StrCat(map == label ? " " : absl::StrCat(" Under ", map, ", "),
+                      Bytes(site["hostage_bytes"]), " are held back by ", Bytes(site["bytes"]),
+                      " of ", site["label"].get<std::string>(), ".");
 }
 
 }  // namespace

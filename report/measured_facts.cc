@@ -103,7 +103,8 @@ ordered_json ReplayFacts(const json& statistics, const std::string& executable) 
     for (const json& image : replay.value("images", json::array({replay}))) {
       for (const json& lane : image.value("lanes", json::array())) {
         // As `replay` says it: a number of the lane's allocations, where that is known.
-        const auto at = lane.value("diverged_at_allocation", lane.value("diverged_at", uint64_t{0}));
+        const auto at =
+            lane.value("diverged_at_allocation", lane.value("diverged_at", uint64_t{0}));
         if (at > 0 && lane.value("unmatched", uint64_t{0}) > 0) {
           absl::StrAppend(&text, " Lane ", lane_number, " first differed at its allocation ", at,
                           Difference(lane), ".");

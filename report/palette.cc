@@ -55,8 +55,7 @@ ordered_json ToJson(const std::vector<Colour>& colours) {
 std::vector<Colour> ClassColours(size_t count, bool dark) {
   std::vector<Colour> colours;
   for (size_t i = 0; i < count; ++i) {
-    const double share =
-        count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0.5;
+    const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0.5;
     // The largest blocks are farthest from the paper.
     const double lightness = dark ? 0.40 + 0.40 * share : 0.86 - 0.42 * share;
     colours.push_back(Oklch(lightness, 0.055 + 0.03 * share, 205 + 60 * share));
@@ -65,6 +64,8 @@ std::vector<Colour> ClassColours(size_t count, bool dark) {
 }
 
 Colour WasteColour(bool dark) { return dark ? Oklch(0.66, 0.19, 42) : Oklch(0.70, 0.19, 45); }
+
+Colour IdleColour(bool dark) { return dark ? Oklch(0.34, 0.05, 50) : Oklch(0.92, 0.045, 65); }
 
 ordered_json PaletteFacts() {
   ordered_json palettes;
@@ -78,7 +79,8 @@ ordered_json PaletteFacts() {
         {"names", ToJson(NameColours(dark))},
         {"other", ToJson(dark ? Colour{122, 126, 134} : Colour{140, 144, 152})},
         {"dim", ToJson(dark ? Colour{62, 65, 72} : Colour{205, 208, 214})},
-        {"waste", ToJson(WasteColour(dark))}};
+        {"waste", ToJson(WasteColour(dark))},
+        {"idle", ToJson(IdleColour(dark))}};
   }
   return palettes;
 }

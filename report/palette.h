@@ -17,10 +17,12 @@ struct Colour {
 // The colours of `count` classes in their order: large blocks are farthest from the paper.
 std::vector<Colour> ClassColours(size_t count, bool dark);
 
-// Memory that is held and holds nothing.
+// Memory that is held and holds nothing: before the map grew for the last time, and after it.
 Colour WasteColour(bool dark);
+Colour IdleColour(bool dark);
 
-// {"light": {"classes": […], "names": […], "other": …, "dim": …, "waste": …}, "dark": …}: lists of
+// {"light": {"classes": […], "names": […], "other": …, "dim": …, "waste": …,
+// "idle": …}, "dark": …}: lists of
 // [red, green, blue]; `classes[n]` are the colours of n classes, `names` tells call sites apart.
 nlohmann::ordered_json PaletteFacts();
 

@@ -100,8 +100,8 @@ RasterView WholeView(const Subject& subject, const std::vector<HeapMap>& maps) {
   double top = std::max<double>(1, static_cast<double>(subject.statistics.max_load));
   for (const HeapMap& map : maps) top = std::max(top, static_cast<double>(map.height));
   return {.begin = 0,
-          .end = static_cast<double>(std::max<uint64_t>(
-              trace::TimeOf(subject.recording, subject.recording.events), 1)),
+          .end = static_cast<double>(
+              std::max<uint64_t>(trace::TimeOf(subject.recording, subject.recording.events), 1)),
           .bottom = 0,
           .top = top * 1.04};
 }
@@ -232,18 +232,27 @@ class PixelCanvas {
   Image image_;
 };
 
-// What is held, from when on it is: what no block covers then stays to be seen.
+// What is held, from when on it is: what no block covers then stays to be seen. Until the map has
+// grown for the last time that is waste.
 template <typename Canvas>
 void DrawHeld(Canvas& canvas, const Subject& subject, const HeapMap& map, const RasterView& view,
               int top) {
   const double bottom = top + kPlotHeight, per_byte = kPlotHeight / view.top;
   const double row = static_cast<double>(map.height) / kHeldRows;
   const std::vector<uint64_t> since = HeldSince(subject.recording, map, kHeldRows);
+  uint64_t grown = 0;
+  const bool wasteful = IsWasteful(map.height, subject.statistics.max_load);
+  for (const uint64_t it : since) {
+    if (wasteful && it != trace::kNever) grown = std::max(grown, it);
+  }
+  const double idle = kPlotWidth * static_cast<double>(grown) / view.end;
   for (size_t i = 0; i < since.size(); ++i) {
     if (since[i] == trace::kNever) continue;
     const double left = kPlotWidth * static_cast<double>(since[i]) / view.end;
     const double upper = bottom - per_byte * row * static_cast<double>(i + 1);
-    canvas.Box(kLeft + left, upper, kPlotWidth - left, per_byte * row, WasteColour(false));
+    const double middle = std::max(left, idle);
+    canvas.Box(kLeft + left, upper, middle - left, per_byte * row, WasteColour(false));
+    canvas.Box(kLeft + middle, upper, kPlotWidth - middle, per_byte * row, IdleColour(false));
   }
 }
 
@@ -288,13 +297,14 @@ std::string Draw(Canvas canvas, const Subject& subject, const std::vector<HeapMa
   const RasterView view = WholeView(subject, maps);
   canvas.Box(0, 0, kWidth, PictureHeight(maps), kPaper);
   canvas.Words(kLeft, 22, Anchor::kStart, 16, {{subject.name, kInk, true}});
-  canvas.Words(kWidth - kRight, 22, Anchor::kEnd, 12,
-               {{absl::StrFormat("%s: addresses upwards, %s to the right; the thin line is the peak",
-                                 base::Counted(subject.statistics.buffers, "block"),
-                                 subject.is_graph      ? "operators"
-                                 : subject.is_instance ? "time"
-                                                       : "events"),
-                 kQuiet}});
+  canvas.Words(
+      kWidth - kRight, 22, Anchor::kEnd, 12,
+      {{absl::StrFormat("%s: addresses upwards, %s to the right; the thin line is the peak",
+                        base::Counted(subject.statistics.buffers, "block"),
+                        subject.is_graph      ? "operators"
+                        : subject.is_instance ? "time"
+                                              : "events"),
+        kQuiet}});
   const Bounds sizes = SizeBounds(subject);
   int top = kTop;
   for (const HeapMap& map : maps) {
@@ -312,7 +322,7 @@ std::string Draw(Canvas canvas, const Subject& subject, const std::vector<HeapMa
   for (size_t i = 0; i < sizes.size(); ++i) {
     key(colours[i], absl::StrCat("≤ ", Bytes(static_cast<double>(sizes[i]))));
   }
-  key(WasteColour(/*dark=*/false), "held for nothing");
+  key(WasteColour(/*dark=*/false), "free, yet more was taken");
   return std::move(canvas).Finish();
 }
 

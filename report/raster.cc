@@ -53,8 +53,8 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Bounds
     for (const uint32_t i : blocks[size_class]) {
       const trace::Allocation& it = recording.allocations[i];
       const auto birth = static_cast<double>(trace::TimeOf(recording, it.birth));
-      const auto death = static_cast<double>(trace::TimeOf(
-          recording, it.death == trace::kNever ? recording.events : it.death));
+      const auto death = static_cast<double>(
+          trace::TimeOf(recording, it.death == trace::kNever ? recording.events : it.death));
       const auto low = static_cast<double>(map.offsets[i]);
       const double high = low + static_cast<double>(it.size);
       if (birth >= view.end || death <= view.begin || low >= view.top || high <= view.bottom) {

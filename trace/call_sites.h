@@ -19,7 +19,7 @@ struct CallSiteText {
   std::string function{};
   std::string place{};    // "file:line", or the module; empty where `function` says it
   std::string address{};  // "module+0x12ab" of the call itself; empty: not known
-  bool known = false;   // the recording knows the site
+  bool known = false;     // the recording knows the site
   // "function (file:line)" each, the nearest first, up to the program's first function, without
   // those that only carry requests.
   std::vector<std::string> callers{};

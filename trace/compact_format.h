@@ -70,6 +70,7 @@ enum class ProcessTag : uint64_t {
   kUnpreloadable = 7,
   kComplete = 8,
   kEnvironment = 9,
+  kStartedAs = 11,
 };
 enum class EndTag : uint64_t {
   kEvents = 1,

@@ -45,7 +45,8 @@ bool IsWord(char c) { return c == '_' || c == '$' || absl::ascii_isalnum(c); }
 
 std::string ShortName(std::string_view function) {
   const std::string usual = absl::StrReplaceAll(
-      std::string(function), {{"[abi:cxx11]", ""}, {"std::__cxx11::", "std::"}, {"std::__1::", "std::"}});
+      std::string(function),
+      {{"[abi:cxx11]", ""}, {"std::__cxx11::", "std::"}, {"std::__1::", "std::"}});
   std::string_view rest = usual;
   std::string name;
   while (!rest.empty()) {
@@ -90,11 +91,11 @@ std::string ShortName(std::string_view function) {
 
 bool CarriesRequests(std::string_view function) {
   constexpr std::array<std::string_view, 14> kCarriers = {
-      "operator new",          "std::allocator<",       "std::allocator_traits<",
-      "std::__allocator",      "__gnu_cxx::",           "std::allocate_shared",
-      "std::construct_at",     "std::make_unique",      "__rust_alloc",
-      "__rust_realloc",        "__rdl_alloc",           "__rdl_realloc",
-      "alloc::alloc::",        "<alloc::alloc::Global"};
+      "operator new",      "std::allocator<",      "std::allocator_traits<",
+      "std::__allocator",  "__gnu_cxx::",          "std::allocate_shared",
+      "std::construct_at", "std::make_unique",     "__rust_alloc",
+      "__rust_realloc",    "__rdl_alloc",          "__rdl_realloc",
+      "alloc::alloc::",    "<alloc::alloc::Global"};
   const std::string name = ShortName(function);
   for (const std::string_view carrier : kCarriers) {
     if (name.starts_with(carrier)) return true;
@@ -103,9 +104,14 @@ bool CarriesRequests(std::string_view function) {
 }
 
 bool StartsProgram(std::string_view function) {
-  constexpr std::array<std::string_view, 8> kStarters = {
-      "_start", "__libc_start_call_main", "__libc_start_main_impl", "__libc_start_main",
-      "clone3", "__clone3",               "__clone",                "start_thread"};
+  constexpr std::array<std::string_view, 8> kStarters = {"_start",
+                                                         "__libc_start_call_main",
+                                                         "__libc_start_main_impl",
+                                                         "__libc_start_main",
+                                                         "clone3",
+                                                         "__clone3",
+                                                         "__clone",
+                                                         "start_thread"};
   return std::find(kStarters.begin(), kStarters.end(), function) != kStarters.end();
 }
 

@@ -79,6 +79,7 @@ struct Process {
   uint64_t parent_place = 0;  // 0 for the program that was started
   uint32_t start_order = 0;   // 0 for the program that was started
   std::string executable;     // path
+  std::string started_as{};   // the name given to exec, a link's or a script's; empty: not known
   std::string build_id;       // of the executable
   // Only with --with-command: words, each ended by a zero byte.
   std::string command;
@@ -86,6 +87,12 @@ struct Process {
   uint64_t unpreloadable = 0;  // children it started that could not be preloaded
   bool complete = false;       // the image ended in the ordinary way, with its end mark
 };
+
+// What people call the image: what was started, else its executable without the folder.
+inline std::string ProgramName(const Process& process) {
+  if (!process.started_as.empty()) return process.started_as;
+  return process.executable.substr(process.executable.rfind('/') + 1);
+}
 
 // The words of Process::command or Process::environment.
 inline std::vector<std::string> SplitWords(const std::string& text) {

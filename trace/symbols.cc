@@ -387,10 +387,9 @@ std::string DescribeFrame(const Recording& recording, const Frame& frame, const 
                           : base::Printable(absl::StrFormat("%s+%#x", module, frame.offset));
   }
   const std::string function = whole ? symbol.function : ShortName(symbol.function);
-  return base::Printable(
-      symbol.line == 0
-          ? absl::StrCat(function, " (", module, ")")
-          : absl::StrCat(function, " (", FileName(symbol.file), ":", symbol.line, ")"));
+  return base::Printable(symbol.line == 0 ? absl::StrCat(function, " (", module, ")")
+                                          : absl::StrCat(function, " (", FileName(symbol.file), ":",
+                                                         symbol.line, ")"));
 }
 
 Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer) {

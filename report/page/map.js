@@ -99,11 +99,13 @@ class HeapMap {
   }
 
   caption() {
-    const above = this.fact.height - facts.max_load;
+    // As the table above says it, where there is a measurement.
+    const {footprint} = facts.contenders.find((it) => it.label === this.fact.label);
+    const above = footprint - facts.max_load;
     const share = facts.max_load > 0 ? 100 * above / facts.max_load : 0;
     const what = this.fact.kind === 'plan' ? 'makespan' : 'pages that held a block';
     const more = share < 0.05 ? 'no more than' : `${percentText(share)} above`;
-    return `${what} ${bytesText(this.fact.height)}, ${more} the max load`;
+    return `${what} ${bytesText(footprint)}, ${more} the max load`;
   }
 
   receive(data) {
@@ -243,19 +245,24 @@ class HeapMap {
     context.stroke();
   }
 
-  // What is held, from its first block on: what no block covers stays in the colour of waste.
+  // What is held, from its first block on: what no block covers stays in the colour of waste; once
+  // the map has grown for the last time, in a pale one, as where no plan would need less.
   drawHeld() {
     const {context} = this, {held, height} = this.fact, area = this.area();
-    context.fillStyle = toCss(colourSet().waste);
-    const right = area.left + area.width;
+    const {waste, idle} = colourSet();
+    const {wasteful} = this.fact, right = area.left + area.width;
+    const grown = wasteful ? Math.min(right, this.x(Math.max(...held))) : area.left;
     for (let row = 0; row < held.length;) {
       let end = row + 1;
       while (end < held.length && held[end] === held[row]) ++end;
       if (held[row] >= 0) {
-        const left = Math.max(area.left, this.x(held[row]));
         const top = this.y(height * end / held.length);
-        context.fillRect(left, top, Math.max(0, right - left),
-                         this.y(height * row / held.length) - top);
+        const tall = this.y(height * row / held.length) - top;
+        const left = Math.max(area.left, this.x(held[row])), middle = Math.max(left, grown);
+        context.fillStyle = toCss(waste);
+        context.fillRect(left, top, Math.max(0, middle - left), tall);
+        context.fillStyle = toCss(idle);
+        context.fillRect(middle, top, Math.max(0, right - middle), tall);
       }
       row = end;
     }

@@ -41,7 +41,8 @@ function showHead() {
 // Which of the recorded processes this is about.
 function showImages() {
   const rest = facts.images.filter((it) => it.trace !== facts.trace);
-  const named = rest.slice(0, 8).map((it) => `${it.trace} (${bytesText(it.max_load)})`);
+  const named = rest.slice(0, 8)
+      .map((it) => `${it.trace}${it.command ? `: ${it.command}` : ''} (${bytesText(it.max_load)})`);
   if (rest.length > named.length) named.push(`${rest.length - named.length} smaller ones`);
   byId('facts-line').after(element('p', {class: 'quiet', id: 'images'},
       `The largest of ${facts.images.length} processes that were recorded; the others: ` +
@@ -124,7 +125,8 @@ function showLegend() {
                 site: isInstance ? 'buffer' : 'call site', thread: 'allocating thread'}[colouring];
   const key = (colour, text) => element('span', {class: 'key'}, swatch(toCss(colour)), text);
   byId('legend').replaceChildren(
-      key(colourSet().waste, 'held, but nothing is in it'),
+      key(colourSet().waste, 'free, yet more was taken later'),
+      key(colourSet().idle, 'free, and nothing more was taken'),
       element('span', {class: 'quiet'}, unit),
       ...keys.map((text, index) => key(shown[index], text)));
 }
@@ -156,7 +158,7 @@ function siteColumns() {
       ['', 'wide', share],
       ['from', 'number', ({site}) => timeText(site.lower - facts.first)],
       ['until', 'number', ({site}) => timeText(site.upper - facts.first)],
-      ['fixed offset', 'number', ({site}) => countText(site.offset)],
+      ['offset', 'number', ({site}) => countText(site.offset) + (site.fixed ? ' (fixed)' : '')],
     ];
   }
   return [

@@ -423,8 +423,7 @@ Recording ToRecording(const CsvInstance& instance, bool names) {
   for (const Step& step : steps) {
     const uint64_t index = recording.events++;
     if (names) {
-      recording.instants.push_back(
-          static_cast<uint64_t>(step.instant - steps.front().instant));
+      recording.instants.push_back(static_cast<uint64_t>(step.instant - steps.front().instant));
     }
     if (!step.birth) {
       Allocation& allocation = recording.allocations[allocation_of_row[step.row]];

@@ -23,7 +23,7 @@ std::string Dump(const ordered_json& json) {
 }
 
 std::string ProgramName(const Recording& recording) {
-  const std::string name = base::Printable(FileName(recording.process.executable));
+  const std::string name = base::Printable(trace::ProgramName(recording.process));
   return name.empty() ? "program" : name;
 }
 

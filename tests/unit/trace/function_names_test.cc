@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trace/call_sites.h"
+
 namespace reprise::trace {
 namespace {
 
@@ -21,8 +23,7 @@ TEST(FunctionNames, ShortNamesKeepWhatIsNoType) {
     EXPECT_EQ(ShortName(name), name);
   }
   EXPECT_EQ(ShortName("(anonymous namespace)::f(int)"), "(anonymous namespace)::f(…)");
-  EXPECT_EQ(ShortName("void ns::(anonymous namespace)::f(int)"),
-            "ns::(anonymous namespace)::f(…)");
+  EXPECT_EQ(ShortName("void ns::(anonymous namespace)::f(int)"), "ns::(anonymous namespace)::f(…)");
   EXPECT_EQ(ShortName("operator new(unsigned long)"), "operator new(…)");
   EXPECT_EQ(ShortName("operator new[](unsigned long)"), "operator new[](…)");
   EXPECT_EQ(ShortName("A::operator()(int) const"), "A::operator()(…)");
@@ -40,7 +41,8 @@ TEST(FunctionNames, ShortNamesKeepWhatIsNoType) {
 TEST(FunctionNames, CarriersAreTheAllocatorsAndWhatStdKeepsToItself) {
   for (const char* name :
        {"operator new(unsigned long)", "std::__new_allocator<int>::allocate(unsigned long)",
-        "std::allocator_traits<std::allocator<int> >::allocate(std::allocator<int>&, unsigned long)",
+        "std::allocator_traits<std::allocator<int> >::allocate(std::allocator<int>&, unsigned "
+        "long)",
         "std::_Vector_base<int, std::allocator<int> >::_M_allocate(unsigned long)",
         "__gnu_cxx::new_allocator<int>::allocate(unsigned long)", "__rust_alloc",
         "void std::vector<int>::_M_realloc_insert<int>(int&&)"}) {
@@ -52,6 +54,22 @@ TEST(FunctionNames, CarriersAreTheAllocatorsAndWhatStdKeepsToItself) {
   }
   EXPECT_TRUE(StartsProgram("_start"));
   EXPECT_FALSE(StartsProgram("main"));
+}
+
+TEST(CallSites, NoTwoLinesAreAlike) {
+  const CallSiteText first = {"f", "a.c:1", "m+0x1", true, {"g (a.c:9)"}};
+  CallSiteText place = first, callers = first, address = first;
+  place.place = "a.c:2";
+  callers.callers = {"h (a.c:9)"};
+  address.address = "m+0x2";
+  EXPECT_EQ(DistinctLines({first}, Detail::kFunction), (std::vector<std::string>{"f"}));
+  EXPECT_EQ(DistinctLines({first, place}, Detail::kFunction),
+            (std::vector<std::string>{"f (a.c:1)", "f (a.c:2)"}));
+  EXPECT_EQ(DistinctLines({first, callers}, Detail::kFunction),
+            (std::vector<std::string>{"f (a.c:1) ← g (a.c:9)", "f (a.c:1) ← h (a.c:9)"}));
+  EXPECT_EQ(DistinctLines({first, address}, Detail::kPlace),
+            (std::vector<std::string>{"f (m+0x1) ← g (a.c:9)", "f (m+0x2) ← g (a.c:9)"}));
+  EXPECT_EQ(DistinctLines({first, first}, Detail::kFunction)[1], "f (m+0x1) ← g (a.c:9) #2");
 }
 
 }  // namespace
