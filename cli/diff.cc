@@ -16,8 +16,8 @@
 #include "cli/command.h"
 #include "cli/instance_file.h"
 #include "replay/plan/plan_file.h"
+#include "trace/call_sites.h"
 #include "trace/format.h"
-#include "trace/function_names.h"
 #include "trace/reader.h"
 #include "trace/site_accounts.h"
 #include "trace/statistics.h"
@@ -110,9 +110,9 @@ std::string NameOf(const trace::Recording& recording, uint32_t index,
   const trace::Site& site = recording.sites[index];
   if (site.module == trace::kNone) return absl::StrFormat("%#x", site.offset);
   const trace::Module& module = recording.modules[site.module];
-  const trace::Symbol symbol = symbolizer.Find(module, site.offset);
-  if (symbol.function.empty()) return absl::StrFormat("%s+%#x", Base(module.path), site.offset);
-  return absl::StrCat(trace::ShortName(symbol.function), " (", Base(module.path), ")");
+  const trace::CallSiteText text = trace::DescribeCallSite(recording, index, &symbolizer);
+  if (text.function == text.address) return text.address;
+  return absl::StrCat(text.function, " (", Base(module.path), ")");
 }
 
 std::string NameOfThread(const trace::Recording& recording, uint32_t index) {
@@ -307,11 +307,13 @@ absl::StatusOr<InstanceFile> ReadSide(const std::string& path, Side& side) {
   AddTotal(side, "sum_bytes", statistics.sum_bytes);
   AddTotal(side, "buffers", instance.buffers.size());
   int64_t makespan = 0;
+  bool placed = true;
   for (const trace::CsvBuffer& it : instance.buffers) {
+    placed &= it.offset.has_value();
     makespan = std::max(makespan, it.offset.value_or(0) + it.size);
     AddTo(side.sites, it.id, static_cast<uint64_t>(it.size), 1);
   }
-  if (instance.has_offsets) AddTotal(side, "makespan", static_cast<uint64_t>(makespan));
+  if (placed) AddTotal(side, "makespan", static_cast<uint64_t>(makespan));
   return file;
 }
 
