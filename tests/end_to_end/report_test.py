@@ -504,9 +504,11 @@ def preview(bench):
     """Of many blocks the page first shows what C++ painted: the picture that the blocks make."""
     instance, path = bench.work / "previewed.csv", bench.work / "previewed.html"
     lines = ["id,lower,upper,size,offset"]
+    level = 0
     for i in range(60_000):  # ever more levels: a triangle, so that no side looks like another
         levels = 10 + i // 100
-        lines.append(f"{i},{i},{i + 1 + levels * 3 // 4},{1 + 37 * i % 500},{512 * (i % levels)}")
+        level = (level + 1) % levels
+        lines.append(f"{i},{i},{i + 1 + levels * 3 // 4},{1 + 37 * i % 500},{512 * level}")
     instance.write_text("\n".join(lines) + "\n")
     bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", path, expected=0)
     text = path.read_text()
@@ -567,6 +569,7 @@ def pictures(bench):
     drawing = ElementTree.fromstring((bench.work / "a.svg").read_text())
     texts = "".join(drawing.itertext())
     expect("max load" in texts and "golden.csv" in texts, texts)
+    instance.write_text("id,lower,upper,size\na,0,2,4\n")
     outcome = bench.run(bench.reprise, "report", instance, "--svg", "-o", "none.svg")
     expect_equal(outcome.status, 2, "a picture without maps")
 
