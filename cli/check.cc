@@ -5,7 +5,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "cli/graph_file.h"
+#include "cli/instance_file.h"
 #include "cli/option_scope.h"
 #include "replay/plan/plan_builder.h"
 #include "replay/plan/plan_file.h"
@@ -46,35 +46,15 @@ absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& 
   const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance, ignore_unknown);
   if (!csv.ok()) return csv.status();
   WarnOfIgnored(instance, csv->ignored);
-  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(plan_path, ignore_unknown);
-  if (!plan.ok()) return plan.status();
-  WarnOfIgnored(plan_path, plan->ignored);
-  if (!plan->has_offsets) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(plan_path, ":1: expected a column `offset`, found none"));
-  }
-  std::unordered_map<std::string, const trace::CsvBuffer*> planned;
-  for (const trace::CsvBuffer& buffer : plan->buffers) planned.emplace(buffer.id, &buffer);
-  if (plan->buffers.size() != csv->buffers.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(plan_path, ": expected ",
-                                                   Counted(csv->buffers.size(), "buffer"),
-                                                   ", found ", plan->buffers.size()));
-  }
+  const absl::StatusOr<std::vector<int64_t>> offsets =
+      PlannedOffsets(*csv, plan_path, ignore_unknown);
+  if (!offsets.ok()) return offsets.status();
   Subject subject;
   subject.instance = ToInstance(*csv, /*keep_offsets=*/true);
-  for (const trace::CsvBuffer& buffer : csv->buffers) {
-    const auto found = planned.find(buffer.id);
-    if (found == planned.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(plan_path, ": expected buffer '", buffer.id, "', found no row of that id"));
-    }
-    if (!found->second->offset) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(plan_path, ":", found->second->line, ": expected an offset, found none"));
-    }
-    if (buffer.size == 0) continue;  // as ToInstance does
-    subject.offsets.push_back(*found->second->offset);
-    subject.names.push_back(buffer.id);
+  for (size_t row = 0; row < csv->buffers.size(); ++row) {
+    if (csv->buffers[row].size == 0) continue;  // as ToInstance does
+    subject.offsets.push_back((*offsets)[row]);
+    subject.names.push_back(csv->buffers[row].id);
   }
   return subject;
 }

@@ -1,10 +1,14 @@
 #include "cli/command.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +42,15 @@ int Fail(const absl::Status& status) {
     default:
       return kSystem;
   }
+}
+
+size_t Columns() {
+  constexpr size_t kUsual = 80;
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* const columns = std::getenv("COLUMNS");
+  size_t count = 0;
+  return columns != nullptr && absl::SimpleAtoi(columns, &count) && count > 0 ? count : kUsual;
 }
 
 FILE* Summaries(const std::string& output) {

@@ -63,6 +63,9 @@ using base::Printable;
 // Aborted, kSystem for everything else.
 int Fail(const absl::Status& status);
 
+// How wide a line of a table may be: as the terminal on stdout, or $COLUMNS says; else 80.
+size_t Columns();
+
 // Where a command that writes `output` says what came of it: stdout, unless that is the output.
 FILE* Summaries(const std::string& output);
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "cli/command.h"
@@ -48,7 +49,7 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
     } else {
       return;
     }
-    load.Add({event.index, bytes, blocks});
+    load.Add({trace::TimeOf(first, event.index), bytes, blocks});
   });
   if (!status.ok()) return status;
   trace::Profile profile;
@@ -106,6 +107,27 @@ absl::Status WritePlacedCsv(const trace::CsvInstance& instance, const std::strin
   for (const trace::CsvBuffer& it : instance.buffers) {
     file.Write(absl::StrCat(Quoted(it.id), ",", it.lower, ",", it.upper, ",", it.size, ",",
                             it.offset.value_or(0), "\n"));
+  }
+  return Finish(file);
+}
+
+absl::Status WriteGraphAsCsv(const InstanceFile& graph, const std::string& input,
+                             const std::string& output) {
+  if (graph.streams > 1 || graph.groups > 0) {
+    absl::FPrintF(stderr, "reprise: %s: CSV holds one order of execution: left out are %s and %s\n",
+                  Printable(input), Counted(graph.streams, "stream"),
+                  Counted(graph.groups, "group"));
+  }
+  const trace::CsvInstance& instance = graph.instance;
+  base::AtomicFile file(output);
+  if (!file.ok()) return Finish(file);
+  file.Write(absl::StrCat("id,lower,upper,size", instance.has_alignments ? ",alignment" : "",
+                          instance.has_offsets ? ",offset" : "", "\n"));
+  for (const trace::CsvBuffer& it : instance.buffers) {
+    std::string row = absl::StrCat(Quoted(it.id), ",", it.lower, ",", it.upper, ",", it.size);
+    if (instance.has_alignments) absl::StrAppend(&row, ",", it.alignment);
+    if (instance.has_offsets) absl::StrAppend(&row, ",", it.offset ? absl::StrCat(*it.offset) : "");
+    file.Write(row + "\n");
   }
   return Finish(file);
 }

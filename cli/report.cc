@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/report_input.h"
 #include "report/facts.h"
+#include "report/headline.h"
 #include "report/measured_json.h"
 #include "report/page.h"
 #include "report/picture.h"
@@ -62,6 +63,11 @@ absl::StatusOr<std::vector<HeapMap>> LoadMaps(const Subject& subject,
     plans.push_back(*std::move(map));
   }
   NameMaps(options.plans, plans);
+  if (plans.empty() && subject.is_instance && subject.instance.has_offsets) {
+    absl::StatusOr<HeapMap> map = LoadGivenMap(subject);
+    if (!map.ok()) return map.status();
+    plans.push_back(*std::move(map));
+  }
   std::vector<HeapMap> maps;
   // An instance was never served by an allocator: it says what a compiler wants placed.
   if (options.allocators != "none" && !subject.is_instance) {
@@ -124,9 +130,13 @@ absl::StatusOr<nlohmann::json> LoadStatistics(const ReportOptions& options) {
 absl::Status Report(const ReportOptions& options) {
   Progress progress;
   progress.Say(absl::StrCat("reading ", options.input));
-  absl::StatusOr<Subject> subject = LoadSubject(options.input, options.ignore_unknown);
+  absl::StatusOr<Subject> subject =
+      LoadSubject(options.input, options.ignore_unknown,
+                  options.plans.empty() ? std::string() : options.plans.front());
   if (!subject.ok()) return subject.status();
-  const Kind kind = subject->is_instance ? Kind::kInstance : Kind::kRecording;
+  const Kind kind = subject->is_graph      ? Kind::kGraph
+                    : subject->is_instance ? Kind::kInstance
+                                           : Kind::kRecording;
   if (absl::Status status = CheckScope(*options.command, kind); !status.ok()) return status;
   nlohmann::json comparison, replay;
   if (!options.comparison.empty()) {
@@ -153,6 +163,7 @@ absl::Status Report(const ReportOptions& options) {
   page.title = absl::StrCat(subject->name, ": heap report");
   page.facts = report::GatherFacts(*subject, sites, names, *maps, comparison, replay);
   report::AddAdvice(*subject, sites, names, *maps, page.facts);
+  page.facts["headline"] = report::Headline(page.facts);
   if (!options.plans.empty()) {
     absl::StatusOr<ordered_json> lanes = report::LaneFacts(*subject, options.plans.front());
     if (!lanes.ok()) return lanes.status();
@@ -172,7 +183,9 @@ void AddReport(CLI::App& app, Run& run) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Write one page that shows where memory went");
   options->command = command;
-  command->add_option("input", options->input, "a trace, or an instance as CSV; -: standard input")
+  command
+      ->add_option("input", options->input,
+                   "a trace, an instance as CSV, or a graph as JSON; -: standard input")
       ->required();
   command->add_option("-o,--output", options->output, "the page to write; -: standard output")
       ->required()

@@ -72,6 +72,7 @@ enum class ProcessTag : uint64_t {
   kComplete = 8,
   kEnvironment = 9,
   kPeakRss = 10,
+  kStartedAs = 11,
 };
 enum class EndTag : uint64_t {
   kEvents = 1,

@@ -84,6 +84,7 @@ Process ReadProcessChunk(const std::string& raw) {
   process.start_order = static_cast<uint32_t>(Number(fields, ProcessTag::kStartOrder));
   process.executable = Text(fields, ProcessTag::kExecutable);
   process.build_id = Text(fields, ProcessTag::kBuildId);
+  process.started_as = Text(fields, ProcessTag::kStartedAs);
   process.command = Text(fields, ProcessTag::kCommand);
   process.environment = Text(fields, ProcessTag::kEnvironment);
   process.unpreloadable = Number(fields, ProcessTag::kUnpreloadable);

@@ -115,9 +115,11 @@ struct SpoolHeader {
   uint64_t lost_events;        // atomic
   uint64_t unpreloadable;      // atomic
   uint32_t threads;            // atomic: thread ids given out; the main thread is 0
-  char executable[1024];       // zero-terminated; cut when longer
-  uint64_t stack_base;         // an address where no code is; 0: without call stacks
-  uint64_t peak_rss;           // bytes (VmHWM), when the process said goodbye; 0: not known
+  // The path, zero-terminated; cut when longer. Then, where there is room, the name that it was
+  // started by, zero-terminated; else zeros.
+  char executable[1024];
+  uint64_t stack_base;  // an address where no code is; 0: without call stacks
+  uint64_t peak_rss;    // bytes (VmHWM), when the process said goodbye; 0: not known
 
   // Two rings of chunk numbers; each count only grows and is stored after what it counts. Written
   // by the process under its lock:

@@ -94,6 +94,11 @@ Process DescribeProcess(const SpoolHeader& header, const std::vector<LoadedModul
   process.start_order = header.start_order;
   process.executable.assign(header.executable,
                             strnlen(header.executable, sizeof(header.executable)));
+  const size_t used = process.executable.size() + 1;
+  if (used < sizeof(header.executable)) {
+    process.started_as.assign(header.executable + used,
+                              strnlen(header.executable + used, sizeof(header.executable) - used));
+  }
   for (const LoadedModule& module : modules) {
     if (module.module.path == process.executable) process.build_id = module.module.build_id;
     if (module.end != 0) continue;

@@ -50,6 +50,7 @@ void TraceWriter::WriteProcess(const Process& process) {
   AppendField(raw, ProcessTag::kStartOrder, process.start_order);
   if (!drop_names_) {
     AppendField(raw, ProcessTag::kExecutable, process.executable);
+    if (!process.started_as.empty()) AppendField(raw, ProcessTag::kStartedAs, process.started_as);
     AppendField(raw, ProcessTag::kBuildId, process.build_id);
     // Both may hold passwords.
     if (!process.command.empty() || !process.environment.empty()) file_.KeepPrivate();

@@ -414,7 +414,7 @@ def two_at_once(bench):
     expect("another recording" in second.ours()[0], f"said: {second.ours()}")
     first.communicate(b"\n", timeout=TIMEOUT)
     expect_equal(first.returncode, 3, "exit status of the first")
-    expect_equal([path.name for path in directory.iterdir()], ["00000-dash.trace"], "traces")
+    expect_equal([path.name for path in directory.iterdir()], ["00000-sh.trace"], "traces")
 
 
 def stranger_in_directory(bench):
@@ -665,7 +665,7 @@ def session_of_another(bench):
     recorded = bench.record(command)
     expect_equal((recorded.status, recorded.stdout), (4, plain.stdout), "recorded")
     traces = sorted(path.name for path in (bench.scratch / "recording").iterdir())
-    expect_equal(traces, ["00000-dash.trace", "00001-chown.trace"], "traces")
+    expect_equal(traces, ["00000-sh.trace", "00001-chown.trace"], "traces")
 
 
 def valgrind(bench):

@@ -19,6 +19,7 @@ Recording Tables() {
                        .parent_place = 5,
                        .start_order = 3,
                        .executable = "/usr/bin/example",
+                       .started_as = "link",
                        .build_id = "00ff",
                        .command = std::string("example\0a b\0", 12),
                        .environment = std::string("A=\xff\0", 5),
@@ -113,6 +114,7 @@ void ExpectSame(const Recording& actual, const Recording& expected) {
   EXPECT_EQ(actual.process.parent_place, expected.process.parent_place);
   EXPECT_EQ(actual.process.start_order, expected.process.start_order);
   EXPECT_EQ(actual.process.executable, expected.process.executable);
+  EXPECT_EQ(actual.process.started_as, expected.process.started_as);
   EXPECT_EQ(actual.process.build_id, expected.process.build_id);
   EXPECT_EQ(actual.process.command, expected.process.command);
   EXPECT_EQ(actual.process.environment, expected.process.environment);
