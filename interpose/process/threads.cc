@@ -16,8 +16,6 @@
 
 extern "C" {
 extern void* __libc_stack_end;
-extern void* __dso_handle;
-int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* library);
 }
 
 namespace reprise::interpose {
@@ -29,7 +27,7 @@ namespace {
 // Until the thread's own part of the path of a thread that nobody named.
 constexpr uint64_t kUnknownParent = 0x756e6b6e6f776e;
 
-REPRISE_SMALL ThreadCallbacks callbacks;
+REPRISE_SMALL void (*at_end)();
 REPRISE_SMALL pthread_key_t exit_key;
 REPRISE_SMALL bool exit_key_made;
 REPRISE_SMALL uint32_t thread_ids;  // given out so far; 0 is the main thread
@@ -78,14 +76,13 @@ void DropStartRecord(StartRecord* record) {
 // Other libraries' destructors may still allocate. glibc runs them in rounds: stand back as often
 // as it allows, and take leave in the last.
 void OnThreadExit(void*) {
-  self.resting = nullptr;
   if (++self.exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
     pthread_setspecific(exit_key, &self);
     return;
   }
   if (Forked()) return;
   self.ended = 1;
-  callbacks.end();
+  at_end();
 }
 
 uint64_t ThreadPointer() {
@@ -107,8 +104,6 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
   if (exit_key_made) pthread_setspecific(exit_key, &self);
 }
 
-void OnThreadLocalsGone(void*) { callbacks.locals_gone(); }
-
 uint32_t NewThreadId() { return __atomic_add_fetch(&thread_ids, 1, __ATOMIC_RELAXED); }
 
 // Of the next thread that the calling one creates; null when there is no room.
@@ -125,7 +120,6 @@ StartRecord TakeStartRecord(void* pointer) {
   const StartRecord record = *static_cast<StartRecord*>(pointer);
   DropStartRecord(static_cast<StartRecord*>(pointer));
   BeginThread(record.path, record.id, record.parent, record.stack_bytes);
-  if (process.mode >= Mode::kReplay) WatchThreadLeaving();
   return record;
 }
 
@@ -174,14 +168,8 @@ bool TakeAnnounced(uint64_t* path, uint32_t* parent) {
 
 }  // namespace
 
-void WatchThreadLeaving() {
-  self.beginning = 1;
-  __cxa_thread_atexit_impl(OnThreadLocalsGone, nullptr, &__dso_handle);
-  self.beginning = 0;
-}
-
-void StartMainThread(const ThreadCallbacks& with) {
-  callbacks = with;
+void StartMainThread(void (*end)()) {
+  at_end = end;
   self.path = kMainThreadPath;
   self.stack_base = reinterpret_cast<uint64_t>(__libc_stack_end);
   rlimit limit{};
@@ -203,7 +191,6 @@ void NameUnknownThread(uint64_t address) {
     path = MixPath(MixPath(kUnknownParent, place), NumberAt(place));
   }
   BeginThread(path, NewThreadId(), parent, default_stack_bytes);
-  if (process.mode >= Mode::kReplay) WatchThreadLeaving();
 }
 
 void AnnounceThread(void* thread_pointer) {

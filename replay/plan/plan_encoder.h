@@ -16,7 +16,6 @@ struct EncodedLane {
   uint32_t thread = trace::kNone;  // whose allocations it holds; kNone: everybody's
   uint64_t box_offset = 0;         // bytes from the arena's start
   uint64_t box_bytes = 0;
-  uint64_t reserved_bytes = 0;  // at the box's end
 };
 
 // The bytes that each allocation's block takes in a plan: a multiple of 16, at least what was

@@ -45,8 +45,6 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
   };
   if (!fits(header.modules, sizeof(PlanModule)) || !fits(header.keys, sizeof(PlanKey)) ||
       !fits(header.lanes, sizeof(PlanLane)) || !fits(header.words, sizeof(uint32_t)) ||
-      !fits(header.placements, sizeof(PlanBlock)) || !fits(header.samples, sizeof(PlanSample)) ||
-      !fits(header.rings, sizeof(PlanRing)) || !fits(header.slots, sizeof(uint32_t)) ||
       !fits(header.dense, sizeof(uint32_t)) || !fits(header.strings, 1) ||
       !text(header.executable_offset, header.executable_bytes) ||
       !text(header.build_id_offset, header.build_id_bytes)) {
@@ -69,12 +67,7 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
     if (header.words.count < kWordsAhead || lane.offset_bits >= 32 ||
         lane.box_offset % kBoxAlignment != 0 || lane.box_bytes % kBoxAlignment != 0 ||
         !Within(lane.box_offset, lane.box_bytes, header.arena_bytes) ||
-        lane.reserved > lane.box_bytes / kGranule ||
-        !Within(lane.first_word, lane.words, header.words.count - kWordsAhead) ||
-        !Within(lane.first_placement, lane.placements, header.placements.count) ||
-        !Within((lane.first_placement + kSampled - 1) / kSampled, Samples(lane),
-                header.samples.count) ||
-        !Within(lane.first_ring, lane.rings, header.rings.count)) {
+        !Within(lane.first_word, lane.words, header.words.count - kWordsAhead)) {
       return false;
     }
     // A lane that is followed to its end stops there, and each code that its words may have is a
@@ -82,13 +75,6 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
     const uint32_t* words = plan.table<uint32_t>(header.words) + lane.first_word;
     if (lane.words == 0 || words[lane.words - 1] != kEnd ||
         header.keys.count >> (31 - lane.offset_bits) == 0) {
-      return false;
-    }
-  }
-  const auto* rings = plan.table<PlanRing>(header.rings);
-  for (uint64_t i = 0; i < header.rings.count; ++i) {
-    if (rings[i].key >= header.keys.count || rings[i].count == 0 ||
-        !Within(rings[i].first_slot, rings[i].count, header.slots.count)) {
       return false;
     }
   }
@@ -123,6 +109,25 @@ std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
 }
 
 }  // namespace
+
+std::vector<PlanBlock> PlanFile::Blocks(const PlanLane& lane) const {
+  std::vector<PlanBlock> blocks;
+  absl::flat_hash_map<uint32_t, size_t> live;  // by offset
+  const uint32_t* words = table<uint32_t>(header().words) + lane.first_word;
+  for (uint32_t at = 0; at < lane.words;) {
+    const Word word = DecodeWord(words + at, lane.offset_bits);
+    if (word.kind == Word::kEnded) break;
+    if (word.kind == Word::kAllocation) {
+      live[word.granule] = blocks.size();
+      blocks.push_back({word.granule, at, kNeverDies, word.key});
+    } else if (word.kind == Word::kFree || word.kind == Word::kRemoteFree) {
+      const auto block = live.find(word.granule);
+      if (block != live.end()) blocks[block->second].death = at;
+    }
+    at += word.length;
+  }
+  return blocks;
+}
 
 absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path, int descriptor) {
   const std::string source = descriptor < 0 ? path : absl::StrCat("/proc/self/fd/", descriptor);
