@@ -121,6 +121,12 @@ std::string DidYouMean(std::string_view name, std::span<const std::string_view> 
   return nearest.empty() ? std::string() : " (did you mean '" + std::string(nearest) + "'?)";
 }
 
+std::string Counted(uint64_t count, std::string_view noun) {
+  std::string text = std::to_string(count) + " " + std::string(noun);
+  if (count != 1) text += noun.ends_with('s') ? "es" : "s";
+  return text;
+}
+
 std::string HumanBytes(double bytes) {
   static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;

@@ -3,6 +3,7 @@
 #ifndef REPRISE_BASE_TEXT_H_
 #define REPRISE_BASE_TEXT_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
 
 // " (did you mean 'alignment'?)", or nothing when no name is near. To be put behind a message.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known);
+
+// "1 block", "3 blocks"; "1 process", "2 processes".
+std::string Counted(uint64_t count, std::string_view noun);
 
 // 1234567 as "1.2 MiB".
 std::string HumanBytes(double bytes);

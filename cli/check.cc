@@ -56,8 +56,9 @@ absl::StatusOr<Subject> LoadCsv(const std::string& instance, const std::string& 
   std::unordered_map<std::string, const trace::CsvBuffer*> planned;
   for (const trace::CsvBuffer& buffer : plan->buffers) planned.emplace(buffer.id, &buffer);
   if (plan->buffers.size() != csv->buffers.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(plan_path, ": expected ", csv->buffers.size(),
-                                                   " buffers, found ", plan->buffers.size()));
+    return absl::InvalidArgumentError(absl::StrCat(plan_path, ": expected ",
+                                                   Counted(csv->buffers.size(), "buffer"),
+                                                   ", found ", plan->buffers.size()));
   }
   Subject subject;
   subject.instance = ToInstance(*csv, /*keep_offsets=*/true);
@@ -143,9 +144,9 @@ absl::StatusOr<Verdict> CheckOne(const std::string& instance_path, const std::st
 }
 
 void Print(const std::string& title, const Verdict& verdict) {
-  absl::PrintF("%s%s: %d buffers, makespan %d, max load %d\n", Printable(title),
-               verdict.result.valid ? "valid" : "invalid", verdict.buffers, verdict.result.makespan,
-               verdict.result.max_load);
+  absl::PrintF("%s%s: %s, makespan %d, max load %d\n", Printable(title),
+               verdict.result.valid ? "valid" : "invalid", Counted(verdict.buffers, "buffer"),
+               verdict.result.makespan, verdict.result.max_load);
   for (const auto& violation : verdict.violations) {
     absl::PrintF("  %s\n", Printable(violation["message"].get<std::string>()));
   }

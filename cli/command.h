@@ -51,6 +51,7 @@ void AddDiff(CLI::App& app, Run& run);
 // CLI::ParseError when there are such words, or no program.
 void TakeProgram(const Program& program, std::vector<std::string>& words);
 
+using base::Counted;
 using base::HumanBytes;
 using base::Printable;
 

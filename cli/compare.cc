@@ -50,7 +50,7 @@ struct Settings {
 // What a reader of the numbers has to know.
 void Explain(const Measurement& it) {
   if (it.failures > 0)
-    spdlog::warn("{} refused {} allocations", Printable(it.allocator), it.failures);
+    spdlog::warn("{} refused {}", Printable(it.allocator), Counted(it.failures, "allocation"));
   if (it.threads_shared > 0) {
     spdlog::warn("{} threads are alive at once; {} of the recorded threads share one",
                  it.threads_at_once, it.threads_shared);
@@ -286,7 +286,8 @@ absl::StatusOr<int> Compare(Settings settings) {
     }
     PrintJson(json);
   } else {
-    if (folder && images.size() > 1) absl::PrintF("%d process images, summed: ", images.size());
+    if (folder && images.size() > 1)
+      absl::PrintF("%s, summed: ", Counted(images.size(), "process image"));
     PrintTable(whole);
   }
   return failed.empty() ? kDone : kNo;

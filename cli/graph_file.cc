@@ -72,8 +72,8 @@ ordered_json Summary(const GraphPlan& plan) {
 }
 
 void Print(const GraphPlan& plan, const std::string& output, FILE* stream) {
-  absl::FPrintF(stream, "%s\n  tensors   %d in %d streams, %d unsafe pairs\n", Printable(output),
-                plan.offsets.size(), plan.streams, plan.unsafe_pairs);
+  absl::FPrintF(stream, "%s\n  tensors   %d in %s, %s\n", Printable(output), plan.offsets.size(),
+                Counted(plan.streams, "stream"), Counted(plan.unsafe_pairs, "unsafe pair"));
   absl::FPrintF(stream, "  max load  %s", HumanBytes(static_cast<double>(plan.max_load)));
   if (plan.order_changed) {
     absl::FPrintF(stream, ", %.1f %% less than in the given order",
@@ -141,8 +141,8 @@ int CheckGraphFile(const std::string& input, const std::string& plan_path, bool 
                {"max_load", check.max_load},
                {"violations", violations}});
   } else {
-    absl::PrintF("%s: %d tensors, makespan %d, max load %d\n", check.valid ? "valid" : "invalid",
-                 graph->tensors.size(), check.makespan, check.max_load);
+    absl::PrintF("%s: %s, makespan %d, max load %d\n", check.valid ? "valid" : "invalid",
+                 Counted(graph->tensors.size(), "tensor"), check.makespan, check.max_load);
     for (const GraphCheck::Violation& violation : check.violations) {
       absl::PrintF("  %s\n", Printable(violation.message));
     }

@@ -231,9 +231,9 @@ void Print(const Image& image) {
 bool ReportDamage(const Image& image) {
   PrintDamage(image.path, image.recording);
   if (image.recording.lost_events > 0) {
-    std::fprintf(stderr, "reprise: %s: at least %llu events are missing\n",
-                 Printable(image.path).c_str(),
-                 static_cast<unsigned long long>(image.recording.lost_events));
+    absl::FPrintF(stderr, "reprise: %s: at least %s %s missing\n", Printable(image.path),
+                  Counted(image.recording.lost_events, "event"),
+                  image.recording.lost_events == 1 ? "is" : "are");
   }
   return !image.recording.damage.empty();
 }

@@ -11,10 +11,12 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/page.h"
+
 namespace {
 
 constexpr size_t kLarge = 4 << 20;
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = reprise::base::kPageBytes;
 
 void* Get(size_t bytes, size_t alignment) {
   void* memory = nullptr;

@@ -18,6 +18,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/page.h"
 #include "cli/command.h"
 #include "cli/program.h"
 #include "cli/session_folder.h"
@@ -139,7 +140,7 @@ class SurvivesTruncation {
 
  private:
   static void Cover(int signal, siginfo_t* info, void*) {
-    constexpr uint64_t kPage = 4096;
+    constexpr uint64_t kPage = base::kPageBytes;
     const uint64_t page = reinterpret_cast<uint64_t>(info->si_addr) & ~(kPage - 1);
     if (info->si_code != BUS_ADRERR ||
         mmap(reinterpret_cast<void*>(page), kPage, PROT_READ | PROT_WRITE,
@@ -331,16 +332,14 @@ void PrintMessages(const LaunchResult& result) {
   }
   if (result.left_out > 0) {
     std::fprintf(
-        stderr, "reprise: %u process images were left out: %s\n", result.left_out,
+        stderr, "reprise: left out: %s: %s\n", Counted(result.left_out, "process image").c_str(),
         result.images.size() >= interpose::kMaxImages
             ? absl::StrCat("there is room for ", interpose::kMaxImages).c_str()
             : "there was no room on the disk or in the memory that holds the session's folder");
   }
   if (result.forbidden > 0) {
-    std::fprintf(
-        stderr,
-        "reprise: %u process images were left out: a sandbox (seccomp) forbids what it takes\n",
-        result.forbidden);
+    std::fprintf(stderr, "reprise: left out: %s: a sandbox (seccomp) forbids what it takes\n",
+                 Counted(result.forbidden, "process image").c_str());
   }
 }
 

@@ -110,8 +110,8 @@ void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
       HumanBytes(plan["makespan"].get<double>()), plan["fragmentation_percent"].get<double>(),
       plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
   if (plan.contains("lanes")) {
-    absl::FPrintF(stream, "  arena     %s in %d lanes\n",
-                  HumanBytes(plan["arena_bytes"].get<double>()), plan["lanes"].get<int64_t>());
+    absl::FPrintF(stream, "  arena     %s in %s\n", HumanBytes(plan["arena_bytes"].get<double>()),
+                  Counted(plan["lanes"].get<uint64_t>(), "lane"));
   }
   if (plan.value("reallocs", int64_t{0}) > 0) {
     absl::FPrintF(stream, "  reallocs  %d of %d in place\n",

@@ -139,11 +139,9 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   std::sort(spools.begin(), spools.end());
   const size_t missing = CountMissing(spools, result);
   if (missing > 0) {
-    absl::FPrintF(
-        stderr,
-        "reprise: %s: what %d process images recorded was removed or moved away while the "
-        "program ran\n",
-        Printable(directory), missing);
+    absl::FPrintF(stderr,
+                  "reprise: %s: what %s recorded was removed or moved away while the program ran\n",
+                  Printable(directory), Counted(missing, "process image"));
   }
   size_t left = 0;
   std::vector<fs::path> written_to;
@@ -178,10 +176,10 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     lost += written->lost_events;
     fs::remove(spool, error);
   }
-  absl::FPrintF(stderr, "reprise: recorded %d events of %d process images into %s%s\n", events,
-                result.images.size(), Printable(directory),
-                left > 0 ? absl::StrFormat(", besides those in %d spools", left) : "");
-  if (lost > 0) absl::FPrintF(stderr, "reprise: %d events were lost\n", lost);
+  absl::FPrintF(stderr, "reprise: recorded %s of %s into %s%s\n", Counted(events, "event"),
+                Counted(result.images.size(), "process image"), Printable(directory),
+                left > 0 ? absl::StrCat(", besides those in ", Counted(left, "spool")) : "");
+  if (lost > 0) absl::FPrintF(stderr, "reprise: lost %s\n", Counted(lost, "event"));
   CutLater(written_to);
 }
 

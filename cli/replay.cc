@@ -326,14 +326,13 @@ void Warn(const LaunchResult& result, const Totals& sums) {
   const size_t without = CountWithoutPlan(result);
   // Of one that is alone its message says why.
   if (without > 0 && result.images.size() > 1) {
-    absl::FPrintF(stderr, "reprise: %d of %d process images had no plan and ran as usual\n",
-                  without, result.images.size());
+    absl::FPrintF(stderr, "reprise: %d of %s had no plan and ran as usual\n", without,
+                  Counted(result.images.size(), "process image"));
   }
   if (sums.invalid_frees > 0) {
     absl::FPrintF(stderr,
-                  "reprise: %d frees of what is no live block were ignored; glibc would have "
-                  "aborted\n",
-                  sums.invalid_frees);
+                  "reprise: ignored %s of what is no live block; glibc would have aborted\n",
+                  Counted(sums.invalid_frees, "free"));
   }
 }
 
@@ -405,50 +404,53 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
   return kLauncher;
 }
 
-int RunReplay(const ReplayOptions& options) {
-  const absl::StatusOr<Offer> offer = ReadPlans(options.plan);
-  if (!offer.ok()) {
-    Fail(offer.status());
-    return kLauncher;
-  }
-  const absl::StatusOr<std::string> path = FindPreloadable(options.program[0]);
-  if (!path.ok()) return FailLaunch(path.status());
+// What the program is started with; the output folder of --record is prepared.
+absl::StatusOr<LaunchRequest> MakeRequest(const ReplayOptions& options, const Offer& offer,
+                                          const std::string& program_path) {
   LaunchRequest request;
-  request.path = *path;
+  request.path = program_path;
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
   if (options.release) request.flags |= interpose::kSessionRelease;
   if (options.huge_pages == "always") request.flags |= interpose::kSessionHugePages;
   if (options.huge_pages == "never") request.flags |= interpose::kSessionNoHugePages;
-  request.plans = offer->entries;
-  for (const replay::PlanHeader& header : offer->headers) {
+  request.plans = offer.entries;
+  for (const replay::PlanHeader& header : offer.headers) {
     request.counters_bytes.push_back(replay::CountersLayout::Of(header).bytes);
   }
   request.keep_aslr = options.keep_aslr;
-  if (!options.record.empty()) {
-    const absl::StatusOr<std::string> directory = PrepareOutput(options.record);
-    if (!directory.ok()) {
-      Fail(directory.status());
-      return kLauncher;
-    }
-    request.flags |= interpose::kSessionRecord;
-    request.output = *directory;
-  }
+  if (options.record.empty()) return request;
+  const absl::StatusOr<std::string> directory = PrepareOutput(options.record);
+  if (!directory.ok()) return directory.status();
+  request.flags |= interpose::kSessionRecord;
+  request.output = *directory;
+  return request;
+}
+
+int FailLauncher(const absl::Status& status) {
+  Fail(status);
+  return kLauncher;
+}
+
+int RunReplay(const ReplayOptions& options) {
+  const absl::StatusOr<Offer> offer = ReadPlans(options.plan);
+  if (!offer.ok()) return FailLauncher(offer.status());
+  const absl::StatusOr<std::string> path = FindPreloadable(options.program[0]);
+  if (!path.ok()) return FailLaunch(path.status());
+  const absl::StatusOr<LaunchRequest> request = MakeRequest(options, *offer, *path);
+  if (!request.ok()) return FailLauncher(request.status());
   // What is wrong with the file is found out now rather than after the program has run. The program
   // does not see it, unless it is a pipe, which stays open.
   std::optional<base::AtomicFile> stats;
   if (!options.stats.empty()) {
     stats.emplace(options.stats);
-    if (!stats->ok()) {
-      Fail(absl::UnavailableError(stats->problem()));
-      return kLauncher;
-    }
+    if (!stats->ok()) return FailLauncher(absl::UnavailableError(stats->problem()));
     if (!stats->direct()) stats.reset();
   }
-  const absl::StatusOr<LaunchResult> result = Launch(request);
+  const absl::StatusOr<LaunchResult> result = Launch(*request);
   if (!result.ok()) return FailLaunch(result.status());
   PrintMessages(*result);
-  if (!options.record.empty()) FinishApart(request.output, *result);
+  if (!options.record.empty()) FinishApart(request->output, *result);
   const int concluded = RunApart([&] { return Conclude(options, *offer, *result, stats); },
                                  "what was counted in replay is not told", kDone);
   const bool own_status = concluded == kDone || (concluded == kNo && result->exit_code != 0);

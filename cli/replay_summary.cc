@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 
 namespace reprise::cli {
 namespace {
@@ -135,8 +136,8 @@ std::vector<std::string> SummaryLines(std::vector<SummarizedImage> images, const
   if (images.size() > kMostImages) images.resize(kMostImages);
   for (const SummarizedImage& image : images) {
     lines.push_back(absl::StrFormat(
-        "%s: %d of %d allocations (%.1f %%) went elsewhere than planned", image.executable,
-        image.astray, image.allocations,
+        "%s: %d of %s (%.1f %%) went elsewhere than planned", image.executable, image.astray,
+        base::Counted(image.allocations, "allocation"),
         100.0 * static_cast<double>(image.astray) / static_cast<double>(image.allocations)));
     const uint64_t least = std::max<uint64_t>(2, image.astray / kWorthAKind);
     Divergences(image.findings, lines);

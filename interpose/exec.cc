@@ -121,7 +121,7 @@ char* const* WithoutPreload(char* const environment[], void* room) {
 
 void BeforeExec() {
   if (!IsOwnImage()) return;
-  NoteEnd();
+  RecordImageEnd();
   EndRecording();
 }
 

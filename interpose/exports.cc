@@ -132,7 +132,7 @@ REPRISE_EXPORT REPRISE_JUMPS void* dlopen(const char* path, int flags) {
   if (process.mode == Mode::kUnstarted) Start();
   if ((flags & RTLD_DEEPBIND) != 0 && process.mode != Mode::kPlain) {
     flags &= ~RTLD_DEEPBIND;
-    if (!Forked()) SayNotDeepBound(path);
+    if (!Forked()) ReportNotDeepBound(path);
   }
   auto* open = Next(next, "dlopen");
   REPRISE_JUMP return open(path, flags);

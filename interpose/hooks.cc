@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "interpose/process/address_map.h"
 #include "interpose/process/process.h"
 #include "interpose/process/real.h"
@@ -20,7 +21,7 @@ namespace {
 
 using trace::SpoolEventKind;
 
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = base::kPageBytes;
 
 // Where a request is to be served from. Starts the library on its first call, and notices a fork.
 inline Mode CurrentMode() {
@@ -104,7 +105,7 @@ void* Aligned(size_t alignment, size_t size, Caller caller, Passed passed) {
 REPRISE_HOT void* RecordedMalloc(size_t size, Caller caller) {
   const uint64_t site = SiteWord(caller);
   NoteModule(caller.return_address());
-  void* pointer = pulse.malloc(size);
+  void* pointer = fast_state.malloc(size);
   if (__builtin_expect(pointer == nullptr, 0)) return nullptr;
   return WriteSized<trace::kSpoolSmallMalloc>(pointer, size, site);
 }
@@ -112,7 +113,7 @@ REPRISE_HOT void* RecordedMalloc(size_t size, Caller caller) {
 REPRISE_HOT void* RecordedCalloc(size_t count, size_t size, Caller caller) {
   const uint64_t site = SiteWord(caller);
   NoteModule(caller.return_address());
-  void* pointer = pulse.calloc(count, size);
+  void* pointer = fast_state.calloc(count, size);
   if (__builtin_expect(pointer == nullptr, 0)) return nullptr;
   WriteEvent<3>(Word0(trace::kSpoolCalloc, pointer), site, count * size, count * size);
   return pointer;
@@ -133,7 +134,7 @@ REPRISE_HOT void* RecordedRealloc(void* pointer, size_t size, Caller caller) {
   RecordFree(trace::kSpoolReallocFree, pointer);
   const uint64_t site = SiteWord(caller);
   NoteModule(caller.return_address());
-  void* fresh = pulse.realloc(pointer, size);
+  void* fresh = fast_state.realloc(pointer, size);
   if (__builtin_expect(fresh == nullptr, 0)) return ReallocFailed(pointer, size);
   return WriteSized<trace::kSpoolSmallRealloc>(fresh, size, site);
 }
@@ -162,7 +163,7 @@ __attribute__((noinline)) void* MallocWithStack(size_t size, Caller caller) {
 }
 
 __attribute__((noinline, cold)) void* MallocInOtherModes(size_t size, Caller caller) {
-  if (PulseIs(Mode::kRecordStacks)) return MallocWithStack(size, caller);
+  if (ModeIs(Mode::kRecordStacks)) return MallocWithStack(size, caller);
   const Mode mode = CurrentMode();
   if (mode == Mode::kStarting) return StartingAllocate(size);
   void* pointer = Serves(mode) ? ReplayMalloc(size, caller) : real.malloc(size);
@@ -171,7 +172,7 @@ __attribute__((noinline, cold)) void* MallocInOtherModes(size_t size, Caller cal
 }
 
 __attribute__((noinline, cold)) void FreeInOtherModes(void* pointer) {
-  if (PulseIs(Mode::kRecordStacks) && !MayBeSide(pointer)) return RecordedFree(pointer);
+  if (ModeIs(Mode::kRecordStacks) && !MayBeSide(pointer)) return RecordedFree(pointer);
   const Mode mode = CurrentMode();
   if (pointer == nullptr) return;
   if (IsSide(pointer)) return SideFree(pointer);

@@ -32,14 +32,14 @@ void* NewAgain(size_t size, size_t alignment, bool may_throw, Caller caller);
 void* NewByRuntime(const char* name, size_t size, size_t alignment, Caller caller);
 
 // Whether that is the mode, and this no forked child that does not know it yet.
-inline bool PulseIs(Mode mode) {
-  return __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED) == static_cast<uint64_t>(mode);
+inline bool ModeIs(Mode mode) {
+  return __atomic_load_n(&fast_state.mode, __ATOMIC_RELAXED) == static_cast<uint64_t>(mode);
 }
 
 // Inlined where libc is overridden: there return address and frame are at hand. Nothing is saved on
 // the stack on the usual ways, which end in a jump.
 inline void* MallocByMode(size_t size, Caller caller) {
-  const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
+  const uint64_t now = __atomic_load_n(&fast_state.mode, __ATOMIC_RELAXED);
   if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
     return ReplayMallocSlowly(size, caller);
   }
@@ -53,7 +53,7 @@ template <typename AnyCaller>
 
 inline void HookFree(void* pointer) {
   if (__builtin_expect(ReplayExpectedFree(pointer), 1)) return;
-  const uint64_t now = __atomic_load_n(&pulse.mode, __ATOMIC_RELAXED);
+  const uint64_t now = __atomic_load_n(&fast_state.mode, __ATOMIC_RELAXED);
   if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
     return ReplayFreeSlowly(pointer);
   }
@@ -62,20 +62,20 @@ inline void HookFree(void* pointer) {
 }
 
 inline void* HookCalloc(size_t count, size_t size, Caller caller) {
-  return PulseIs(Mode::kRecord) ? RecordedCalloc(count, size, caller)
-                                : CallocInOtherModes(count, size, caller);
+  return ModeIs(Mode::kRecord) ? RecordedCalloc(count, size, caller)
+                               : CallocInOtherModes(count, size, caller);
 }
 inline void* HookRealloc(void* pointer, size_t size, Caller caller) {
-  if (PulseIs(Mode::kRecord)) return RecordedRealloc(pointer, size, caller);
-  if (PulseIs(Mode::kReplay)) {
+  if (ModeIs(Mode::kRecord)) return RecordedRealloc(pointer, size, caller);
+  if (ModeIs(Mode::kReplay)) {
     if (pointer == nullptr) return HookMalloc(size, caller);
     if (void* fresh = ReplayReallocQuickly(pointer, size, caller)) return fresh;
   }
   return ReallocInOtherModes(pointer, size, caller);
 }
 inline size_t HookUsableSize(void* pointer) {
-  if (PulseIs(Mode::kRecord)) return RecordedUsable(pointer);
-  return PulseIs(Mode::kReplay) ? ReplayUsable(pointer) : UsableInOtherModes(pointer);
+  if (ModeIs(Mode::kRecord)) return RecordedUsable(pointer);
+  return ModeIs(Mode::kReplay) ? ReplayUsable(pointer) : UsableInOtherModes(pointer);
 }
 void* HookReallocArray(void* pointer, size_t count, size_t size, Caller caller);
 void* HookMemalign(size_t alignment, size_t size, Caller caller);

@@ -98,7 +98,7 @@ Mode RecordMode() {
   const uint32_t frames = process.session->stack_frames;
   if (frames == 0) return Mode::kRecord;
   if (!DataIsLimited() && StartStacks(frames)) return Mode::kRecordStacks;
-  Say("recorded without call stacks: no room for them (RLIMIT_AS, RLIMIT_DATA)");
+  ReportToLauncher("recorded without call stacks: no room for them (RLIMIT_AS, RLIMIT_DATA)");
   return Mode::kRecord;
 }
 
@@ -123,11 +123,11 @@ Mode ChooseMode(const char* left_alone) {
     if (process.taken == nullptr) return Mode::kPlain;
   }
   if (process.registry->magic != kSessionMagic || !RegisterImage()) return Mode::kPlain;
-  if (left_alone == nullptr && Advise(&pulse, sizeof(pulse), MADV_WIPEONFORK) != 0) {
+  if (left_alone == nullptr && Advise(&fast_state, sizeof(fast_state), MADV_WIPEONFORK) != 0) {
     left_alone = "neither recorded nor replayed: the system does not tell it of forks";
   }
   if (left_alone != nullptr) {
-    Say(left_alone);
+    ReportToLauncher(left_alone);
     return Mode::kPlain;
   }
   const bool record = (process.session->flags & kSessionRecord) != 0 && StartRecording();
@@ -169,7 +169,7 @@ void Start() {
 void AfterFork() {
   const SignalBlock block;
   if (!Forked()) return;
-  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(Mode::kStarting), __ATOMIC_RELAXED);
+  __atomic_store_n(&fast_state.mode, static_cast<uint64_t>(Mode::kStarting), __ATOMIC_RELAXED);
   const uint32_t fork_number = __atomic_fetch_add(&process.image->forks, 1, __ATOMIC_RELAXED);
   ImageEntry* entry = RegisterForkedImage(fork_number);
   // Without an entry the child is still a process of ours, only an unrecorded one.
@@ -203,15 +203,16 @@ bool ComesFirst() {
 
 // Whether the calling thread has. A malloc in front of ours may well call ours.
 bool HasAllocated() {
-  return self.has_written != 0 || self.lane_tried != 0 || self.heap != nullptr;
+  return this_thread.has_written != 0 || this_thread.lane_tried != 0 || this_thread.heap != nullptr;
 }
 
 }  // namespace
 
-__attribute__((hot)) void NoteEnd() {
+__attribute__((hot)) void RecordImageEnd() {
   if (!IsOwnImage()) return;
   if (process.behind && process.mode >= Mode::kRecord && !HasAllocated()) {
-    Say("its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
+    ReportToLauncher(
+        "its own malloc, or one that LD_PRELOAD names first, stands in front of reprise's: what it "
         "allocates is not seen");
   }
   if (process.mode >= Mode::kReplay && !Forked()) PublishReplay();
@@ -234,7 +235,7 @@ __attribute__((constructor)) void OnLoad() {
 
 __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
-  NoteEnd();
+  RecordImageEnd();
   EndRecording();
 }
 

@@ -21,7 +21,7 @@ inline void NoticeProcess() {
 
 // Called when the image ends in the ordinary way, and before an exec: notes its peak memory, and
 // how far its replay came.
-void NoteEnd();
+void RecordImageEnd();
 
 }  // namespace reprise::interpose
 

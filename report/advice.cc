@@ -35,9 +35,10 @@ ordered_json PinFacts(const Subject& subject, const SiteTable& sites,
       100.0 * static_cast<double>(pins.live_bytes) / static_cast<double>(pins.held_bytes);
   json["what"] = absl::StrFormat(
       "At event %d %s although there was free memory: %s were held, of which %s (%.0f %%) were "
-      "live. In between lay %d free ranges, the largest of %s. These blocks kept them apart:",
+      "live. In between lay %s, the largest of %s. These blocks kept them apart:",
       pins.event, plan ? "the plan reached higher" : "new pages were taken", Bytes(pins.held_bytes),
-      Bytes(pins.live_bytes), share, pins.holes, Bytes(pins.largest_hole));
+      Bytes(pins.live_bytes), share, base::Counted(pins.holes, "free range"),
+      Bytes(pins.largest_hole));
   for (const replay::PinnedBySite& it : pins.sites) {
     if (json["sites"].size() == kPinningSites) break;
     std::string threads;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "base/page.h"
 #include "trace/reader.h"
 
 namespace reprise::report {
@@ -21,7 +22,7 @@ using trace::kNever;
 using trace::kNone;
 using trace::Recording;
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = base::kPageBytes;
 
 // The bytes of `value` go to as many planes as the type is wide.
 void Spread(uint64_t value, int width, size_t index, size_t count, std::string& planes) {

@@ -266,8 +266,9 @@ std::string Draw(Canvas canvas, const Subject& subject, const std::vector<HeapMa
   canvas.Box(0, 0, kWidth, PictureHeight(maps), kPaper);
   canvas.Words(kLeft, 22, Anchor::kStart, 16, {{subject.name, kInk, true}});
   canvas.Words(kWidth - kRight, 22, Anchor::kEnd, 12,
-               {{absl::StrFormat("%d blocks in %d events: address upwards, events to the right",
-                                 subject.statistics.buffers, subject.recording.events),
+               {{absl::StrFormat("%s in %s: address upwards, events to the right",
+                                 base::Counted(subject.statistics.buffers, "block"),
+                                 base::Counted(subject.recording.events, "event")),
                  kQuiet}});
   int top = kTop;
   for (const HeapMap& map : maps) {

@@ -20,12 +20,13 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/page.h"
 #include "base/standard_stream.h"
 
 namespace reprise::trace {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kPageBytes = base::kPageBytes;
 
 // The mappings that may lose their pages. A handler may look at them at any time.
 struct Guarded {

@@ -9,7 +9,7 @@ namespace reprise::trace {
 ModuleMap::ModuleMap(Recording& recording, std::vector<LoadedModule> modules, uint64_t stack_base)
     : recording_(recording), loaded_(std::move(modules)), stack_base_(stack_base) {
   std::stable_sort(loaded_.begin(), loaded_.end(),
-                   [](const auto& a, const auto& b) { return a.turn < b.turn; });
+                   [](const auto& a, const auto& b) { return a.epoch < b.epoch; });
   std::map<std::pair<std::string, std::string>, uint32_t> index;
   for (const LoadedModule& loaded : loaded_) {
     const auto [found, added] = index.emplace(std::pair(loaded.module.path, loaded.module.build_id),
@@ -40,8 +40,8 @@ uint32_t ModuleMap::Find(uint64_t address) const {
   return kNone;
 }
 
-void ModuleMap::AdvanceTo(uint64_t turn) {
-  while (next_ < loaded_.size() && loaded_[next_].turn <= turn) {
+void ModuleMap::AdvanceTo(uint64_t epoch) {
+  while (next_ < loaded_.size() && loaded_[next_].epoch <= epoch) {
     Activate(static_cast<uint32_t>(next_++));
   }
 }
@@ -52,9 +52,9 @@ Frame ModuleMap::FrameAt(uint64_t address) const {
   return {module_index_[loaded], address - loaded_[loaded].module.base};
 }
 
-void ModuleMap::DefineStack(uint64_t number, std::span<const uint64_t> addresses, uint64_t turn) {
+void ModuleMap::DefineStack(uint64_t number, std::span<const uint64_t> addresses, uint64_t epoch) {
   if (addresses.empty() || number >= kSpoolMostStacks) return;
-  AdvanceTo(turn);
+  AdvanceTo(epoch);
   std::vector<Frame> frames;
   std::vector<std::pair<uint32_t, uint64_t>> key;
   for (const uint64_t address : addresses.subspan(1)) {
@@ -67,8 +67,8 @@ void ModuleMap::DefineStack(uint64_t number, std::span<const uint64_t> addresses
   stacks_[number] = {FrameAt(addresses[0]), found->second};
 }
 
-uint32_t ModuleMap::Resolve(uint64_t site_word, uint64_t turn) {
-  AdvanceTo(turn);
+uint32_t ModuleMap::Resolve(uint64_t site_word, uint64_t epoch) {
+  AdvanceTo(epoch);
   const auto known = known_words_.find(site_word);
   if (known != known_words_.end()) return known->second;
 

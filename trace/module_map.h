@@ -1,5 +1,5 @@
 // Resolves the code addresses and call stacks of a spool, where a library may be unloaded and
-// another one take its addresses: a module record counts from its turn on.
+// another one take its addresses: a module record counts from its epoch on.
 #ifndef REPRISE_TRACE_MODULE_MAP_H_
 #define REPRISE_TRACE_MODULE_MAP_H_
 
@@ -20,7 +20,7 @@ namespace reprise::trace {
 struct LoadedModule {
   Module module;
   uint64_t begin = 0, end = 0;  // half-open range of its addresses
-  uint64_t turn = 0;            // from when on
+  uint64_t epoch = 0;           // from when on
 };
 
 // Adds modules (one per path and build id) and sites to `recording`, which must outlive it.
@@ -29,12 +29,12 @@ class ModuleMap {
   // `stack_base`: SpoolHeader::stack_base.
   ModuleMap(Recording& recording, std::vector<LoadedModule> modules, uint64_t stack_base = 0);
 
-  // The index of the site that a spool's site word names at `turn`; kNone when it names a stack
-  // that is not known. Turns must not decrease, neither here nor below.
-  uint32_t Resolve(uint64_t site_word, uint64_t turn);
+  // The index of the site that a spool's site word names at `epoch`; kNone when it names a stack
+  // that is not known. Epochs must not decrease, neither here nor below.
+  uint32_t Resolve(uint64_t site_word, uint64_t epoch);
 
   // The stack of that number: a return address, then those of its callers.
-  void DefineStack(uint64_t number, std::span<const uint64_t> addresses, uint64_t turn);
+  void DefineStack(uint64_t number, std::span<const uint64_t> addresses, uint64_t epoch);
 
  private:
   // What a stack's number stands for.
@@ -42,13 +42,13 @@ class ModuleMap {
     Frame top;
     uint32_t callers = kNone;  // index into Recording::stacks
   };
-  void AdvanceTo(uint64_t turn);
+  void AdvanceTo(uint64_t epoch);
   void Activate(uint32_t loaded);
   Frame FrameAt(uint64_t address) const;
   uint32_t Find(uint64_t address) const;  // index into loaded_, kNone
 
   Recording& recording_;
-  std::vector<LoadedModule> loaded_;     // by turn
+  std::vector<LoadedModule> loaded_;     // by epoch
   std::vector<uint32_t> module_index_;   // of each loaded_, into recording.modules
   size_t next_ = 0;                      // of loaded_: not active yet
   std::map<uint64_t, uint32_t> active_;  // by begin; disjoint

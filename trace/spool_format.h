@@ -1,5 +1,5 @@
 // The spool: what a recorded process writes, straight into an mmap-ed sparse file, so that nothing
-// is lost when it is killed. A spool is raw and fast; `reprise` turns it into a compact trace.
+// is lost when it is killed. A spool is raw and fast; `reprise` epochs it into a compact trace.
 // Plain data only: this header is used inside the recorded process. Byte order: the machine's.
 //
 // Layout: SpoolHeader (one page) | module records | chunks of kSpoolChunkBytes each | at
@@ -17,9 +17,9 @@
 //
 // Word 0: bits 0..3 kind, bits 4..19 see there, bits 20..63 address >> kSpoolAddressShift.
 //
-// The global order is told by turns. A turn is a number that one thread took from a counter of the
-// process, from 1 on; its events since, up to its next turn, lie in the global order where that
-// number does, and among themselves in the order of memory. Nobody else has the same number. A
+// The global order is told by epochs. An epoch is a number that one thread took from a counter of
+// the process, from 1 on; its events since, up to its next epoch, lie in the global order where
+// that number does, and among themselves in the order of memory. Nobody else has the same number. A
 // thread takes a new one when it begins a chunk, and otherwise by the rules in
 // interpose/record/epochs.h.
 #ifndef REPRISE_TRACE_SPOOL_FORMAT_H_
@@ -54,8 +54,8 @@ enum SpoolEventKind : uint64_t {
   kSpoolReallocFree = 6,    // 1 word: the old block, written before the call
   kSpoolReallocFailed = 7,  // 1 word: the old block lives on; revokes the kSpoolReallocFree
   kSpoolUsable = 8,         // 2 words: word 0, the answer of malloc_usable_size
-  kSpoolThread = 9,         // 4 words: word 0, thread id | parent id << 32, path, turn
-  kSpoolTurn = 10,          // 2 words: word 0, turn: the thread's next events lie there
+  kSpoolThread = 9,         // 4 words: word 0, thread id | parent id << 32, path, epoch
+  kSpoolEpoch = 10,         // 2 words: word 0, epoch: the thread's next events lie there
   // Bits 20..63 say how many words to pass over, this one included. Bit 4 set: nothing is there.
   // Clear: an event was being written there; lost when the same thread wrote others after it.
   kSpoolSkip = 11,
@@ -89,7 +89,7 @@ struct SpoolModule {
   uint16_t build_id_bytes;
   uint64_t base;        // load address
   uint64_t begin, end;  // the half-open range of its addresses
-  uint64_t turn;        // from when on: a later module may take the addresses of an earlier one
+  uint64_t epoch;       // from when on: a later module may take the addresses of an earlier one
 };
 
 // SpoolModule::base of records that are no modules, with an empty range; their text takes the

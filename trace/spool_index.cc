@@ -28,7 +28,7 @@ constexpr uint64_t kNoNumber = UINT64_MAX;
 struct OpenRealloc {
   uint32_t thread;
   uint64_t address;
-  uint64_t turn;  // in one, the order is that of memory
+  uint64_t epoch;  // in one, the order is that of memory
   uint64_t position;
   auto operator<=>(const OpenRealloc&) const = default;
 };
@@ -137,7 +137,7 @@ class Indexer {
     uint64_t at = 0;
     bool in_segment = false;
     bool malformed = false;
-    uint64_t turn = 0;
+    uint64_t epoch = 0;
     uint64_t half_written = 0;
     std::vector<OpenRealloc> open;
   };
@@ -171,7 +171,7 @@ class Indexer {
   // Goes on to the first word that begins no event.
   void VisitRun(Walk& walk, uint64_t end, bool trusted) {
     SpoolEvent event;
-    for (; DecodeSpoolEvent(file_, walk.at, end, walk.turn, event, walk.malformed);
+    for (; DecodeSpoolEvent(file_, walk.at, end, walk.epoch, event, walk.malformed);
          walk.at += event.bytes) {
       if (!trusted) {
         if (event.kind <= kSpoolReallocFailed) ++recording_.lost_events;
@@ -179,7 +179,7 @@ class Indexer {
       }
       if (event.kind == kSpoolThread) {
         CloseSegment(walk);
-        walk.turn = event.turn;
+        walk.epoch = event.epoch;
         const uint64_t at = walk.at;
         walk.at += event.bytes;
         OpenSegment(walk, ThreadIndex(event));
@@ -190,12 +190,12 @@ class Indexer {
         walk.malformed = true;
         return;
       }
-      walk.turn = event.turn;
+      walk.epoch = event.epoch;
       if (event.kind == kSpoolSkip) {
         if (!event.flag) ++walk.half_written;
         continue;
       }
-      if (event.kind == kSpoolTurn) continue;
+      if (event.kind == kSpoolEpoch) continue;
       // What was written half before another event was left by a jump out of its hook.
       recording_.lost_events += walk.half_written;
       walk.half_written = 0;
@@ -210,7 +210,7 @@ class Indexer {
   }
 
   void OpenSegment(Walk& walk, uint32_t thread) {
-    index_.segments.push_back({thread, walk.at, 0, walk.turn});
+    index_.segments.push_back({thread, walk.at, 0, walk.epoch});
     walk.in_segment = true;
   }
 
@@ -227,7 +227,7 @@ class Indexer {
     if (event.kind == kSpoolReallocFree) {
       // A realloc to size 0 that answers null is followed by nothing.
       if (open.size() >= kMaxOpenReallocs) open.erase(open.begin());
-      open.push_back({thread, event.address, event.turn, event.position});
+      open.push_back({thread, event.address, event.epoch, event.position});
     } else if (event.kind == kSpoolReallocAlloc) {
       if (!open.empty()) open.pop_back();
     } else if (event.kind == kSpoolReallocFailed) {
@@ -238,7 +238,7 @@ class Indexer {
           return;
         }
       }
-      failures_.push_back({thread, event.address, event.turn, event.position});
+      failures_.push_back({thread, event.address, event.epoch, event.position});
     }
   }
 
@@ -280,7 +280,7 @@ class Indexer {
     recording_.threads = std::move(threads);
     for (SpoolSegment& segment : index_.segments) segment.thread = rank[segment.thread];
     std::stable_sort(index_.segments.begin(), index_.segments.end(),
-                     [](const auto& a, const auto& b) { return a.turn < b.turn; });
+                     [](const auto& a, const auto& b) { return a.epoch < b.epoch; });
   }
 
   const MappedFile& file_;
@@ -295,7 +295,7 @@ class Indexer {
 
 }  // namespace
 
-bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t turn,
+bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, uint64_t epoch,
                       SpoolEvent& event, bool& malformed) {
   static constexpr uint64_t kBytes[16] = {0, 24, 24, 24, 24, 8, 8, 8, 16, 32, 16, 8, 16, 8, 8, 16};
   if (position + 8 > end) return false;
@@ -303,7 +303,7 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
   if (word == 0) return false;
   event.kind = word & 15;
   event.bytes = kBytes[event.kind];
-  event.turn = turn;
+  event.epoch = epoch;
   if (event.kind == kSpoolSkip) {
     // Carries a length in place of an address.
     event.bytes = (word >> 20) * 8;
@@ -340,8 +340,8 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
     malformed = true;
     return false;
   }
-  if (event.kind == kSpoolThread) event.turn = event.words[2];
-  if (event.kind == kSpoolTurn) event.turn = event.words[0];
+  if (event.kind == kSpoolThread) event.epoch = event.words[2];
+  if (event.kind == kSpoolEpoch) event.epoch = event.words[0];
   return true;
 }
 

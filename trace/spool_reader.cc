@@ -79,7 +79,7 @@ std::vector<LoadedModule> ReadModules(const MappedFile& file, const SpoolHeader&
     module.module.base = record.base;
     module.begin = record.begin;
     module.end = record.end;
-    module.turn = record.turn;
+    module.epoch = record.epoch;
     modules.push_back(std::move(module));
     at += (record.bytes + 7) & ~uint64_t{7};
   }
@@ -109,7 +109,7 @@ class Cursor {
  public:
   Cursor(const MappedFile& file, const SpoolSegment& segment)
       : file_(&file), segment_(&segment), at_(segment.begin) {
-    event_.turn = segment.turn;
+    event_.epoch = segment.epoch;
     Advance();
   }
 
@@ -121,9 +121,9 @@ class Cursor {
   void Advance() {
     bool malformed = false;
     do {
-      done_ = !DecodeSpoolEvent(*file_, at_, segment_->end, event_.turn, event_, malformed);
+      done_ = !DecodeSpoolEvent(*file_, at_, segment_->end, event_.epoch, event_, malformed);
       at_ += event_.bytes;
-    } while (!done_ && (event_.kind == kSpoolTurn || event_.kind == kSpoolSkip));
+    } while (!done_ && (event_.kind == kSpoolEpoch || event_.kind == kSpoolSkip));
   }
 
  private:
@@ -169,7 +169,7 @@ class Interpreter {
       case kSpoolUsable:
         return ledger_.Usable(event.address, thread, event.words[0]);
       case kSpoolStack:
-        return modules_.DefineStack(event.number, event.stack, event.turn);
+        return modules_.DefineStack(event.number, event.stack, event.epoch);
       default:
         return;
     }
@@ -181,7 +181,7 @@ class Interpreter {
   void Allocate(const SpoolEvent& event, uint32_t thread, AllocationKind kind) {
     Event block;
     block.thread = thread;
-    block.site = modules_.Resolve(event.words[0], event.turn);
+    block.site = modules_.Resolve(event.words[0], event.epoch);
     block.allocation_kind = kind;
     block.log2_alignment = static_cast<uint8_t>(event.words[1] >> kSpoolSizeBits);
     block.size = event.words[1] & ((uint64_t{1} << kSpoolSizeBits) - 1);
@@ -207,8 +207,8 @@ class Interpreter {
 };
 
 void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpreter) {
-  // Turn of the next event, segment, index into `cursors`. Segments share a turn only where a hole
-  // parts them: then their own order is the true one.
+  // Epoch of the next event, segment, index into `cursors`. Segments share an epoch only where a
+  // hole parts them: then their own order is the true one.
   using Entry = std::tuple<uint64_t, size_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   std::vector<Cursor> cursors;
@@ -216,7 +216,7 @@ void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpr
   size_t next = 0;
   while (next < index.segments.size() || !queue.empty()) {
     while (next < index.segments.size() &&
-           (queue.empty() || index.segments[next].turn <= std::get<0>(queue.top()))) {
+           (queue.empty() || index.segments[next].epoch <= std::get<0>(queue.top()))) {
       const size_t segment = next++;
       const Cursor cursor(file, index.segments[segment]);
       if (cursor.done()) continue;
@@ -228,23 +228,23 @@ void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpr
         unused.pop_back();
         cursors[place] = cursor;
       }
-      queue.emplace(cursor.event().turn, segment, place);
+      queue.emplace(cursor.event().epoch, segment, place);
     }
     if (queue.empty()) break;
-    const auto [turn, segment, place] = queue.top();
+    const auto [epoch, segment, place] = queue.top();
     queue.pop();
     uint64_t limit = queue.empty() ? UINT64_MAX : std::get<0>(queue.top());
-    if (next < index.segments.size()) limit = std::min(limit, index.segments[next].turn);
+    if (next < index.segments.size()) limit = std::min(limit, index.segments[next].epoch);
     Cursor& cursor = cursors[place];
     do {
       interpreter.Perform(cursor.event(), cursor.thread());
       cursor.Advance();
-    } while (!cursor.done() && cursor.event().turn <= limit);
+    } while (!cursor.done() && cursor.event().epoch <= limit);
     if (cursor.done()) {
       cursor.ReleasePages();
       unused.push_back(place);
     } else {
-      queue.emplace(cursor.event().turn, segment, place);
+      queue.emplace(cursor.event().epoch, segment, place);
     }
   }
 }

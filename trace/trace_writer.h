@@ -73,7 +73,7 @@ class TraceWriter {
 // Writes a recording that is in memory. Unmatched frees lose their threads.
 absl::Status WriteRecording(const Recording& recording, const std::string& path);
 
-// Turns the trace at `from` (a spool, usually) into a compact one at `to`, in one streaming pass.
+// Epochs the trace at `from` (a spool, usually) into a compact one at `to`, in one streaming pass.
 // Damage of the source is kept in the new file. `drop_names` as TraceWriter::DropNames. Returns
 // what the new trace holds, without the allocations.
 absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to,

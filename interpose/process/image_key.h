@@ -9,8 +9,8 @@
 namespace reprise::interpose {
 
 // The place of an image below `parent_place` (0: none). `arguments` are zero-separated, as in
-// /proc/self/cmdline; names below /tmp, and what follows in the same argument, count as one name
-// with its extension, because compilers make them up anew in every run. Never 0.
+// /proc/self/cmdline; names below /tmp, and what follows in the same argument, count as one
+// name with its extension, because compilers make them up anew in every run. Never 0.
 uint64_t Place(uint64_t parent_place, const char* executable, const char* arguments,
                size_t argument_bytes, const char* working_directory);
 

@@ -149,7 +149,7 @@ int SearchObject(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
-REPRISE_SMALL uint32_t module_generation = 1;
+REPRISE_SHARED_PAGE uint32_t module_generation = 1;
 
 bool FindModule(uint64_t address, LoadedModule* module) {
   dl_find_object found;

@@ -9,34 +9,34 @@
 
 namespace reprise::interpose {
 
-constinit Pulse pulse{};
-REPRISE_SMALL constinit Process process = {.mode = Mode::kUnstarted,
-                                           .reserved = false,
-                                           .session = nullptr,
-                                           .registry = nullptr,
-                                           .taken = nullptr,
-                                           .image = nullptr,
-                                           .image_number = 0,
-                                           .executable = {},
-                                           .behind = false,
-                                           .loader = {}};
+constinit FastState fast_state{};
+REPRISE_SHARED_PAGE constinit Process process = {.mode = Mode::kUnstarted,
+                                                 .reserved = false,
+                                                 .session = nullptr,
+                                                 .registry = nullptr,
+                                                 .taken = nullptr,
+                                                 .image = nullptr,
+                                                 .image_number = 0,
+                                                 .executable = {},
+                                                 .behind = false,
+                                                 .loader = {}};
 
 void SetMode(Mode mode) {
-  pulse.malloc = real.malloc;
-  pulse.free = real.free;
-  pulse.calloc = real.calloc;
-  pulse.realloc = real.realloc;
+  fast_state.malloc = real.malloc;
+  fast_state.free = real.free;
+  fast_state.calloc = real.calloc;
+  fast_state.realloc = real.realloc;
   __atomic_store(&process.mode, &mode, __ATOMIC_RELEASE);
-  __atomic_store_n(&pulse.mode, static_cast<uint64_t>(mode), __ATOMIC_RELEASE);
+  __atomic_store_n(&fast_state.mode, static_cast<uint64_t>(mode), __ATOMIC_RELEASE);
 }
 
-void Say(const char* message) {
+void ReportToLauncher(const char* message) {
   if (process.image == nullptr || process.image->message[0] != 0) return;
   const size_t bytes = strnlen(message, sizeof(process.image->message) - 1);
   memcpy(process.image->message, message, bytes);
 }
 
-void SayNotDeepBound(const char* library) {
+void ReportNotDeepBound(const char* library) {
   constexpr size_t kNameBytes = 80;
   char message[sizeof(ImageEntry::message)];
   const char* name = library != nullptr ? strrchr(library, '/') : nullptr;
@@ -44,7 +44,7 @@ void SayNotDeepBound(const char* library) {
   snprintf(message, sizeof(message),
            "%.*s is loaded without RTLD_DEEPBIND, which would give it another malloc",
            static_cast<int>(kNameBytes), name);
-  Say(message);
+  ReportToLauncher(message);
 }
 
 __attribute__((hot)) bool IsOwnImage() {

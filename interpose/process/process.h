@@ -26,13 +26,13 @@ inline constexpr uint64_t kKnownPages = 256;
 
 // What hooks look at first, and usually all of the process that they look at: a line, and another
 // for the pages of code. The kernel wipes this in a forked child, where the mode is then 0.
-struct alignas(4096) Pulse {
+struct alignas(4096) FastState {
   // Pages of code whose modules the spool knows, each at its number modulo this. Atomic.
   uint64_t known_pages[kKnownPages];
   uint64_t mode;  // atomic; the mode as a number once it is decided, 0 before
-  // Recording: the newest turn (turns.h), and from which size on allocations are looked at.
-  uint64_t newest_turn;  // atomic; the first is 1
-  uint64_t note_from;    // atomic
+  // Recording: the newest epoch (epochs.h), and from which size on allocations are looked at.
+  uint64_t newest_epoch;  // atomic; the first is 1
+  uint64_t note_from;     // atomic
   // Of the program's allocator (real.h), once there is a mode.
   void* (*malloc)(size_t);
   void (*free)(void*);
@@ -55,7 +55,7 @@ struct Process {
 };
 
 // Hidden, so that no table of addresses is read to find them.
-extern __attribute__((visibility("hidden"))) Pulse pulse;
+extern __attribute__((visibility("hidden"))) FastState fast_state;
 extern __attribute__((visibility("hidden"))) Process process;
 
 // Sets the mode in which hooks go on, and passes the program's allocator on to them.
@@ -63,7 +63,7 @@ void SetMode(Mode mode);
 
 // Whether this is a forked child whose state has not been renewed yet.
 inline bool Forked() {
-  return __builtin_expect(__atomic_load_n(&pulse.mode, __ATOMIC_RELAXED) == 0, 0);
+  return __builtin_expect(__atomic_load_n(&fast_state.mode, __ATOMIC_RELAXED) == 0, 0);
 }
 
 // Whether Process::image is the calling process's: not in a child of vfork, nor in one of fork that
@@ -71,10 +71,10 @@ inline bool Forked() {
 bool IsOwnImage();
 
 // Leaves one line for the launcher to print, unless there is one already.
-void Say(const char* message);
+void ReportToLauncher(const char* message);
 
 // Says that a library was loaded without RTLD_DEEPBIND, which the program had asked for.
-void SayNotDeepBound(const char* library);
+void ReportNotDeepBound(const char* library);
 
 }  // namespace reprise::interpose
 

@@ -8,7 +8,7 @@
 
 namespace reprise::interpose {
 
-REPRISE_SMALL constinit Real real{};
+REPRISE_SHARED_PAGE constinit Real real{};
 
 void* NextSymbol(const char* name) { return dlsym(RTLD_NEXT, name); }
 

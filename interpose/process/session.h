@@ -17,6 +17,8 @@
 
 #include <stdint.h>
 
+#include "base/hash.h"
+
 namespace reprise::interpose {
 
 inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
@@ -97,10 +99,7 @@ inline constexpr uint64_t kRegistryBytes = sizeof(Registry) + kMaxImages * sizeo
 inline constexpr uint64_t kMainThreadPath = 1;
 
 constexpr uint64_t MixPath(uint64_t parent, uint64_t ordinal) {
-  uint64_t x = parent * 0x9e3779b97f4a7c15 + ordinal + 1;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return (x ^ (x >> 31)) | 2;
+  return base::MixBits(parent * base::kGoldenRatio + ordinal + 1) | 2;
 }
 
 }  // namespace reprise::interpose

@@ -1,5 +1,6 @@
 #include "interpose/process/side_heap.h"
 
+#include "base/page.h"
 #include "base/system_call.h"
 #include "interpose/process/address_map.h"
 #include "interpose/process/process.h"
@@ -11,7 +12,7 @@ alignas(64) char early_side_blocks[kEarlySideBytes];
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = base::kPageBytes;
 constexpr uint64_t kMagic = 0x5245505249534531;
 
 // In front of every block, on the same page as the block's first byte or the page before.
@@ -22,10 +23,10 @@ struct Header {
   uint64_t usable;
 };
 
-REPRISE_SMALL uint64_t early_used;  // of early_side_blocks
+REPRISE_SHARED_PAGE uint64_t early_used;  // of early_side_blocks
 
 // The next unused page of the range. It only grows: 64 GiB of addresses for blocks that are rare.
-REPRISE_SMALL uint64_t next_page;
+REPRISE_SHARED_PAGE uint64_t next_page;
 
 Header* HeaderOf(const void* pointer) {
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);

@@ -18,12 +18,12 @@ class LocalHeap;
 namespace reprise::interpose {
 
 struct alignas(64) ThreadState {
-  // What an event of a quiet thread (turns.h) needs, recorded or replayed, is this line. Cursor and
-  // limit both null: no chunk yet.
+  // What an event of a quiet thread (epochs.h) needs, recorded or replayed, is this line. Cursor
+  // and limit both null: no chunk yet.
   char* cursor;          // where the next event goes; may run past `limit`
   char* limit;           // end of the part of the chunk that is backed by memory
   uint64_t life;         // SpoolChunk::serial of the chunk; 0: no chunk
-  uint64_t quiet_turn;   // events need not be noted as long as this is the newest turn; 0: never
+  uint64_t quiet_epoch;  // events need not be noted as long as this is the newest epoch; 0: never
   replay::Lane* plain;   // `quiet`; null while a hook is changing the lane or the heap
   uint64_t busy;         // above all addresses in such a hook, unless it only takes from `quiet`
                          // what that expects, else 0: a signal handler must keep out of them
@@ -33,13 +33,13 @@ struct alignas(64) ThreadState {
   replay::LocalHeap* off_plan;  // `heap`, when no lane is followed, else null
 
   // Recorder.
-  uint64_t turn;   // its latest; 0: it needs another before its next event
-  char* turn_end;  // of the part of the chunk that may be written in that turn
+  uint64_t epoch;   // its latest; 0: it needs another before its next event
+  char* epoch_end;  // of the part of the chunk that may be written in that epoch
   trace::SpoolChunk* chunk;
-  uint64_t taken_turn;      // the latest that the thread took
-  uint32_t turns_in_a_row;  // taken up to there, nobody else's in between
-  uint32_t has_written;     // has had a chunk before
-  uint32_t starved;         // no room was found: events to lose before it is looked for again
+  uint64_t taken_epoch;      // the latest that the thread took
+  uint32_t epochs_in_a_row;  // taken up to there, nobody else's in between
+  uint32_t has_written;      // has had a chunk before
+  uint32_t starved;          // no room was found: events to lose before it is looked for again
 
   // Replay.
   uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
@@ -57,7 +57,7 @@ struct alignas(64) ThreadState {
   uint8_t exit_rounds;  // how often the exit hook has stood back behind other destructors
 };
 
-extern __thread ThreadState self;
+extern __thread ThreadState this_thread;
 
 // Who called a hook: the address that it returns to, and where the caller's frame ends. On x86-64
 // the one lies right below the other, and one register tells both: the stack pointer, for a hook
@@ -110,8 +110,8 @@ struct ThisCaller {
 
 // How deep the stack is, in units of 16 bytes; 0: the frame is on another one.
 inline uint64_t DepthOf(Caller caller) {
-  const uint64_t below = self.stack_base - caller.frame();
-  return __builtin_expect(below < self.stack_bytes, 1) ? below >> 4 : 0;
+  const uint64_t below = this_thread.stack_base - caller.frame();
+  return __builtin_expect(below < this_thread.stack_bytes, 1) ? below >> 4 : 0;
 }
 
 // The call site as the spool's site word: return address, which has no more bits, and stack depth.

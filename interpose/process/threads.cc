@@ -20,17 +20,17 @@ extern void* __libc_stack_end;
 
 namespace reprise::interpose {
 
-__thread ThreadState self;
+__thread ThreadState this_thread;
 
 namespace {
 
 // Until the thread's own part of the path of a thread that nobody named.
 constexpr uint64_t kUnknownParent = 0x756e6b6e6f776e;
 
-REPRISE_SMALL void (*at_end)();
-REPRISE_SMALL pthread_key_t exit_key;
-REPRISE_SMALL bool exit_key_made;
-REPRISE_SMALL uint32_t thread_ids;  // given out so far; 0 is the main thread
+REPRISE_SHARED_PAGE void (*at_end)();
+REPRISE_SHARED_PAGE pthread_key_t exit_key;
+REPRISE_SHARED_PAGE bool exit_key_made;
+REPRISE_SHARED_PAGE uint32_t thread_ids;  // given out so far; 0 is the main thread
 
 // How many threads of unknown origin began at each place; what finds no entry is in the first one.
 constexpr size_t kMostPlaces = 64;
@@ -38,7 +38,7 @@ struct ThreadPlace {
   uint64_t place;  // atomic; 0: unused
   uint32_t count;  // atomic
 };
-REPRISE_SMALL ThreadPlace thread_places[kMostPlaces];
+REPRISE_SHARED_PAGE ThreadPlace thread_places[kMostPlaces];
 
 // Threads that clone() is making, until they have a name.
 constexpr size_t kMostAnnounced = 64;
@@ -47,8 +47,8 @@ struct AnnouncedThread {
   uint64_t path;
   uint32_t parent;
 };
-REPRISE_SMALL AnnouncedThread announced_threads[kMostAnnounced];
-REPRISE_SMALL uint64_t default_stack_bytes = 8 << 20;
+REPRISE_SHARED_PAGE AnnouncedThread announced_threads[kMostAnnounced];
+REPRISE_SHARED_PAGE uint64_t default_stack_bytes = 8 << 20;
 
 // Everything the new thread must know, until it has started.
 struct StartRecord {
@@ -76,12 +76,12 @@ void DropStartRecord(StartRecord* record) {
 // Other libraries' destructors may still allocate. glibc runs them in rounds: stand back as often
 // as it allows, and take leave in the last.
 void OnThreadExit(void*) {
-  if (++self.exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
-    pthread_setspecific(exit_key, &self);
+  if (++this_thread.exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(exit_key, &this_thread);
     return;
   }
   if (Forked()) return;
-  self.ended = 1;
+  this_thread.ended = 1;
   at_end();
 }
 
@@ -96,12 +96,12 @@ uint64_t ThreadPointer() {
 }
 
 void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_bytes) {
-  self.path = path;
-  self.id = id;
-  self.parent = parent;
-  self.stack_base = ThreadPointer();
-  self.stack_bytes = stack_bytes;
-  if (exit_key_made) pthread_setspecific(exit_key, &self);
+  this_thread.path = path;
+  this_thread.id = id;
+  this_thread.parent = parent;
+  this_thread.stack_base = ThreadPointer();
+  this_thread.stack_bytes = stack_bytes;
+  if (exit_key_made) pthread_setspecific(exit_key, &this_thread);
 }
 
 uint32_t NewThreadId() { return __atomic_add_fetch(&thread_ids, 1, __ATOMIC_RELAXED); }
@@ -110,8 +110,9 @@ uint32_t NewThreadId() { return __atomic_add_fetch(&thread_ids, 1, __ATOMIC_RELA
 StartRecord* DescribeNextThread(void* argument, size_t stack_bytes) {
   StartRecord* record = NewStartRecord();
   if (record == nullptr) return nullptr;
-  *record = {nullptr,     nullptr,       argument, MixPath(self.path, self.created++),
-             stack_bytes, NewThreadId(), self.id};
+  *record = {
+      nullptr,     nullptr,       argument,      MixPath(this_thread.path, this_thread.created++),
+      stack_bytes, NewThreadId(), this_thread.id};
   return record;
 }
 
@@ -170,15 +171,15 @@ bool TakeAnnounced(uint64_t* path, uint32_t* parent) {
 
 void StartMainThread(void (*end)()) {
   at_end = end;
-  self.path = kMainThreadPath;
-  self.stack_base = reinterpret_cast<uint64_t>(__libc_stack_end);
+  this_thread.path = kMainThreadPath;
+  this_thread.stack_base = reinterpret_cast<uint64_t>(__libc_stack_end);
   rlimit limit{};
   if (SystemCall(SYS_prlimit64, 0, RLIMIT_STACK, 0, reinterpret_cast<long>(&limit)) == 0 &&
       limit.rlim_cur != RLIM_INFINITY) {
     default_stack_bytes = limit.rlim_cur;  // glibc's rule for threads, too
-    self.stack_bytes = limit.rlim_cur;
+    this_thread.stack_bytes = limit.rlim_cur;
   } else {
-    self.stack_bytes = uint64_t{1} << 30;
+    this_thread.stack_bytes = uint64_t{1} << 30;
   }
   exit_key_made = pthread_key_create(&exit_key, OnThreadExit) == 0;
 }
@@ -196,7 +197,7 @@ void NameUnknownThread(uint64_t address) {
 void AnnounceThread(void* thread_pointer) {
   if (process.mode <= Mode::kPlain || thread_pointer == nullptr) return;
   const auto pointer = reinterpret_cast<uint64_t>(thread_pointer);
-  const uint64_t path = MixPath(self.path, self.created++);
+  const uint64_t path = MixPath(this_thread.path, this_thread.created++);
   for (AnnouncedThread& thread : announced_threads) {
     uint64_t found = __atomic_load_n(&thread.thread_pointer, __ATOMIC_RELAXED);
     // An earlier thread may have had the same storage and never allocated.
@@ -206,7 +207,7 @@ void AnnounceThread(void* thread_pointer) {
       continue;
     }
     thread.path = path;
-    thread.parent = self.id;
+    thread.parent = this_thread.id;
     __atomic_store_n(&thread.thread_pointer, pointer, __ATOMIC_RELEASE);
     return;
   }
@@ -242,9 +243,9 @@ int CreateThread(decltype(thrd_create)* create, thrd_t* thread, thrd_start_t sta
 
 void RenewThreadAfterFork() {
   thread_ids = 0;
-  self.id = 0;
-  self.parent = 0;
-  self.busy = 0;
+  this_thread.id = 0;
+  this_thread.parent = 0;
+  this_thread.busy = 0;
 }
 
 }  // namespace reprise::interpose

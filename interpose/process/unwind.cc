@@ -20,10 +20,12 @@ struct Machine {
   bool lost;       // registers other than frame and stack pointer are not followed any more
   bool blind;      // not even the frame pointer is known, until a frame is met that saved it
 
-  bool OnOwnStack(uint64_t address) const { return self.stack_base - address < self.stack_bytes; }
+  bool OnOwnStack(uint64_t address) const {
+    return this_thread.stack_base - address < this_thread.stack_bytes;
+  }
   bool Readable(uint64_t address) const {
     if (address % 8 != 0) return false;
-    if (OnOwnStack(begin)) return address - begin < self.stack_base - begin;
+    if (OnOwnStack(begin)) return address - begin < this_thread.stack_base - begin;
     return address - begin < kForeignBytes || OnOwnStack(address);
   }
   bool Load(uint64_t address, uint64_t* value) const {

@@ -7,13 +7,13 @@
 namespace reprise::interpose {
 
 // Pages of its own, so that they can be dropped.
-alignas(4096) uint64_t turn_slots[kTurnSlots];
+alignas(4096) uint64_t epoch_slots[kEpochSlots];
 
-void ForgetTurns() {
-  pulse.newest_turn = 0;
-  pulse.note_from = kNoteNone;
-  if (Advise(turn_slots, sizeof(turn_slots), MADV_DONTNEED) != 0) {
-    memset(turn_slots, 0, sizeof(turn_slots));
+void ForgetEpochs() {
+  fast_state.newest_epoch = 0;
+  fast_state.note_from = kNoteNone;
+  if (Advise(epoch_slots, sizeof(epoch_slots), MADV_DONTNEED) != 0) {
+    memset(epoch_slots, 0, sizeof(epoch_slots));
   }
 }
 

@@ -4,7 +4,7 @@
 // chunk with one instruction that no signal handler can tear, stores the site, and last the word
 // that makes the event valid. As long as one thread does all the work that is all: the order of the
 // events is their order in memory. Otherwise it is also looked whether the event may be written in
-// the thread's turn (turns.h). No lock, no branch that is usually taken, and seldom an atomic
+// the thread's epoch (epochs.h). No lock, no branch that is usually taken, and seldom an atomic
 // operation.
 //
 // An allocation is written after it returns and a free before it is passed on, so that the reuse of
@@ -32,10 +32,10 @@ struct Room {
 inline char* Reserve(uint64_t bytes) {
 #if defined(__x86_64__)
   uint64_t taken = bytes;
-  asm volatile("xaddq %0, %1" : "+r"(taken), "+m"(self.cursor)::"memory", "cc");
+  asm volatile("xaddq %0, %1" : "+r"(taken), "+m"(this_thread.cursor)::"memory", "cc");
   return reinterpret_cast<char*>(taken);
 #else
-  return __atomic_fetch_add(&self.cursor, bytes, __ATOMIC_RELAXED);
+  return __atomic_fetch_add(&this_thread.cursor, bytes, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -79,51 +79,51 @@ inline void StoreEvent(char* at, uint64_t word0, uint64_t word1, uint64_t word2 
 // The ways that are not the usual one (recorder.cc). The first is that of threads that work at the
 // same time, the second is taken when the reservation [at, at + Words * 8) did not fit.
 template <int Words>
-void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size);
+void WriteInEpoch(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size);
 template <int Words>
 void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t size, Room before,
                     char* at);
 // Of a free, which they pass on.
-void WriteFreeInTurn(void* pointer);
+void WriteFreeInEpoch(void* pointer);
 void WriteFreeElsewhere(void* pointer, Room before, char* at);
 // Of an allocation whose size stands in word 0; they return `pointer`, so that a hook ends in them.
 template <trace::SpoolEventKind kind>
-void* WriteSmallInTurn(void* pointer, size_t size, uint64_t site);
+void* WriteSmallInEpoch(void* pointer, size_t size, uint64_t site);
 template <trace::SpoolEventKind kind>
 void* WriteSmallElsewhere(void* pointer, size_t size, uint64_t site, Room before, char* at);
-// Of an allocation of Pulse::note_from or more, whether or not it is small.
+// Of an allocation of FastState::note_from or more, whether or not it is small.
 template <trace::SpoolEventKind kind>
 void* WriteWatched(void* pointer, size_t size, uint64_t site);
 
 // After the reservation [at, at + bytes) did not fit: makes room. False: there is none.
 bool FindRoom(const Room& before, char* at, uint64_t bytes);
 
-// Takes a new turn for the thread, and says so in its chunk. Returns it, or a newer one that a
+// Takes a new epoch for the thread, and says so in its chunk. Returns it, or a newer one that a
 // signal handler took meanwhile; 0 when there is no room, and then none for an event behind it.
-uint64_t NewTurn();
+uint64_t NewEpoch();
 
 // Writes one event; with several words it is the allocation of a block of `size`.
 template <int Words>
 inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, uint64_t size = 0) {
-  const uint64_t turn = self.quiet_turn;
-  if (__builtin_expect(turn != NewestTurn(), 0)) {
-    WriteInTurn<Words>(word0, word1, word2, size);
+  const uint64_t epoch = this_thread.quiet_epoch;
+  if (__builtin_expect(epoch != NewestEpoch(), 0)) {
+    WriteInEpoch<Words>(word0, word1, word2, size);
     return;
   }
   // Read before the reservation: a handler that makes room in between must be noticed. It then
-  // takes a turn as well.
-  const Room room = {self.life, self.limit};
+  // takes an epoch as well.
+  const Room room = {this_thread.life, this_thread.limit};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   char* at = Reserve(Words * 8);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  if (__builtin_expect(at + Words * 8 > room.limit || self.quiet_turn != turn, 0)) {
+  if (__builtin_expect(at + Words * 8 > room.limit || this_thread.quiet_epoch != epoch, 0)) {
     WriteElsewhere<Words>(word0, word1, word2, size, room, at);
     return;
   }
   if (Words > 1) {
     const uint64_t note_from = NoteFrom();
     if (__builtin_expect(size >= note_from && note_from != kNoteNone, 0)) {
-      if (size >= kLargeBlock) NoteTurn(turn, word0, kSlotLarge);
+      if (size >= kLargeBlock) NoteEpoch(epoch, word0, kSlotLarge);
       if (note_from == kNoteAll) ForgetAsked(AddressOf(word0));
     }
   }
@@ -132,34 +132,34 @@ inline void WriteEvent(uint64_t word0, uint64_t word1 = 0, uint64_t word2 = 0, u
 
 // Writes the free of a block and passes it on, in a jump on every way.
 inline void WriteFree(void* pointer) {
-  const uint64_t turn = self.quiet_turn;
-  if (__builtin_expect(turn != NewestTurn(), 0)) return WriteFreeInTurn(pointer);
+  const uint64_t epoch = this_thread.quiet_epoch;
+  if (__builtin_expect(epoch != NewestEpoch(), 0)) return WriteFreeInEpoch(pointer);
   // As in WriteEvent.
-  const Room room = {self.life, self.limit};
+  const Room room = {this_thread.life, this_thread.limit};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   char* at = Reserve(8);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  if (__builtin_expect(at + 8 > room.limit || self.quiet_turn != turn, 0)) {
+  if (__builtin_expect(at + 8 > room.limit || this_thread.quiet_epoch != epoch, 0)) {
     return WriteFreeElsewhere(pointer, room, at);
   }
   Store(at, Word0(trace::kSpoolFree, pointer));
-  pulse.free(pointer);
+  fast_state.free(pointer);
 }
 
 // Writes the allocation of a block; `kind` is that of small ones. Returns `pointer`.
 template <trace::SpoolEventKind kind>
 inline void* WriteSized(void* pointer, size_t size, uint64_t site) {
   if (__builtin_expect(size >= NoteFrom(), 0)) return WriteWatched<kind>(pointer, size, site);
-  const uint64_t turn = self.quiet_turn;
-  if (__builtin_expect(turn != NewestTurn(), 0)) {
-    return WriteSmallInTurn<kind>(pointer, size, site);
+  const uint64_t epoch = this_thread.quiet_epoch;
+  if (__builtin_expect(epoch != NewestEpoch(), 0)) {
+    return WriteSmallInEpoch<kind>(pointer, size, site);
   }
   // As in WriteEvent.
-  const Room room = {self.life, self.limit};
+  const Room room = {this_thread.life, this_thread.limit};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   char* at = Reserve(16);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  if (__builtin_expect(at + 16 > room.limit || self.quiet_turn != turn, 0)) {
+  if (__builtin_expect(at + 16 > room.limit || this_thread.quiet_epoch != epoch, 0)) {
     return WriteSmallElsewhere<kind>(pointer, size, site, room, at);
   }
   StoreEvent<2>(at, SmallWord0(kind, pointer, size), site);

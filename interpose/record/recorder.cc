@@ -16,28 +16,28 @@ namespace reprise::interpose {
 using trace::SpoolEventKind;
 using trace::SpoolHeader;
 
-uint32_t asked_blocks[1 << kAskedBits];
+uint32_t known_usable[1 << kKnownUsableBits];
 
-__attribute__((noinline)) uint64_t NewTurn() {
+__attribute__((noinline)) uint64_t NewEpoch() {
   for (;;) {
-    // A handler that comes in between takes a turn of its own, and so is noticed.
-    __atomic_store_n(&self.turn, 0, __ATOMIC_RELAXED);
+    // A handler that comes in between takes an epoch of its own, and so is noticed.
+    __atomic_store_n(&this_thread.epoch, 0, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const uint64_t turn = TakeTurn();
-    const Room room = {self.life, self.limit};
+    const uint64_t epoch = TakeEpoch();
+    const Room room = {this_thread.life, this_thread.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(16);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(at + 16 > room.limit || self.life != room.life, 0)) {
+    if (__builtin_expect(at + 16 > room.limit || this_thread.life != room.life, 0)) {
       if (!FindRoom(room, at, 16)) return 0;
       continue;
     }
-    StoreEvent<2>(at, trace::kSpoolTurn, turn);
+    StoreEvent<2>(at, trace::kSpoolEpoch, epoch);
     uint64_t none = 0;
-    if (__atomic_compare_exchange_n(&self.turn, &none, turn, false, __ATOMIC_RELAXED,
+    if (__atomic_compare_exchange_n(&this_thread.epoch, &none, epoch, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED)) {
-      BeginTurn(turn, at + 16);
-      return turn;
+      BeginEpoch(epoch, at + 16);
+      return epoch;
     }
     Waste(at, at + 16);
     return none;
@@ -47,25 +47,25 @@ __attribute__((noinline)) uint64_t NewTurn() {
 uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count) {
   const uint64_t words = uint64_t{count} + 1;
   for (;;) {
-    uint64_t turn = self.turn;
-    if (turn <= ModulesTurn() && (turn = NewTurn()) == 0) return 0;
-    const Room room = {self.life, self.limit};
+    uint64_t epoch = this_thread.epoch;
+    if (epoch <= ModulesEpoch() && (epoch = NewEpoch()) == 0) return 0;
+    const Room room = {this_thread.life, this_thread.limit};
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     char* at = Reserve(words * 8);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (at + words * 8 > room.limit || self.life != room.life) {
+    if (at + words * 8 > room.limit || this_thread.life != room.life) {
       if (FindRoom(room, at, words * 8)) continue;
       return 0;
     }
-    if (self.turn != turn) {
-      // A handler took a turn in between, and its events stand in front of ours.
+    if (this_thread.epoch != epoch) {
+      // A handler took an epoch in between, and its events stand in front of ours.
       Waste(at, at + words * 8);
       continue;
     }
     Store(at, SkipWord(words));
     for (uint32_t i = 0; i < count; ++i) Store(at + 8 + uint64_t{i} * 8, addresses[i]);
     Store(at, trace::kSpoolStack | uint64_t{count} << 4 | uint64_t{number} << 20);
-    return turn;
+    return epoch;
   }
 }
 
@@ -75,7 +75,7 @@ __attribute__((noinline, cold)) void NameThread(uint64_t site) {
 }
 template <int Words>
 inline void NameThreadOf(uint64_t word1) {
-  if (__builtin_expect(self.path == 0, 0)) NameThread(Words > 1 ? word1 : 0);
+  if (__builtin_expect(this_thread.path == 0, 0)) NameThread(Words > 1 ? word1 : 0);
 }
 
 // As FindRoom(), for an event, which is lost where there is none.
@@ -87,41 +87,42 @@ bool FindEventRoom(const Room& before, char* at, uint64_t word1) {
   return false;
 }
 
-// Writes an event into `turn`, into which it may go. False: it did not fit, or a handler took a
-// turn in between, whose events stand in front of ours. Then there is `room` and `at` to make up
+// Writes an event into `epoch`, into which it may go. False: it did not fit, or a handler took a
+// epoch in between, whose events stand in front of ours. Then there is `room` and `at` to make up
 // for. `flags`: of the block's slot from now on, or kKeepFlags.
-constexpr uint64_t kKeepFlags = kSlotTurn;
+constexpr uint64_t kKeepFlags = kSlotEpoch;
 template <int Words>
-inline bool WriteInto(uint64_t turn, uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags,
-                      Room& room, char*& at) {
-  room = {self.life, self.limit};
+inline bool WriteInto(uint64_t epoch, uint64_t word0, uint64_t word1, uint64_t word2,
+                      uint64_t flags, Room& room, char*& at) {
+  room = {this_thread.life, this_thread.limit};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   at = Reserve(Words * 8);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  if (__builtin_expect(at + Words * 8 > room.limit || self.life != room.life || self.turn != turn,
+  if (__builtin_expect(at + Words * 8 > room.limit || this_thread.life != room.life ||
+                           this_thread.epoch != epoch,
                        0)) {
     return false;
   }
-  // In a turn that was begun quietly there is no need.
-  if (turn != self.quiet_turn || flags == kSlotLarge) {
-    NoteTurn(turn, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
+  // In an epoch that was begun quietly there is no need.
+  if (epoch != this_thread.quiet_epoch || flags == kSlotLarge) {
+    NoteEpoch(epoch, word0, flags == kKeepFlags ? SlotFlags(word0) : flags);
   }
   StoreEvent<Words>(at, word0, word1, word2);
   return true;
 }
 
-// Writes an event for which the thread needs a new turn.
+// Writes an event for which the thread needs a new epoch.
 template <int Words>
-__attribute__((noinline)) void WriteInNewTurn(uint64_t word0, uint64_t word1, uint64_t word2,
-                                              uint64_t flags) {
+__attribute__((noinline)) void WriteInNewEpoch(uint64_t word0, uint64_t word1, uint64_t word2,
+                                               uint64_t flags) {
   NameThreadOf<Words>(word1);
   for (;;) {
     // Taken after the block was touched before, so it need not be looked at again.
-    const uint64_t turn = NewTurn();
+    const uint64_t epoch = NewEpoch();
     Room room;
     char* at;
-    if (turn == 0) return Lose(1);
-    if (WriteInto<Words>(turn, word0, word1, word2, flags, room, at)) return;
+    if (epoch == 0) return Lose(1);
+    if (WriteInto<Words>(epoch, word0, word1, word2, flags, room, at)) return;
     if (!FindEventRoom<Words>(room, at, word1)) return;
   }
 }
@@ -132,14 +133,14 @@ __attribute__((noinline, cold)) void WriteWithRoom(uint64_t word0, uint64_t word
 
 template <int Words>
 inline void WriteNoted(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flags) {
-  const uint64_t turn = self.turn;
-  if (__builtin_expect(!MayStay(turn, NewestTurn(), word0, (flags & kSlotLarge) != 0), 0)) {
-    WriteInNewTurn<Words>(word0, word1, word2, flags);
+  const uint64_t epoch = this_thread.epoch;
+  if (__builtin_expect(!MayStay(epoch, NewestEpoch(), word0, (flags & kSlotLarge) != 0), 0)) {
+    WriteInNewEpoch<Words>(word0, word1, word2, flags);
     return;
   }
   Room room;
   char* at;
-  if (__builtin_expect(!WriteInto<Words>(turn, word0, word1, word2, flags, room, at), 0)) {
+  if (__builtin_expect(!WriteInto<Words>(epoch, word0, word1, word2, flags, room, at), 0)) {
     WriteWithRoom<Words>(word0, word1, word2, flags, room, at);
   }
 }
@@ -151,8 +152,8 @@ void WriteWithRoom(uint64_t word0, uint64_t word1, uint64_t word2, uint64_t flag
 }
 
 template <int Words>
-__attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint64_t word2,
-                                           uint64_t size) {
+__attribute__((noinline)) void WriteInEpoch(uint64_t word0, uint64_t word1, uint64_t word2,
+                                            uint64_t size) {
   if (Words > 1 && NoteFrom() == kNoteAll) ForgetAsked(AddressOf(word0));
   WriteNoted<Words>(word0, word1, word2, SizeFlags(size));
 }
@@ -160,21 +161,21 @@ __attribute__((noinline)) void WriteInTurn(uint64_t word0, uint64_t word1, uint6
 template <int Words>
 __attribute__((noinline, cold)) void WriteElsewhere(uint64_t word0, uint64_t word1, uint64_t word2,
                                                     uint64_t size, Room before, char* at) {
-  if (FindEventRoom<Words>(before, at, word1)) WriteInTurn<Words>(word0, word1, word2, size);
+  if (FindEventRoom<Words>(before, at, word1)) WriteInEpoch<Words>(word0, word1, word2, size);
 }
 
-__attribute__((noinline)) void WriteFreeInTurn(void* pointer) {
+__attribute__((noinline)) void WriteFreeInEpoch(void* pointer) {
   WriteNoted<1>(Word0(trace::kSpoolFree, pointer), 0, 0, 0);
-  pulse.free(pointer);
+  fast_state.free(pointer);
 }
 
 __attribute__((noinline, cold)) void WriteFreeElsewhere(void* pointer, Room before, char* at) {
-  if (FindEventRoom<1>(before, at, 0)) return WriteFreeInTurn(pointer);
-  pulse.free(pointer);
+  if (FindEventRoom<1>(before, at, 0)) return WriteFreeInEpoch(pointer);
+  fast_state.free(pointer);
 }
 
 template <SpoolEventKind kind>
-__attribute__((noinline)) void* WriteSmallInTurn(void* pointer, size_t size, uint64_t site) {
+__attribute__((noinline)) void* WriteSmallInEpoch(void* pointer, size_t size, uint64_t site) {
   WriteNoted<2>(SmallWord0(kind, pointer, size), site, 0, SizeFlags(size));
   return pointer;
 }
@@ -182,7 +183,8 @@ __attribute__((noinline)) void* WriteSmallInTurn(void* pointer, size_t size, uin
 template <SpoolEventKind kind>
 __attribute__((noinline, cold)) void* WriteSmallElsewhere(void* pointer, size_t size, uint64_t site,
                                                           Room before, char* at) {
-  return FindEventRoom<2>(before, at, site) ? WriteSmallInTurn<kind>(pointer, size, site) : pointer;
+  return FindEventRoom<2>(before, at, site) ? WriteSmallInEpoch<kind>(pointer, size, site)
+                                            : pointer;
 }
 
 template <SpoolEventKind kind>
@@ -209,21 +211,21 @@ void WriteAllocation(SpoolEventKind kind, void* pointer, size_t size, uint64_t s
   }
 }
 
-#define REPRISE_SMALL(kind)                                                       \
-  template void* WriteSmallInTurn<kind>(void*, size_t, uint64_t);                 \
+#define REPRISE_WRITE_SIZED(kind)                                                 \
+  template void* WriteSmallInEpoch<kind>(void*, size_t, uint64_t);                \
   template void* WriteSmallElsewhere<kind>(void*, size_t, uint64_t, Room, char*); \
   template void* WriteWatched<kind>(void*, size_t, uint64_t);
-REPRISE_SMALL(trace::kSpoolSmallMalloc)
-REPRISE_SMALL(trace::kSpoolSmallRealloc)
-template void WriteInTurn<1>(uint64_t, uint64_t, uint64_t, uint64_t);
-template void WriteInTurn<2>(uint64_t, uint64_t, uint64_t, uint64_t);
-template void WriteInTurn<3>(uint64_t, uint64_t, uint64_t, uint64_t);
+REPRISE_WRITE_SIZED(trace::kSpoolSmallMalloc)
+REPRISE_WRITE_SIZED(trace::kSpoolSmallRealloc)
+template void WriteInEpoch<1>(uint64_t, uint64_t, uint64_t, uint64_t);
+template void WriteInEpoch<2>(uint64_t, uint64_t, uint64_t, uint64_t);
+template void WriteInEpoch<3>(uint64_t, uint64_t, uint64_t, uint64_t);
 template void WriteElsewhere<1>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
 template void WriteElsewhere<2>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
 template void WriteElsewhere<3>(uint64_t, uint64_t, uint64_t, uint64_t, Room, char*);
 
-void WriteUsable(const void* pointer, size_t answer) {
-  if (NoteFrom() != kNoteAll) __atomic_store_n(&pulse.note_from, kNoteAll, __ATOMIC_RELAXED);
+void WriteUsableSize(const void* pointer, size_t answer) {
+  if (NoteFrom() != kNoteAll) __atomic_store_n(&fast_state.note_from, kNoteAll, __ATOMIC_RELAXED);
   if (answer < trace::kSpoolSmallSizes) {
     WriteNoted<1>(Word0(trace::kSpoolSmallUsable, pointer) | answer << 4, 0, 0, kKeepFlags);
   } else {
@@ -235,9 +237,9 @@ void WriteUsable(const void* pointer, size_t answer) {
 void StopRecordingAfterFork() {
   ForgetSpool();
   ForgetModuleRecords();
-  ForgetTurns();
-  memset(asked_blocks, 0, sizeof(asked_blocks));
-  self.turn = 0;
+  ForgetEpochs();
+  memset(known_usable, 0, sizeof(known_usable));
+  this_thread.epoch = 0;
 }
 
 bool StartRecording() {
@@ -245,10 +247,10 @@ bool StartRecording() {
   SpoolHeader* header = file.header;
   if (header == nullptr) return false;
   StartChunks(file);
-  pulse.note_from = kNoteNone;
-  // No other thread has a turn yet.
-  self.taken_turn = 0;
-  self.turns_in_a_row = kMostBehind;
+  fast_state.note_from = kNoteNone;
+  // No other thread has an epoch yet.
+  this_thread.taken_epoch = 0;
+  this_thread.epochs_in_a_row = kMostBehind;
   if (process.session->stack_frames != 0) header->stack_base = kStackMap.begin;
   if ((process.session->flags & kSessionCommand) != 0) {
     WriteText(trace::kSpoolCommand, "/proc/self/cmdline");

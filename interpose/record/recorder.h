@@ -29,7 +29,7 @@ void ResumeRecording();
 // A child was started that cannot be preloaded.
 void CountUnpreloadable();
 
-// Writes the event of a call stack; its modules are known. Returns the turn in which it lies; 0
+// Writes the event of a call stack; its modules are known. Returns the epoch in which it lies; 0
 // when there is no room.
 uint64_t WriteStack(uint32_t number, const uint64_t* addresses, uint32_t count);
 
@@ -40,9 +40,9 @@ void WriteAllocation(trace::SpoolEventKind kind, void* pointer, size_t size, uin
 inline void RecordFree(trace::SpoolEventKind kind, const void* pointer) {
   WriteEvent<1>(Word0(kind, pointer));
 }
-void WriteUsable(const void* pointer, size_t answer);
+void WriteUsableSize(const void* pointer, size_t answer);
 inline void RecordUsable(const void* pointer, size_t answer) {
-  if (!IsAsked(reinterpret_cast<uint64_t>(pointer))) WriteUsable(pointer, answer);
+  if (!IsKnownUsable(reinterpret_cast<uint64_t>(pointer))) WriteUsableSize(pointer, answer);
 }
 
 }  // namespace reprise::interpose

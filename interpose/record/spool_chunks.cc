@@ -61,25 +61,26 @@ char* ChunkBelow(char* limit) {
   return limit != nullptr ? ChunkAt((limit - 1 - ChunkAt(0)) / kSpoolChunkBytes) : nullptr;
 }
 
-// Begins the thread's chunk with its name and a new turn. There is room.
+// Begins the thread's chunk with its name and a new epoch. There is room.
 void WriteThreadEvent() {
   char* at = Reserve(32);
-  self.turn = TakeTurn();
-  BeginTurn(self.turn, at + 32);
-  if (uint64_t none = kNoteNone; self.id != 0) {
-    __atomic_compare_exchange_n(&pulse.note_from, &none, kNoteLarge, false, __ATOMIC_RELAXED,
+  this_thread.epoch = TakeEpoch();
+  BeginEpoch(this_thread.epoch, at + 32);
+  if (uint64_t none = kNoteNone; this_thread.id != 0) {
+    __atomic_compare_exchange_n(&fast_state.note_from, &none, kNoteLarge, false, __ATOMIC_RELAXED,
                                 __ATOMIC_RELAXED);
   }
-  StoreEvent<4>(at, trace::kSpoolThread, self.id | static_cast<uint64_t>(self.parent) << 32,
-                self.path, self.turn);
+  StoreEvent<4>(at, trace::kSpoolThread,
+                this_thread.id | static_cast<uint64_t>(this_thread.parent) << 32, this_thread.path,
+                this_thread.epoch);
 }
 
 // The thread has no chunk any more. A hook that has looked whether the thread is quiet notices.
 void ForgetChunk() {
-  self.chunk = nullptr;
-  self.life = 0;
-  self.quiet_turn = 0;
-  self.cursor = self.limit = nullptr;
+  this_thread.chunk = nullptr;
+  this_thread.life = 0;
+  this_thread.quiet_epoch = 0;
+  this_thread.cursor = this_thread.limit = nullptr;
 }
 
 // Leaves a chunk, which the launcher may copy, in memory or not. Whoever looks into it afterwards
@@ -172,16 +173,16 @@ bool TakeChunk() {
     BeginLife(chunk);
   } else {
     // A thread with a few events costs a few pages; one that filled a chunk will fill another.
-    if (!self.has_written) step = kFirstStep - sizeof(SpoolChunk);
+    if (!this_thread.has_written) step = kFirstStep - sizeof(SpoolChunk);
     chunk = TakeFresh(sizeof(SpoolChunk) + step);
     if (chunk == nullptr) return false;
     BeginLife(chunk);
   }
-  self.has_written = 1;
-  self.chunk = chunk;
-  self.life = chunk->serial;
-  self.cursor = reinterpret_cast<char*>(chunk + 1) + used;
-  self.limit = reinterpret_cast<char*>(chunk + 1) + step;
+  this_thread.has_written = 1;
+  this_thread.chunk = chunk;
+  this_thread.life = chunk->serial;
+  this_thread.cursor = reinterpret_cast<char*>(chunk + 1) + used;
+  this_thread.limit = reinterpret_cast<char*>(chunk + 1) + step;
   WriteThreadEvent();
   return true;
 }
@@ -193,10 +194,11 @@ void WasteBefore(const char* end, char* at, uint64_t bytes) {
 
 // Makes more of the thread's chunk usable; false when there is no more of it, or no memory.
 bool Grow() {
-  const uint64_t left = reinterpret_cast<char*>(self.chunk) + kSpoolChunkBytes - self.limit;
+  const uint64_t left =
+      reinterpret_cast<char*>(this_thread.chunk) + kSpoolChunkBytes - this_thread.limit;
   const uint64_t step = left < kStep ? left : kStep;
-  if (step == 0 || !Populate(self.limit, step)) return false;
-  self.limit += step;
+  if (step == 0 || !Populate(this_thread.limit, step)) return false;
+  this_thread.limit += step;
   return true;
 }
 
@@ -209,9 +211,9 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
   const SignalBlock block;
   // Behind a chunk's end lie the reservations that did not fit, even where the next chunk begins.
   constexpr uint64_t kOvershoot = 64 + sizeof(uint64_t) * (kMostFrames + 2);
-  if (before.life != self.life) {
+  if (before.life != this_thread.life) {
     char* const old = ChunkBelow(before.limit);
-    char* const now = reinterpret_cast<char*>(self.chunk);
+    char* const now = reinterpret_cast<char*>(this_thread.chunk);
     const bool in_now = now != nullptr && at >= now && at < now + kSpoolChunkBytes;
     if (old != nullptr && at >= old && at < old + kSpoolChunkBytes + kOvershoot &&
         !(in_now && now == old)) {
@@ -225,33 +227,33 @@ __attribute__((noinline, cold)) bool MakeRoom(const Room& before, char* at, uint
       return true;  // reserved when there was no chunk, or behind this one's end
     }
   }
-  if (self.chunk != nullptr && at + bytes <= self.limit) {
+  if (this_thread.chunk != nullptr && at + bytes <= this_thread.limit) {
     Waste(at, at + bytes);
     return true;
   }
-  if (self.path == 0) NameUnknownThread(0);
+  if (this_thread.path == 0) NameUnknownThread(0);
   spool.lock.Lock();
-  bool room = self.chunk != nullptr && Grow();
-  if (self.chunk != nullptr) WasteBefore(self.limit, at, bytes);
+  bool room = this_thread.chunk != nullptr && Grow();
+  if (this_thread.chunk != nullptr) WasteBefore(this_thread.limit, at, bytes);
   if (!room) {
-    if (self.chunk != nullptr) Seal(self.chunk, self.limit);
+    if (this_thread.chunk != nullptr) Seal(this_thread.chunk, this_thread.limit);
     ForgetChunk();
     room = TakeChunk();
   }
   spool.lock.Unlock();
   // Asking again for every event would make a program on a full disk crawl.
-  if (!room) self.starved = kStarvedEvents;
+  if (!room) this_thread.starved = kStarvedEvents;
   return room;
 }
 
 }  // namespace
 
-REPRISE_SMALL constinit Spool spool{};
+REPRISE_SHARED_PAGE constinit Spool spool{};
 
 bool FindRoom(const Room& before, char* at, uint64_t bytes) {
-  if (self.starved > 0 && self.chunk == nullptr) {
-    --self.starved;
-    self.cursor = nullptr;
+  if (this_thread.starved > 0 && this_thread.chunk == nullptr) {
+    --this_thread.starved;
+    this_thread.cursor = nullptr;
     return false;
   }
   return MakeRoom(before, at, bytes);
@@ -261,13 +263,14 @@ void ReleaseChunk() {
   if (spool.header == nullptr) return;
   const SignalBlock block;
   spool.lock.Lock();
-  if (self.chunk == nullptr) return spool.lock.Unlock();
-  const uint64_t used = self.cursor - reinterpret_cast<char*>(self.chunk + 1);
+  if (this_thread.chunk == nullptr) return spool.lock.Unlock();
+  const uint64_t used = this_thread.cursor - reinterpret_cast<char*>(this_thread.chunk + 1);
   const bool full = used + sizeof(SpoolChunk) + 4096 > kSpoolChunkBytes;
   if (full || chunks.remainder_count == kMaxRemainders) {
-    Seal(self.chunk, self.cursor < self.limit ? self.cursor : self.limit);
+    Seal(this_thread.chunk,
+         this_thread.cursor < this_thread.limit ? this_thread.cursor : this_thread.limit);
   } else {
-    chunks.remainders[chunks.remainder_count++] = {self.chunk->index, used};
+    chunks.remainders[chunks.remainder_count++] = {this_thread.chunk->index, used};
   }
   ForgetChunk();
   spool.lock.Unlock();
@@ -282,7 +285,7 @@ void StartChunks(const SpoolFile& file) {
 void ForgetSpool() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   memset(static_cast<void*>(&chunks), 0, sizeof(chunks));
-  self.has_written = 0;
+  this_thread.has_written = 0;
   ForgetChunk();
 }
 

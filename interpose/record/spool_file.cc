@@ -83,7 +83,7 @@ SpoolFile OpenSpool() {
   NameSpool(path);
   const int fd = OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
   if (fd < 0) {
-    Say(WhyNotMade(-fd));
+    ReportToLauncher(WhyNotMade(-fd));
     return {};
   }
   rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
@@ -112,7 +112,7 @@ SpoolFile OpenSpool() {
                         : PopulateOr(reinterpret_cast<char*>(mapped), trace::kSpoolHeaderBytes);
   if (error != 0) {
     SystemCall(SYS_unlinkat, AT_FDCWD, reinterpret_cast<long>(path), 0);
-    Say(WhyNotMapped(error));
+    ReportToLauncher(WhyNotMapped(error));
     return {};
   }
   // A child must not write into its parent's spool.

@@ -35,7 +35,7 @@ SpoolModule* BeginRecord(uint64_t text_bytes) {
   char* base = reinterpret_cast<char*>(spool.header) + trace::kSpoolHeaderBytes + at;
   if (!Populate(base, bytes)) return nullptr;
   auto* record = reinterpret_cast<SpoolModule*>(base);
-  record->turn = TakeTurn();
+  record->epoch = TakeEpoch();
   return record;
 }
 
@@ -66,7 +66,7 @@ void WriteModule(uint64_t address) {
   const uint32_t count = records.count;
   records.begin[count] = module.begin;
   records.end[count] = module.end;
-  __atomic_store_n(&modules_turn, record->turn, __ATOMIC_RELAXED);
+  __atomic_store_n(&modules_epoch, record->epoch, __ATOMIC_RELAXED);
   __atomic_store_n(&records.count, count + 1, __ATOMIC_RELEASE);
 }
 
@@ -80,7 +80,7 @@ bool KnowsModule(uint64_t address, uint32_t count) {
 
 }  // namespace
 
-REPRISE_SMALL uint64_t modules_turn;
+REPRISE_SHARED_PAGE uint64_t modules_epoch;
 
 __attribute__((noinline, cold)) void LearnModule(uint64_t address) {
   const uint32_t count = __atomic_load_n(&records.count, __ATOMIC_ACQUIRE);
@@ -104,20 +104,21 @@ void ForgetModules() {
       records.begin[i] = records.end[i] = 0;
     }
   }
-  for (uint64_t& page : pulse.known_pages) __atomic_store_n(&page, 0, __ATOMIC_RELAXED);
+  for (uint64_t& page : fast_state.known_pages) __atomic_store_n(&page, 0, __ATOMIC_RELAXED);
   __atomic_fetch_add(&module_generation, 1, __ATOMIC_RELEASE);
   spool.lock.Unlock();
 }
 
 void ForgetModuleRecords() {
   memset(static_cast<void*>(&records), 0, sizeof(records));
-  modules_turn = 0;
+  modules_epoch = 0;
 }
 
 namespace {
 
 void SayCut(uint64_t kind) {
-  Say(kind == trace::kSpoolEnvironment
+  ReportToLauncher(
+      kind == trace::kSpoolEnvironment
           ? "its environment is longer than 65,000 bytes: the trace has the beginning of it"
           : "its command line is longer than 65,000 bytes: the trace has the beginning of it");
 }

@@ -13,7 +13,7 @@ void LearnModule(uint64_t address);
 
 // Where the page of an address stands when its module is known.
 inline uint64_t* KnownPage(uint64_t address) {
-  return &pulse.known_pages[(address >> 12) % kKnownPages];
+  return &fast_state.known_pages[(address >> 12) % kKnownPages];
 }
 
 // Makes sure that the module of a return address is in the spool before the event that names it.

@@ -25,7 +25,7 @@ struct KnownStack {
   KnownStack* next;  // of the chain
   uint64_t hash;
   uint64_t return_address;  // of the call that allocates
-  uint64_t turn;            // of the event that tells of it: whoever names it must have a later one
+  uint64_t epoch;           // of the event that tells of it: whoever names it must have a later one
   uint32_t number;
   uint32_t generation;  // of modules: what lay at these addresses may have gone
   uint32_t count;
@@ -55,8 +55,8 @@ struct Memory {
 };
 static_assert(sizeof(Memory) <= kStackMap.bytes);
 
-REPRISE_SMALL Memory* memory;
-REPRISE_SMALL uint32_t most_frames;
+REPRISE_SHARED_PAGE Memory* memory;
+REPRISE_SHARED_PAGE uint32_t most_frames;
 
 uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -64,14 +64,14 @@ uint64_t Mix(uint64_t hash, uint64_t word) {
 }
 
 inline bool OnOwnStack(const Caller& caller) {
-  return self.stack_base - caller.frame() < self.stack_bytes;
+  return this_thread.stack_base - caller.frame() < this_thread.stack_bytes;
 }
 
 // Whether the words of a known stack stand where it had them. Each one that does means that the
 // frame above is there, and so is the next word; what is left of the stack must be as long.
 inline bool Stands(const KnownStack* stack, const Caller& caller, uint64_t generation) {
   if (stack->return_address != caller.return_address() || stack->generation != generation ||
-      stack->extent > self.stack_base - caller.frame()) {
+      stack->extent > this_thread.stack_base - caller.frame()) {
     return false;
   }
   const uint32_t* offsets = stack->offsets();
@@ -141,8 +141,8 @@ KnownStack* Tell(const Caller& caller, const StackFrame* frames, uint32_t count,
     told[i + 1] = frame.return_address + (frame.interrupted ? 1 : 0);
     NoteModule(frame.return_address);
   }
-  stack->turn = WriteStack(stack->number, told, count + 1);
-  return stack->turn != 0 ? stack : nullptr;
+  stack->epoch = WriteStack(stack->number, told, count + 1);
+  return stack->epoch != 0 ? stack : nullptr;
 }
 
 // The stack that was unwound; told to the spool if it is new. Null: there is no room.
@@ -186,7 +186,7 @@ void Keep(KnownStack* stack, KnownStack** set) {
 
 __attribute__((noinline, cold)) KnownStack* Learn(const Caller& caller, KnownStack** set,
                                                   uint32_t generation) {
-  if (self.path == 0) NameUnknownThread(caller.return_address());
+  if (this_thread.path == 0) NameUnknownThread(caller.return_address());
   StackFrame frames[kMostFrames];
   const uint32_t count = UnwindCallers(caller, most_frames, frames, memory->rules, generation);
   KnownStack* stack = Identify(caller, frames, count, generation);
@@ -227,9 +227,9 @@ uint64_t StackSiteWord(const Caller& caller) {
     }
   }
   // The event that names it comes after the one that tells of it.
-  if (__builtin_expect(self.turn < stack->turn, 0)) {
-    if (self.path == 0) NameUnknownThread(caller.return_address());
-    NewTurn();
+  if (__builtin_expect(this_thread.epoch < stack->epoch, 0)) {
+    if (this_thread.path == 0) NameUnknownThread(caller.return_address());
+    NewEpoch();
   }
   constexpr uint64_t kDepth = ~uint64_t{0} << trace::kSpoolSiteBits;
   return (site & kDepth) | (kStackMap.begin + stack->number);

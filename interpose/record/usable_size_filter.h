@@ -3,7 +3,7 @@
 //
 // Only the latest block of each place modulo 64 KiB is known; what is forgotten is written once
 // more. The table is so small that it stays in the cache, which counts for more. Plain loads and
-// stores are enough, as for turns (turns.h).
+// stores are enough, as for epochs (epochs.h).
 #ifndef REPRISE_INTERPOSE_RECORD_USABLE_SIZE_FILTER_H_
 #define REPRISE_INTERPOSE_RECORD_USABLE_SIZE_FILTER_H_
 
@@ -13,20 +13,21 @@
 
 namespace reprise::interpose {
 
-inline constexpr int kAskedBits = 13;
-extern __attribute__((visibility("hidden"))) uint32_t asked_blocks[1 << kAskedBits];
+inline constexpr int kKnownUsableBits = 13;
+extern __attribute__((visibility("hidden"))) uint32_t known_usable[1 << kKnownUsableBits];
 
 inline uint32_t* AskedEntry(uint64_t address) {
-  return &asked_blocks[(address >> trace::kSpoolAddressShift) % (1 << kAskedBits)];
+  return &known_usable[(address >> trace::kSpoolAddressShift) % (1 << kKnownUsableBits)];
 }
 
 // What stands in its entry: the rest of the address, and that there is one.
 inline uint32_t AskedWord(uint64_t address) {
   constexpr uint32_t kPresent = uint32_t{1} << 31;
-  return static_cast<uint32_t>(address >> (trace::kSpoolAddressShift + kAskedBits)) | kPresent;
+  return static_cast<uint32_t>(address >> (trace::kSpoolAddressShift + kKnownUsableBits)) |
+         kPresent;
 }
 
-inline bool IsAsked(uint64_t address) {
+inline bool IsKnownUsable(uint64_t address) {
   return __atomic_load_n(AskedEntry(address), __ATOMIC_RELAXED) == AskedWord(address);
 }
 

@@ -22,7 +22,7 @@ using replay::PlanHeader;
 using replay::PlanKey;
 using replay::PlanModule;
 
-REPRISE_SMALL constinit Arena replay_arena{};
+REPRISE_SHARED_PAGE constinit Arena replay_arena{};
 
 namespace {
 
@@ -40,7 +40,7 @@ struct Replay {
   uint32_t modules_known;
 };
 
-REPRISE_SMALL constinit Replay replay_state{};
+REPRISE_SHARED_PAGE constinit Replay replay_state{};
 
 template <typename T>
 const T* Table(const replay::PlanTable& table) {
@@ -148,11 +148,11 @@ bool IsVerified(int fd, const PlanEntry& entry) {
 bool MapPlan(const PlanEntry& entry) {
   const int fd = OpenFile(entry.path, O_RDONLY | O_NONBLOCK);
   if (fd < 0) {
-    Say("not replayed: its plan cannot be opened");
+    ReportToLauncher("not replayed: its plan cannot be opened");
     return false;
   }
   if (!IsVerified(fd, entry)) {
-    Say("not replayed: its plan was replaced or changed after it was verified");
+    ReportToLauncher("not replayed: its plan was replaced or changed after it was verified");
     CloseFile(fd);
     return false;
   }
@@ -184,7 +184,7 @@ bool MapPlan(const PlanEntry& entry) {
   if (plan == nullptr || plan->magic != replay::kPlanMagic ||
       plan->version != replay::kPlanVersion || plan->byte_order != replay::kPlanByteOrder ||
       plan->file_bytes != static_cast<uint64_t>(bytes) || plan->checksum != entry.checksum) {
-    Say("not replayed: its plan is not a plan file of this version");
+    ReportToLauncher("not replayed: its plan is not a plan file of this version");
     return false;
   }
   replay_state.plan = plan;
@@ -312,7 +312,8 @@ void WarnOfAnotherBuild() {
       },
       &search);
   if (search.differs) {
-    Say("another build than the recorded one (its build id differs): expect few allocations to "
+    ReportToLauncher(
+        "another build than the recorded one (its build id differs): expect few allocations to "
         "match the plan");
   }
 }
@@ -327,16 +328,18 @@ bool StartReplay() {
                                          "mi_zalloc", "mi_new",     "mi_strdup", "mi_usable_size"};
   const PlanEntry* entry = FindPlan();
   if (entry == nullptr) {
-    if (process.image_number == 0) Say("not replayed: no plan was made for it");
+    if (process.image_number == 0) ReportToLauncher("not replayed: no plan was made for it");
     return false;
   }
   if (!process.reserved) {
-    Say("not replayed: the arena's addresses are taken or may not be reserved (RLIMIT_AS, "
+    ReportToLauncher(
+        "not replayed: the arena's addresses are taken or may not be reserved (RLIMIT_AS, "
         "RLIMIT_DATA)");
     return false;
   }
   if (AnyModuleCalls(kForeign, sizeof(kForeign) / sizeof(kForeign[0]))) {
-    Say("not replayed: it calls its own allocator's entry points (mallocx, tc_malloc, mi_malloc) "
+    ReportToLauncher(
+        "not replayed: it calls its own allocator's entry points (mallocx, tc_malloc, mi_malloc) "
         "that cannot take blocks of the arena");
     return false;
   }
@@ -345,7 +348,7 @@ bool StartReplay() {
       static_cast<uint32_t>(entry - reinterpret_cast<const PlanEntry*>(process.session + 1));
   replay_state.counters = MapCounters(replay::CountersLayout::Of(*replay_state.plan).bytes);
   if (replay_state.counters == nullptr || !SetUpArena()) {
-    Say("not replayed: no room for the arena");
+    ReportToLauncher("not replayed: no room for the arena");
     return false;
   }
   process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);

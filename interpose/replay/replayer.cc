@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/page.h"
 #include "base/system_call.h"
 #include "interpose/process/address_map.h"
 #include "interpose/process/modules.h"
@@ -24,7 +25,7 @@ using replay::Shape;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = base::kPageBytes;
 // Blocks of at least this many bytes are zeroed by giving their pages back, so that a large calloc
 // that is used sparsely stays sparse.
 constexpr uint64_t kZeroByPages = 128 << 10;
@@ -44,25 +45,26 @@ void CountInvalidFree() {
 }
 
 void CountRealloc(bool in_place) {
-  if (self.lane == nullptr) return;
-  ++self.lane->counters()->reallocs;
-  self.lane->counters()->reallocs_in_place += in_place ? 1 : 0;
+  if (this_thread.lane == nullptr) return;
+  ++this_thread.lane->counters()->reallocs;
+  this_thread.lane->counters()->reallocs_in_place += in_place ? 1 : 0;
 }
 
 // The thread's first request: its lane, if the plan has one.
 void TakeLane(uint64_t first_shape, uint64_t first_site) {
-  if (self.lane_tried != 0 || self.ended != 0) return;
-  self.lane_tried = 1;
-  if (self.path == 0) NameUnknownThread(replay::AddressOfSite(first_site));
+  if (this_thread.lane_tried != 0 || this_thread.ended != 0) return;
+  this_thread.lane_tried = 1;
+  if (this_thread.path == 0) NameUnknownThread(replay::AddressOfSite(first_site));
   const SignalBlock block;
-  self.lane = replay_arena.TakeLane(self.path, first_shape, first_site);
-  if (self.lane != nullptr) self.lane->SetStackBase(self.stack_base);
+  this_thread.lane = replay_arena.TakeLane(this_thread.path, first_shape, first_site);
+  if (this_thread.lane != nullptr) this_thread.lane->SetStackBase(this_thread.stack_base);
 }
 
 // The thread's local heap; null: it has none, or ends. Busy.
 LocalHeap* TakeHeap() {
-  if (self.heap == nullptr && self.ended == 0) self.heap = replay_arena.TakeHeap(self.lane);
-  return self.heap;
+  if (this_thread.heap == nullptr && this_thread.ended == 0)
+    this_thread.heap = replay_arena.TakeHeap(this_thread.lane);
+  return this_thread.heap;
 }
 
 // Whether the hook that keeps the thread busy will never end: a signal handler that interrupted it
@@ -77,10 +79,10 @@ __attribute__((noinline, cold)) bool HookIsGone() {
 __attribute__((noinline, cold)) void LeaveBehind() {
   const SignalBlock block;
   replay_arena.LeaveBehind();
-  self.lane = nullptr;
-  self.quiet = self.plain = nullptr;
-  self.heap = self.off_plan = nullptr;
-  self.busy = 0;
+  this_thread.lane = nullptr;
+  this_thread.quiet = this_thread.plain = nullptr;
+  this_thread.heap = this_thread.off_plan = nullptr;
+  this_thread.busy = 0;
 }
 
 void ZeroBlock(void* pointer, size_t bytes) {
@@ -123,7 +125,7 @@ __attribute__((noinline, cold)) void* AllocateReal(const Wanted& wanted) {
 
 // What the plan has no place for; so many bytes, at least. Busy.
 void* AllocateElsewhere(const Wanted& wanted, size_t bytes) {
-  if (replay_arena.IsAnyLeft()) replay_arena.FreeWhatWasLeft(self.heap, self.lane);
+  if (replay_arena.IsAnyLeft()) replay_arena.FreeWhatWasLeft(this_thread.heap, this_thread.lane);
   LocalHeap* heap = TakeHeap();
   void* pointer = heap != nullptr ? heap->Allocate(bytes, wanted.alignment)
                                   : replay_arena.AllocateShared(bytes, wanted.alignment);
@@ -136,7 +138,7 @@ void* AllocateAnywhere(const Wanted& wanted, uint64_t site) {
   const auto log2_alignment = static_cast<unsigned>(63 - __builtin_clzll(wanted.alignment | 1));
   const uint64_t shape = Shape(wanted.size, log2_alignment);
   TakeLane(shape, site);
-  Lane* lane = self.lane;
+  Lane* lane = this_thread.lane;
   size_t bytes = wanted.size;
   if (lane != nullptr && !lane->is_off_plan()) {
     const Lane::Placed placed = lane->Allocate(shape, site);
@@ -209,8 +211,8 @@ void* ReallocateInLane(Lane* lane, void* pointer, size_t size, uint64_t site) {
 
 // Off plan.
 bool ResizeInPlace(void* pointer, size_t size) {
-  if (self.heap == nullptr || !replay_arena.Contains(pointer)) return false;
-  return self.heap->Resize(pointer, size);
+  if (this_thread.heap == nullptr || !replay_arena.Contains(pointer)) return false;
+  return this_thread.heap->Resize(pointer, size);
 }
 
 }  // namespace
@@ -218,10 +220,10 @@ bool ResizeInPlace(void* pointer, size_t size) {
 void PublishReplay() { replay_arena.Publish(); }
 
 void StopReplayAfterFork() {
-  self.lane = nullptr;
-  self.heap = nullptr;
+  this_thread.lane = nullptr;
+  this_thread.heap = nullptr;
   NoteWay();
-  self.busy = 0;
+  this_thread.busy = 0;
 }
 
 size_t InheritedUsable(const void* pointer) {
@@ -231,10 +233,10 @@ size_t InheritedUsable(const void* pointer) {
 void EndReplayThread() {
   if (process.mode < Mode::kReplay) return;
   const SignalBlock block;
-  replay_arena.Leave(self.lane, self.heap);
-  self.lane = nullptr;
-  self.heap = nullptr;
-  self.lane_tried = 1;
+  replay_arena.Leave(this_thread.lane, this_thread.heap);
+  this_thread.lane = nullptr;
+  this_thread.heap = nullptr;
+  this_thread.lane_tried = 1;
   NoteWay();
 }
 
@@ -281,7 +283,7 @@ void ReplayFreeApart(void* pointer) {
   if (replay_arena.Contains(pointer)) {
     if (IsBusy()) return replay_arena.FreeLater(pointer);
     const Busy busy;
-    if (!replay_arena.Free(pointer, self.heap, self.lane)) CountInvalidFree();
+    if (!replay_arena.Free(pointer, this_thread.heap, this_thread.lane)) CountInvalidFree();
   } else if (IsSide(pointer)) {
     SideFree(pointer);
   } else if (!IsOurs(pointer)) {
@@ -303,7 +305,7 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
     return nullptr;
   }
   if (!IsOurs(pointer)) return CountFallback(real.realloc(pointer, size));
-  Lane* lane = self.lane;
+  Lane* lane = this_thread.lane;
   if (lane != nullptr && !IsBusy() && lane->Contains(pointer) && !lane->is_off_plan() &&
       size <= kArena.bytes) {
     return ReallocateInLane(lane, pointer, size, LiveSite(caller));
@@ -328,7 +330,7 @@ void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller) {
     GiveBack();
     return planned;
   }
-  if (reinterpret_cast<uint64_t>(self.off_plan) <= self.busy) return nullptr;
+  if (reinterpret_cast<uint64_t>(this_thread.off_plan) <= this_thread.busy) return nullptr;
   BeginBusy();
   const bool in_place = ResizeInPlace(pointer, size);
   if (in_place) CountRealloc(true);

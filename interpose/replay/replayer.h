@@ -27,17 +27,19 @@ size_t InheritedUsable(const void* pointer);
 // The calling thread ends: it leaves its lane and its local heap.
 void EndReplayThread();
 
-// Notes in `self` what the thread's lane does now.
+// Notes in `this_thread` what the thread's lane does now.
 inline void NoteWay() {
-  replay::Lane* lane = self.lane;
+  replay::Lane* lane = this_thread.lane;
   const bool follows = lane != nullptr && !lane->is_off_plan();
-  self.plain = self.quiet = follows && process.mode == Mode::kReplay ? lane : nullptr;
-  self.off_plan = follows ? nullptr : self.heap;
+  this_thread.plain = this_thread.quiet = follows && process.mode == Mode::kReplay ? lane : nullptr;
+  this_thread.off_plan = follows ? nullptr : this_thread.heap;
 }
 
 // Whether a hook is changing this thread's state: then this is a signal handler, which must keep
 // out of the arena.
-inline bool IsBusy() { return self.busy != 0 || (self.plain == nullptr && self.quiet != nullptr); }
+inline bool IsBusy() {
+  return this_thread.busy != 0 || (this_thread.plain == nullptr && this_thread.quiet != nullptr);
+}
 
 // Of a request, as the plan's keys have it.
 inline uint64_t LiveSite(Caller caller) {
@@ -46,24 +48,24 @@ inline uint64_t LiveSite(Caller caller) {
 
 // Keeps signal handlers out, of a thread without a `quiet` lane.
 inline void BeginBusy() {
-  self.busy = ~uint64_t{0};
+  this_thread.busy = ~uint64_t{0};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 inline void EndBusy() {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  self.busy = 0;
+  this_thread.busy = 0;
 }
 
 // The `quiet` lane, from which signal handlers are kept out until it is given back; null: there is
 // none, or a hook is active. To take it away is the mark itself: one load less than to look at a
 // mark. A handler that comes in between finds it, and has given it back when it ends.
 inline replay::Lane* TakeQuiet() {
-  replay::Lane* lane = self.plain;
+  replay::Lane* lane = this_thread.plain;
   if (__builtin_expect(lane == nullptr, 0)) return nullptr;
 #if defined(__x86_64__)
-  asm volatile("movq $0, %0" : "=m"(self.plain) : : "memory");
+  asm volatile("movq $0, %0" : "=m"(this_thread.plain) : : "memory");
 #else
-  self.plain = nullptr;
+  this_thread.plain = nullptr;
 #endif
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   return lane;
@@ -71,16 +73,16 @@ inline replay::Lane* TakeQuiet() {
 // After the stream was followed: nothing can have changed what `quiet` is.
 inline void GiveBack(replay::Lane* lane) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  self.plain = lane;
+  this_thread.plain = lane;
 }
 // After nothing has happened: a handler that came first may have made the lane leave its plan.
-inline void GiveBack() { GiveBack(self.quiet); }
+inline void GiveBack() { GiveBack(this_thread.quiet); }
 
 // Keeps signal handlers out of everything: for changes after which the lane may be off plan.
 class Busy {
  public:
   Busy() {
-    self.plain = nullptr;
+    this_thread.plain = nullptr;
     BeginBusy();
   }
   ~Busy() {
@@ -98,8 +100,8 @@ void ReplayFreeApart(void* pointer);
 // What the stream does not tell. A thread that is off plan first looks for a block that is ready;
 // one comparison tells that it is, and that no hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
-  replay::LocalHeap* heap = self.off_plan;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > self.busy, 1)) {
+  replay::LocalHeap* heap = this_thread.off_plan;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
     BeginBusy();
     void* pointer = heap->AllocateQuickly(size);
     EndBusy();
@@ -108,8 +110,8 @@ inline void* ReplayMallocSlowly(size_t size, Caller caller) {
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {
-  replay::LocalHeap* heap = self.off_plan;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > self.busy, 1)) {
+  replay::LocalHeap* heap = this_thread.off_plan;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
     BeginBusy();
     const bool freed = heap->FreeQuickly(pointer);
     EndBusy();

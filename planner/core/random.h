@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/hash.h"
+
 namespace reprise::planner {
 
 // splitmix64 (Steele, Lea, Flood 2014).
@@ -11,15 +13,13 @@ class Random {
  public:
   // A stream of its own for every pair of numbers.
   explicit Random(uint64_t seed, uint64_t stream = 0)
-      : state_(seed * 0x9e3779b97f4a7c15 + (stream + 1) * 0xd1b54a32d192ed03) {
+      : state_(seed * base::kGoldenRatio + (stream + 1) * 0xd1b54a32d192ed03) {
     Next();
   }
 
   uint64_t Next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
+    state_ += base::kGoldenRatio;
+    return base::MixBits(state_);
   }
 
   // In [0, n), n > 0; the bias is below n / 2^64.

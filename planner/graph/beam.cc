@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/hash.h"
+
 namespace reprise::planner::graph {
 namespace {
 
@@ -47,12 +49,7 @@ constexpr uint32_t kDepth = 8;
 // How many nodes are looked at anew when one runs, unless they share a storage with it.
 constexpr size_t kMostTouched = 64;
 
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
+uint64_t Mix(uint64_t x) { return base::MixBits(x + base::kGoldenRatio); }
 
 class Beam {
  public:

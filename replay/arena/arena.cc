@@ -30,8 +30,8 @@ uint64_t Arena::StateBytes(const PlanHeader& plan, uint64_t heap_bytes) {
 
 bool Arena::Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemory& memory) {
   plan_ = plan;
-  plan_lanes_ = reinterpret_cast<const PlanLane*>(reinterpret_cast<const char*>(plan) +
-                                                  plan->lanes.offset);
+  plan_lanes_ =
+      reinterpret_cast<const PlanLane*>(reinterpret_cast<const char*>(plan) + plan->lanes.offset);
   memory_ = memory;
   bytes_ = BlockBytes(*plan, memory.heap_bytes);
   char* state = memory.state;

@@ -188,8 +188,7 @@ void Lane::PassUntil(const uint32_t* target) {
 // Passes the planned frees of blocks that are not live.
 void Lane::PassFreed() {
   if (mapped_ == 0) return;
-  while (*cursor_ - kFreeBit < kSpecial - kFreeBit &&
-         LiveAt(*cursor_ & ~kFreeBit).granules == 0) {
+  while (*cursor_ - kFreeBit < kSpecial - kFreeBit && LiveAt(*cursor_ & ~kFreeBit).granules == 0) {
     cursor_ = cursor_ + 1;
   }
 }
@@ -247,7 +246,7 @@ Lane::Placed Lane::PlaceElsewhere(const uint32_t* at, const Word& word) {
   // Of many one stands for those before it: what is in the way is looked for.
   constexpr uint64_t kAllNamed = 1 << 12;
   constexpr uint32_t kNamed = 16;
-  const uint32_t times = counters_->blocked <= kAllNamed          ? 1
+  const uint32_t times = counters_->blocked <= kAllNamed    ? 1
                          : counters_->blocked % kNamed == 0 ? kNamed
                                                             : 0;
   if (times != 0) {
@@ -449,9 +448,8 @@ void Lane::LeavePlan() {
   // Who finds the list closed has the lock of the heap next.
   for (void* block = remote_.Close(); block != nullptr;) {
     const uint64_t granule = GranuleOf(block);
-    void* next = granule < box_granules_ && LiveAt(granule).granules != 0
-                     ? RemoteFrees::Next(block)
-                     : nullptr;
+    void* next = granule < box_granules_ && LiveAt(granule).granules != 0 ? RemoteFrees::Next(block)
+                                                                          : nullptr;
     if (!FreeInBox(granule)) __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
     block = next;
   }

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/page.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
 
@@ -72,7 +73,7 @@ class TouchedPages {
   }
 
  private:
-  static constexpr int64_t kPageBytes = 4096;
+  static constexpr int64_t kPageBytes = base::kPageBytes;
   std::vector<bool> pages_;
   std::vector<int64_t> below_;  // per page
 };

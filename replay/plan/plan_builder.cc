@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/page.h"
 #include "planner/core/check.h"
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_format.h"
@@ -71,7 +72,7 @@ Instance LaneInstance(const Recording& recording, const BlockBytes& block_bytes,
 // caches when these begin with a page. In a lane with many of them each is planned so much longer
 // that it finds one in its place: at most 1.6 % of it. Not as an alignment, which the fast
 // strategies do not have.
-constexpr int64_t kPage = 4096;
+constexpr int64_t kPage = base::kPageBytes;
 constexpr int64_t kLong = kLongBlock;
 constexpr int64_t kManyLongBlocks = 256;
 

@@ -397,7 +397,7 @@ def locked_memory(bench):
     if recorded.status == 77:
         raise Skip(f"mount: {recorded.stderr.decode().strip()}")
     expect_equal((recorded.status, recorded.stdout), (0, plain.stdout), "recorded")
-    expect(" events of 1 process images" in recorded.ours()[0], f"said: {recorded.ours()}")
+    expect(" events of 1 process image " in recorded.ours()[0], f"said: {recorded.ours()}")
 
 
 def two_at_once(bench):
@@ -473,7 +473,7 @@ def full_disk(bench, options=()):
             directory = disk / name
             ours = expect_unchanged(bench, command, directory, options=options)
             expect(any("No space left" in line for line in ours), f"said: {ours}")
-            expect("besides those in 1 spools" in ours[-1], f"said: {ours}")
+            expect("besides those in 1 spool" in ours[-1], f"said: {ours}")
             info = expect_some_lost(bench, directory)
             # A free that was lost is implied by the next block at its address, and counted again.
             recorded = info["events"] - info["implied_frees"]

@@ -244,7 +244,7 @@ def sandboxes(bench):
     """What a sandbox forbids reprise is said, and is not taken for something else."""
     reasons = {
         "files": "not recorded: a sandbox",
-        "populate": "1 process images were left out: a sandbox",
+        "populate": "left out: 1 process image: a sandbox",
         "shared": "has no shared mappings",
     }
     for kind, reason in reasons.items():

@@ -46,7 +46,7 @@ void Churn(unsigned seed) {
       const size_t shift = random() % 11;
       const size_t bytes = random() % 16 == 0 ? random() % 70'000 : random() % ((2 << shift) + 1);
       const size_t alignment = random() % 8 == 0 ? size_t{32} << random() % 4 : 16;
-      void* pointer = alignment == 16 ? self.cache->Take(bytes) : nullptr;
+      void* pointer = alignment == 16 ? this_thread.cache->Take(bytes) : nullptr;
       taken += pointer != nullptr ? 1 : 0;
       if (pointer == nullptr) pointer = FallbackAllocate(bytes, alignment, false);
       ASSERT_NE(pointer, nullptr);
@@ -58,7 +58,7 @@ void Churn(unsigned seed) {
     } else if (!live.empty()) {
       std::swap(live[random() % live.size()], live.back());
       check(live.back());
-      if (!self.cache->Put(live.back().pointer)) FallbackFree(live.back().pointer);
+      if (!this_thread.cache->Put(live.back().pointer)) FallbackFree(live.back().pointer);
       live.pop_back();
     }
     if (live.size() > most) {
@@ -73,7 +73,7 @@ void Churn(unsigned seed) {
     FallbackFree(block.pointer);
   }
   FallbackLeave();
-  EXPECT_EQ(self.cache, nullptr);
+  EXPECT_EQ(this_thread.cache, nullptr);
 }
 
 TEST_F(FallbackTest, WhatTheCacheGivesIsNobodyElses) { Churn(1); }
@@ -100,9 +100,9 @@ TEST_F(FallbackTest, KnowsAlignedBlocksOfThreadsThatHaveEnded) {
     std::vector<void*> plain;
     for (int i = 0; i < 40'000; ++i) plain.push_back(FallbackAllocate(1 + i % 320, 16, false));
     for (void* pointer : aligned) {
-      if (!self.cache->Put(pointer)) FallbackFree(pointer);
+      if (!this_thread.cache->Put(pointer)) FallbackFree(pointer);
       for (size_t bytes = 16; bytes <= 320; bytes += 16) {
-        void* taken = self.cache->Take(bytes);
+        void* taken = this_thread.cache->Take(bytes);
         if (taken == nullptr) continue;
         ASSERT_GE(FallbackUsable(taken), bytes);
         FallbackFree(taken);
@@ -124,13 +124,14 @@ TEST_F(FallbackTest, KeepsNeitherLongNorAlignedBlocks) {
     tried.push_back(FallbackAllocate(kMostShort, 16, false));
   } while (*FallbackSizesAt(tried.back()) == kHasHadAligned);
   void* shorter = tried.back();
-  for (void* pointer : {longer, long_aligned, aligned}) EXPECT_FALSE(self.cache->Put(pointer));
-  EXPECT_TRUE(self.cache->Put(shorter));
+  for (void* pointer : {longer, long_aligned, aligned})
+    EXPECT_FALSE(this_thread.cache->Put(pointer));
+  EXPECT_TRUE(this_thread.cache->Put(shorter));
   for (const size_t bytes : {size_t{0}, size_t{64}, size_t{896}, kMostShort + 1}) {
-    EXPECT_EQ(self.cache->Take(bytes), nullptr);
+    EXPECT_EQ(this_thread.cache->Take(bytes), nullptr);
   }
-  EXPECT_EQ(self.cache->Take(897), shorter);
-  EXPECT_EQ(self.cache->Take(kMostShort), nullptr);
+  EXPECT_EQ(this_thread.cache->Take(897), shorter);
+  EXPECT_EQ(this_thread.cache->Take(kMostShort), nullptr);
   for (void* pointer : {longer, long_aligned, aligned}) FallbackFree(pointer);
   for (void* pointer : tried) FallbackFree(pointer);
   FallbackLeave();

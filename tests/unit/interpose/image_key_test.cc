@@ -67,7 +67,7 @@ uint64_t NameOf(uint64_t address, bool announced) {
     pointer.set_value(__builtin_thread_pointer());
     told.get_future().wait();
     NameUnknownThread(address);
-    name = self.path;
+    name = this_thread.path;
   });
   void* thread_pointer = pointer.get_future().get();
   if (announced) AnnounceThread(thread_pointer);
@@ -79,8 +79,8 @@ uint64_t NameOf(uint64_t address, bool announced) {
 TEST(ThreadNameTest, AnnouncedThreadsAreChildrenOfTheirCreatorOthersAreNumberedByPlace) {
   const Mode before = process.mode;
   process.mode = Mode::kRecord;
-  self.path = kMainThreadPath;
-  self.created = 0;
+  this_thread.path = kMainThreadPath;
+  this_thread.created = 0;
   const auto here = reinterpret_cast<uint64_t>(&NameOf);
   const auto there = reinterpret_cast<uint64_t>(&std::strlen);
   EXPECT_EQ(NameOf(here, true), MixPath(kMainThreadPath, 0));

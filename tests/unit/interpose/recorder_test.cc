@@ -172,10 +172,10 @@ TEST_F(RecorderTest, CallSitesNameTheirModule) {
   // A stack of its own, on which such a caller's frame ends.
   static uint64_t stack[2 * depth + 1];
   stack[0] = here;
-  const uint64_t stack_base = self.stack_base;
-  self.stack_base = reinterpret_cast<uint64_t>(&stack[2 * depth + 1]);
+  const uint64_t stack_base = this_thread.stack_base;
+  this_thread.stack_base = reinterpret_cast<uint64_t>(&stack[2 * depth + 1]);
   HookFree(HookMalloc(64, CallerAt(&stack[0])));
-  self.stack_base = stack_base;
+  this_thread.stack_base = stack_base;
   const trace::Recording recording = Read();
   const trace::Site& site = recording.sites[recording.allocations.back().site];
   ASSERT_NE(site.module, trace::kNone);
@@ -282,15 +282,15 @@ TEST_F(RecorderTest, AcrossThreadsThatWorkInBurstsTheOrderIsTrue) {
   ExpectTrueOrder(&solo);
 }
 
-// The only thread that works takes one turn per chunk, whatever other threads there were before.
-TEST_F(RecorderTest, WhoWorksAloneStaysInItsTurn) {
+// The only thread that works takes one epoch per chunk, whatever other threads there were before.
+TEST_F(RecorderTest, WhoWorksAloneStaysInItsEpoch) {
   const auto work = [] {
     for (int i = 0; i < 1000; ++i) HookFree(HookMalloc(100, Site(0)));
   };
   work();
-  const uint64_t before = NewestTurn();
+  const uint64_t before = NewestEpoch();
   work();
-  EXPECT_LE(NewestTurn() - before, 1);
+  EXPECT_LE(NewestEpoch() - before, 1);
 }
 
 void* AllocateOnce(void*) {
@@ -298,13 +298,13 @@ void* AllocateOnce(void*) {
   return nullptr;
 }
 
-// As in a forked child, whose turns begin anew: what its parent noted would look like the future.
-TEST(TurnsTest, ForgottenTurnsSayNothingOfAnyBlock) {
-  for (uint64_t block = 1; block <= kTurnSlots; ++block) NoteTurn(9, block << 20, kSlotLarge);
-  ASSERT_EQ(SlotFlags(uint64_t{kTurnSlots} << 20), kSlotLarge);
-  ForgetTurns();
+// As in a forked child, whose epochs begin anew: what its parent noted would look like the future.
+TEST(EpochsTest, ForgottenEpochsSayNothingOfAnyBlock) {
+  for (uint64_t block = 1; block <= kEpochSlots; ++block) NoteEpoch(9, block << 20, kSlotLarge);
+  ASSERT_EQ(SlotFlags(uint64_t{kEpochSlots} << 20), kSlotLarge);
+  ForgetEpochs();
   uint64_t known = 0;
-  for (const uint64_t slot : turn_slots) known += slot != 0 ? 1 : 0;
+  for (const uint64_t slot : epoch_slots) known += slot != 0 ? 1 : 0;
   EXPECT_EQ(known, 0);
 }
 
@@ -359,8 +359,8 @@ void OnSignal(int) {
 TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   const trace::Recording before = Read();
   std::optional<Draining> draining(directory_ / "out");
-  pulse.malloc = PoolMalloc;
-  pulse.free = PoolFree;
+  fast_state.malloc = PoolMalloc;
+  fast_state.free = PoolFree;
   struct sigaction action {};
   action.sa_handler = OnSignal;
   struct sigaction old;
@@ -374,8 +374,8 @@ TEST_F(RecorderTest, AHandlerMayAllocateWhileAHookRuns) {
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &old, nullptr);
-  pulse.malloc = real.malloc;
-  pulse.free = real.free;
+  fast_state.malloc = real.malloc;
+  fast_state.free = real.free;
   draining.reset();
   const trace::Recording after = Read();
   EXPECT_EQ(after.lost_events, 0u);

@@ -27,8 +27,8 @@ std::vector<KnownRule> rules(kKnownRules);
 
 // What the hooks' threads know of themselves.
 void KnowStack(uint64_t base) {
-  self.stack_base = base;
-  self.stack_bytes = 8 << 20;
+  this_thread.stack_base = base;
+  this_thread.stack_bytes = 8 << 20;
 }
 
 struct Walks {

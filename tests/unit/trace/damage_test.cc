@@ -56,13 +56,13 @@ SpoolBuilder SmallSpool() {
   spool.Module("/bin/example", "\x01\x02", 0x1000, 0x9000, 0);
   spool.Thread(0, 0, 0, 1, 0);
   spool.Thread(1, 1, 0, 99, 0);
-  for (uint64_t turn = 1; turn < 10; turn += 6) {
-    spool.Allocate(0, turn, 0x1000, 10, kSpoolMalloc, SiteWord(0x1234, 3));
-    spool.Allocate(1, turn + 2, 0x2000, 20, kSpoolCalloc, SiteWord(0x1235, 4));
-    spool.Free(1, turn + 1, 0x1000, kSpoolReallocFree);
-    spool.Allocate(1, turn + 3, 0x3000, 30, kSpoolReallocAlloc);
-    spool.Usable(1, turn + 4, 0x3000, 40);
-    spool.Free(0, turn + 5, 0x3000);
+  for (uint64_t epoch = 1; epoch < 10; epoch += 6) {
+    spool.Allocate(0, epoch, 0x1000, 10, kSpoolMalloc, SiteWord(0x1234, 3));
+    spool.Allocate(1, epoch + 2, 0x2000, 20, kSpoolCalloc, SiteWord(0x1235, 4));
+    spool.Free(1, epoch + 1, 0x1000, kSpoolReallocFree);
+    spool.Allocate(1, epoch + 3, 0x3000, 30, kSpoolReallocAlloc);
+    spool.Usable(1, epoch + 4, 0x3000, 40);
+    spool.Free(0, epoch + 5, 0x3000);
   }
   spool.Seal(0);
   return spool;

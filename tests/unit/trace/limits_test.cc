@@ -144,14 +144,14 @@ TEST(TraceLimits, ASpoolHasNoMoreModulesThanAWriterWrites) {
 TEST(TraceLimits, FailedReallocsTakeNoSquareTime) {
   SpoolBuilder spool;
   constexpr uint64_t kCount = 30'000;
-  uint64_t turn = 1;
+  uint64_t epoch = 1;
   const auto chunk = [](uint64_t i) { return static_cast<uint32_t>(i / 500); };
-  for (uint64_t i = 0; i < kCount; ++i, turn += 2) {
+  for (uint64_t i = 0; i < kCount; ++i, epoch += 2) {
     const uint32_t at = chunk(i);
-    if (i % 500 == 0) spool.Thread(at, 0, 0, 1, turn);
-    spool.Free(at, turn, 0x1000 + i * 16, kSpoolReallocFree);
-    spool.Thread(at, 0, 0, 1, turn + 1);
-    spool.Free(at, turn + 1, 0x1000 + i * 16, kSpoolReallocFailed);
+    if (i % 500 == 0) spool.Thread(at, 0, 0, 1, epoch);
+    spool.Free(at, epoch, 0x1000 + i * 16, kSpoolReallocFree);
+    spool.Thread(at, 0, 0, 1, epoch + 1);
+    spool.Free(at, epoch + 1, 0x1000 + i * 16, kSpoolReallocFailed);
   }
   const auto start = std::chrono::steady_clock::now();
   const Recording recording = Read(spool.Bytes());

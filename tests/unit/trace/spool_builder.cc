@@ -40,21 +40,21 @@ void SpoolBuilder::Words(uint32_t chunk, const std::vector<uint64_t>& words) {
   At(chunk).events.append(reinterpret_cast<const char*>(words.data()), words.size() * 8);
 }
 
-void SpoolBuilder::Turn(uint32_t chunk, uint64_t turn) {
-  if (At(chunk).turn == turn) return;
-  At(chunk).turn = turn;
-  Words(chunk, {kSpoolTurn, turn});
+void SpoolBuilder::Epoch(uint32_t chunk, uint64_t epoch) {
+  if (At(chunk).epoch == epoch) return;
+  At(chunk).epoch = epoch;
+  Words(chunk, {kSpoolEpoch, epoch});
 }
 
 void SpoolBuilder::Thread(uint32_t chunk, uint32_t id, uint32_t parent, uint64_t path,
-                          uint64_t turn) {
-  At(chunk).turn = turn;
-  Words(chunk, {kSpoolThread, id | uint64_t{parent} << 32, path, turn});
+                          uint64_t epoch) {
+  At(chunk).epoch = epoch;
+  Words(chunk, {kSpoolThread, id | uint64_t{parent} << 32, path, epoch});
 }
 
-void SpoolBuilder::Allocate(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t size,
+void SpoolBuilder::Allocate(uint32_t chunk, uint64_t epoch, uint64_t address, uint64_t size,
                             SpoolEventKind kind, uint64_t site, int log2_alignment) {
-  Turn(chunk, turn);
+  Epoch(chunk, epoch);
   if (kind == kSpoolSmallMalloc || kind == kSpoolSmallRealloc) {
     Words(chunk, {Word0(kind, address) | size << 4, site});
     return;
@@ -63,13 +63,13 @@ void SpoolBuilder::Allocate(uint32_t chunk, uint64_t turn, uint64_t address, uin
                 size | static_cast<uint64_t>(log2_alignment) << kSpoolSizeBits});
 }
 
-void SpoolBuilder::Free(uint32_t chunk, uint64_t turn, uint64_t address, SpoolEventKind kind) {
-  Turn(chunk, turn);
+void SpoolBuilder::Free(uint32_t chunk, uint64_t epoch, uint64_t address, SpoolEventKind kind) {
+  Epoch(chunk, epoch);
   Words(chunk, {Word0(kind, address)});
 }
 
-void SpoolBuilder::Usable(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t answer) {
-  Turn(chunk, turn);
+void SpoolBuilder::Usable(uint32_t chunk, uint64_t epoch, uint64_t address, uint64_t answer) {
+  Epoch(chunk, epoch);
   Words(chunk, {Word0(kSpoolUsable, address), answer});
 }
 
@@ -81,14 +81,14 @@ void SpoolBuilder::Stack(uint32_t chunk, uint64_t number, const std::vector<uint
 void SpoolBuilder::Seal(uint32_t chunk) { At(chunk).sealed = true; }
 
 void SpoolBuilder::Module(const std::string& path, const std::string& build_id, uint64_t begin,
-                          uint64_t end, uint64_t turn) {
+                          uint64_t end, uint64_t epoch) {
   SpoolModule record{};
   record.path_bytes = static_cast<uint16_t>(path.size());
   record.build_id_bytes = static_cast<uint16_t>(build_id.size());
   record.base = begin;
   record.begin = begin;
   record.end = end;
-  record.turn = turn;
+  record.epoch = epoch;
   record.bytes =
       static_cast<uint32_t>((sizeof(record) + path.size() + build_id.size() + 7) / 8 * 8);
   std::string bytes(reinterpret_cast<const char*>(&record), sizeof(record));

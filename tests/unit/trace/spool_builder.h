@@ -10,23 +10,23 @@
 
 namespace reprise::trace {
 
-// Turns and addresses are given by the test; nothing is checked, so that spools can also be wrong.
+// Epochs and addresses are given by the test; nothing is checked, so that spools can also be wrong.
 class SpoolBuilder {
  public:
   SpoolBuilder();
 
-  // Chunks are numbered from 0; every event goes to the end of the chunk it names, behind its turn
+  // Chunks are numbered from 0; every event goes to the end of the chunk it names, behind its epoch
   // when that is another than the one before.
-  void Thread(uint32_t chunk, uint32_t id, uint32_t parent, uint64_t path, uint64_t turn);
-  void Allocate(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t size,
+  void Thread(uint32_t chunk, uint32_t id, uint32_t parent, uint64_t path, uint64_t epoch);
+  void Allocate(uint32_t chunk, uint64_t epoch, uint64_t address, uint64_t size,
                 SpoolEventKind kind = kSpoolMalloc, uint64_t site = 0x1000, int log2_alignment = 0);
-  void Free(uint32_t chunk, uint64_t turn, uint64_t address, SpoolEventKind kind = kSpoolFree);
-  void Usable(uint32_t chunk, uint64_t turn, uint64_t address, uint64_t answer);
+  void Free(uint32_t chunk, uint64_t epoch, uint64_t address, SpoolEventKind kind = kSpoolFree);
+  void Usable(uint32_t chunk, uint64_t epoch, uint64_t address, uint64_t answer);
   void Stack(uint32_t chunk, uint64_t number, const std::vector<uint64_t>& addresses);
   void Words(uint32_t chunk, const std::vector<uint64_t>& words);
   void Seal(uint32_t chunk);
   void Module(const std::string& path, const std::string& build_id, uint64_t begin, uint64_t end,
-              uint64_t turn);
+              uint64_t epoch);
 
   uint64_t EventBytes(uint32_t chunk) const { return chunks_[chunk].events.size(); }
   static uint64_t ChunkOffset(uint32_t chunk) {
@@ -40,11 +40,11 @@ class SpoolBuilder {
  private:
   struct Chunk {
     std::string events;
-    uint64_t turn = 0;
+    uint64_t epoch = 0;
     bool sealed = false;
   };
   Chunk& At(uint32_t chunk);
-  void Turn(uint32_t chunk, uint64_t turn);
+  void Epoch(uint32_t chunk, uint64_t epoch);
   std::string modules_;
   std::vector<Chunk> chunks_;
 };

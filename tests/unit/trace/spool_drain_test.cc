@@ -57,14 +57,14 @@ class SpoolDrainTest : public testing::Test {
   }
 
   // The process takes chunk 0 again and writes one allocation.
-  void WriteAnew(uint64_t turn) const {
+  void WriteAnew(uint64_t epoch) const {
     SpoolBuilder fresh;
-    fresh.Thread(0, 0, 0, 1, turn);
-    fresh.Allocate(0, turn, kBlock * turn, 30);
+    fresh.Thread(0, 0, 0, 1, epoch);
+    fresh.Allocate(0, epoch, kBlock * epoch, 30);
     std::string bytes = fresh.Bytes().substr(kSpoolChunksOffset);
     SpoolChunk chunk;
     std::memcpy(&chunk, bytes.data(), sizeof(chunk));
-    chunk.serial = turn;
+    chunk.serial = epoch;
     std::memcpy(bytes.data(), &chunk, sizeof(chunk));
     bytes.resize(kSpoolChunkBytes);
     Patch(kSpoolChunksOffset, bytes.data(), bytes.size());

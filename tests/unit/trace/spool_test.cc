@@ -65,8 +65,8 @@ TEST(TraceSpool, AShortUsableSizeStandsInTheFirstWord) {
   EXPECT_THAT(recording.usable_answers, testing::ElementsAre(testing::Pair(0, kAnswer)));
 }
 
-// The free of an address by one thread and its reuse by another stand in the order of the turns.
-TEST(TraceSpool, ThreadsMergeByTurn) {
+// The free of an address by one thread and its reuse by another stand in the order of the epochs.
+TEST(TraceSpool, ThreadsMergeByEpoch) {
   SpoolBuilder spool;
   spool.Thread(0, 0, 0, 1, 0);
   spool.Thread(1, 1, 0, 42, 0);
@@ -106,7 +106,7 @@ TEST(TraceSpool, ChunksArePassedOn) {
   EXPECT_EQ(recording.allocations[2].thread, 0);
 }
 
-// The events of a turn stay together, in the order of memory, wherever other threads' turns lie.
+// The events of an epoch stay together, in the order of memory, wherever other threads' epochs lie.
 TEST(TraceSpool, TurnsAreNotMixed) {
   SpoolBuilder spool;
   const uint64_t path = 1;
@@ -120,7 +120,7 @@ TEST(TraceSpool, TurnsAreNotMixed) {
   spool.Free(1, 2, 0x2000);
   spool.Free(1, 4, 0x3000);
   spool.Allocate(0, uint64_t{1} << 40, 0x3000, 65535, kSpoolSmallMalloc);
-  spool.Allocate(0, 3, 0x3000, 5);  // a turn that goes back: the reader takes it as it is
+  spool.Allocate(0, 3, 0x3000, 5);  // an epoch that goes back: the reader takes it as it is
   const Recording recording = Load(spool);
   EXPECT_TRUE(recording.damage.empty());
   EXPECT_THAT(Story(recording),
@@ -128,7 +128,7 @@ TEST(TraceSpool, TurnsAreNotMixed) {
   EXPECT_EQ(recording.unmatched_frees, 1);
 }
 
-// A hole parts a turn into segments.
+// A hole parts an epoch into segments.
 TEST(TraceSpool, AHoleWithinATurnKeepsItsOrder) {
   SpoolBuilder spool;
   spool.Thread(1, 1, 0, 7, 1);
@@ -257,7 +257,7 @@ TEST(TraceSpool, UnmatchedAndImpliedFrees) {
 }
 
 // A library is unloaded and another one takes its addresses.
-TEST(TraceSpool, ModulesCountFromTheirTurnOn) {
+TEST(TraceSpool, ModulesCountFromTheirEpochOn) {
   SpoolBuilder spool;
   spool.Module("/lib/a.so", "\xab\xcd", 0x10000, 0x20000, 0);
   spool.Module("/lib/b.so", "", 0x18000, 0x28000, 3);
