@@ -117,6 +117,18 @@ class BlockMap {
     return length;
   }
 
+  // The two words of a unit cannot be read at one time: of a block that another thread adds or
+  // removes meanwhile it may look as if it went on. Whether that is seen again and again.
+  template <typename Look>
+  static bool SeenAgain(Look look) {
+    constexpr int kLooks = 16;
+    for (int looks = 0; looks < kLooks; ++looks) {
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+      if (!look()) return false;
+    }
+    return true;
+  }
+
   static uint64_t Bit(uint64_t granule) { return uint64_t{1} << (granule % kUnit); }
   // The bits up to the first one that is set, that included; all of them where none is.
   static uint64_t UpToFirst(uint64_t bits) { return bits ^ (bits - 1); }
@@ -125,7 +137,10 @@ class BlockMap {
   // Whether the granule behind it belongs to the same block. It may be the one before the first.
   bool LeadsOn(uint64_t granule) const {
     const Unit* unit = &units_[static_cast<int64_t>(granule) >> 6];
-    return ((unit->body.Seen() & ~unit->ends.Seen()) >> (granule % kUnit) & 1) != 0;
+    const auto leads_on = [unit, granule] {
+      return ((unit->body.Seen() & ~unit->ends.Seen()) >> (granule % kUnit) & 1) != 0;
+    };
+    return leads_on() && SeenAgain(leads_on);
   }
 
   // Calls change(unit, mask of the granules that count) for every unit of [begin, end).

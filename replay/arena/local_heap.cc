@@ -216,7 +216,7 @@ void LocalHeap::TakeInRemoteFrees(void* first) {
 }
 
 bool LocalHeap::FreeRemotely(void* pointer) {
-  if (SmallAt(OffsetOf(pointer)) == 0) return false;
+  if (SmallAtShared(OffsetOf(pointer)) == 0) return false;
   while (!remote_.Push(pointer)) {
     const HeapLock lock(*heap_);
     if (open_) continue;  // another thread has it by now

@@ -89,7 +89,7 @@ class LocalHeap {
   // Bytes of the live block of a region that begins there, whoever owns it; 0: none does. By any
   // thread, if the block stays live meanwhile.
   uint64_t UsableSmall(const void* pointer) const {
-    return SmallAt(OffsetOf(pointer)) * kGranule;
+    return SmallAtShared(OffsetOf(pointer)) * kGranule;
   }
   // Frees that were of no live block, found when they were taken in.
   uint64_t invalid_frees() const { return invalid_frees_; }
@@ -131,6 +131,12 @@ class LocalHeap {
     if ((((body & ~all_ends) << 1) >> at & 1) != 0 || offset % kGranule != 0) return 0;
     if (ends == 0 || (~(body >> at) & BlockMap::UpToFirst(ends)) != 0) return 0;
     return static_cast<uint64_t>(__builtin_ctzll(ends)) + 1;
+  }
+  // The same while another thread may change blocks beside it.
+  uint64_t SmallAtShared(uint64_t offset) const {
+    uint64_t granules = 0;
+    BlockMap::SeenAgain([&] { return (granules = SmallAt(offset)) == 0; });
+    return granules;
   }
   void PutSmall(char* block, uint64_t granules);
   void* AllocateSmall(uint64_t granules);

@@ -21,8 +21,8 @@ namespace reprise::replay {
 
 class Resync {
  public:
-  static constexpr uint64_t kMiss = 16;
-  static constexpr uint64_t kOtherLength = 1;
+  static constexpr uint64_t kMiss = 64;
+  static constexpr uint64_t kOtherLength = 4;
 
   // `stream` outlives the object.
   void Start(const PlanStream* stream) {

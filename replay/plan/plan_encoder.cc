@@ -519,7 +519,8 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.lanes = file.Add(entries);
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
-  header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
+  // What is free in the box of a lane that leaves its plan is used by others, in small pieces.
+  if (lanes.size() == 1) header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
   // About what follows: growing would hold all of it twice.
   file.Reserve(recording.allocations.size() * 3 * sizeof(uint32_t));
   constexpr size_t kLongRecording = 4096;  // allocations

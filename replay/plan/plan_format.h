@@ -167,7 +167,8 @@ struct PlanHeader {
   uint32_t build_id_bytes;
   uint64_t recording;  // hash of its allocations: plans of one recording have the same
   // uint32_t, ascending: which huge pages of the arena become resident in any case, because short
-  // blocks lie everywhere in them at one time or another, or long ones come and go all the time.
+  // blocks lie everywhere in them at one time or another, or long ones come and go all the time. None
+  // in a plan with several lanes.
   PlanTable dense;
 };
 
