@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/page.h"
 #include "planner/core/check.h"
+#include "replay/plan/lane_choice.h"
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_format.h"
 #include "replay/plan/realloc_chains.h"
@@ -101,8 +102,8 @@ struct LaneWork {
   Members members;
   planner::Plan plan;
   int64_t alignment = kBoxAlignment;
-  bool on_pages = false;     // long blocks begin with a page
-  Buffer box;                // when the lane holds memory, and how much
+  bool on_pages = false;  // long blocks begin with a page
+  Buffer box;             // when the lane holds memory, and how much
 };
 
 // Splits the recording into lanes. Without lanes there is one that holds everything.
@@ -229,7 +230,7 @@ absl::Status PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
     if (lane.members.count == 0) continue;
     Instance instance =
         LaneInstance(request.recording, request.block_bytes, lane.members, request.learned);
-    lane.on_pages = request.mode == LaneMode::kThread && LengthenForPages(instance);
+    lane.on_pages = request.mode != LaneMode::kNone && LengthenForPages(instance);
     planner::Options options = request.options;
     options.budget_seconds = budgets.Next(lane.members.count);
     const absl::Time start = absl::Now();
@@ -251,6 +252,29 @@ absl::Status PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
     lane.box.size = planner::RoundUp(lane.plan.makespan, kBoxAlignment);
   }
   return absl::OkStatus();
+}
+
+// Drops lanes whose boxes cost too much memory. Returns what a run that follows the others holds.
+int64_t DropCostlyLanes(const Request& request, std::vector<LaneWork>& lanes, int64_t max_load) {
+  std::vector<PlannedLane> planned(lanes.size());
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const LaneWork& lane = lanes[i];
+    const trace::Thread& thread = request.recording.threads[i];
+    planned[i].first_event = static_cast<int64_t>(thread.first_event);
+    planned[i].end_event = static_cast<int64_t>(thread.end_event);
+    for (size_t k = 0; k < lane.members.count; ++k) {
+      const Allocation& allocation = request.recording.allocations[lane.members[k]];
+      const uint64_t upper = std::min<uint64_t>(allocation.death, request.recording.events);
+      const auto size = static_cast<int64_t>(request.block_bytes[lane.members[k]]);
+      planned[i].blocks.push_back({static_cast<int64_t>(allocation.birth),
+                                   static_cast<int64_t>(upper), lane.plan.offsets[k] + size, size});
+    }
+  }
+  const LaneChoice choice = ChooseLanes(planned, max_load, request.mode == LaneMode::kThread);
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (!choice.taken[i]) lanes[i].members = {};
+  }
+  return choice.held;
 }
 
 // The boxes of the lanes that have members, one behind the other: each thread has addresses of its
@@ -279,8 +303,9 @@ Boxes LineUpBoxes(const std::vector<LaneWork>& lanes) {
 // offsets. Returns the lanes as the plan file has them.
 std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
                                     std::vector<LaneWork>& lanes, BuiltPlan& built) {
-  const bool single = boxes.lane.size() == 1;  // it holds everything
-  built.offsets.resize(single ? 0 : request.recording.allocations.size());
+  const size_t allocations = request.recording.allocations.size();
+  const bool single = boxes.lane.size() == 1 && lanes[boxes.lane[0]].members.count == allocations;
+  built.offsets.resize(single ? 0 : allocations, kUnplanned);
   std::vector<EncodedLane> encoded;
   for (size_t box = 0; box < boxes.lane.size(); ++box) {
     LaneWork& lane = lanes[boxes.lane[box]];
@@ -298,8 +323,8 @@ std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
     built.arena_bytes = std::max(built.arena_bytes, base + box_bytes);
     EncodedLane entry;
     // One lane for several threads is a plan to look at, not to replay.
-    const bool by_thread = request.mode == LaneMode::kThread;
     const auto& threads = request.recording.threads;
+    const bool by_thread = request.mode != LaneMode::kNone && threads.size() > 1;
     entry.path = by_thread || threads.size() == 1 ? threads[boxes.lane[box]].path : 0;
     entry.thread = by_thread ? static_cast<uint32_t>(boxes.lane[box]) : trace::kNone;
     entry.box_offset = static_cast<uint64_t>(base);
@@ -309,29 +334,32 @@ std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
   return encoded;
 }
 
-// What the plan is measured against: loads, bounds, strategy.
+int64_t LoadOf(const Request& request, const std::vector<LaneWork>& lanes) {
+  if (lanes.size() == 1 && request.as_recorded() && !lanes[0].on_pages) {
+    return lanes[0].plan.max_load;
+  }
+  return planner::MaxLoad(WholeInstance(request.recording));
+}
+
+// What the plan is measured against: bounds, strategy.
 void Summarize(const Request& request, const Boxes& boxes, const std::vector<LaneWork>& lanes,
-               bool on_pages, BuiltPlan& built) {
+               BuiltPlan& built) {
   const auto by_members = [](const LaneWork& a, const LaneWork& b) {
     return a.members.count < b.members.count;
   };
-  const auto largest = std::max_element(lanes.begin(), lanes.end(), by_members);
   built.lanes = static_cast<int64_t>(boxes.lane.size());
-  if (built.lanes == 1 && request.as_recorded() && !on_pages) {
-    built.max_load = largest->plan.max_load;
-  } else if (built.lanes > 0) {
-    built.max_load = planner::MaxLoad(WholeInstance(request.recording));
-  }
   built.lower_bound = built.max_load;
   if (request.mode == LaneMode::kNone && built.lanes > 0) {
     built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
   }
   // Of one lane for all, page rounding is a matter of the box, not of the planner.
-  if (built.max_load > 0 && !(request.mode == LaneMode::kNone && built.lanes == 1)) {
+  if (built.max_load > 0 && built.lanes > 0 &&
+      !(request.mode == LaneMode::kNone && built.lanes == 1)) {
     const int64_t box_load = planner::MaxLoad(boxes.instance);
     built.lane_overhead_percent =
         std::max(0.0, 100.0 * static_cast<double>(box_load - built.max_load) / built.max_load);
   }
+  const auto largest = std::max_element(lanes.begin(), lanes.end(), by_members);
   if (largest != lanes.end()) built.strategy = largest->plan.strategy;
   if (built.strategy.empty()) built.strategy = request.options.strategy;  // nothing to place
 }
@@ -342,6 +370,19 @@ Instance WholeInstance(const Recording& recording) {
   return LaneInstance(recording, BlockBytes(recording), {recording.allocations.size(), {}});
 }
 
+void KeepPlanned(Instance& instance, std::vector<int64_t>& offsets) {
+  size_t kept = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] == kUnplanned) continue;
+    instance.buffers[kept] = instance.buffers[i];
+    if (!instance.alignments.empty()) instance.alignments[kept] = instance.alignments[i];
+    offsets[kept++] = offsets[i];
+  }
+  instance.buffers.resize(kept);
+  if (!instance.alignments.empty()) instance.alignments.resize(kept);
+  offsets.resize(kept);
+}
+
 absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::Options& options,
                                     LaneMode mode, const Learned& learned) {
   const absl::Time start = absl::Now();
@@ -349,18 +390,24 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   const Request request{recording, block_bytes, options, mode, learned};
   std::vector<LaneWork> lanes = Split(recording, mode);
   if (absl::Status status = PlanLanes(request, lanes); !status.ok()) return status;
-  const Boxes boxes = LineUpBoxes(lanes);
+  const bool on_pages =
+      std::any_of(lanes.begin(), lanes.end(), [](const LaneWork& lane) { return lane.on_pages; });
 
   BuiltPlan built;
+  built.max_load = LoadOf(request, lanes);
+  int64_t held = 0;
+  if (lanes.size() > 1) held = DropCostlyLanes(request, lanes, built.max_load);
+  const Boxes boxes = LineUpBoxes(lanes);
   built.learned = static_cast<int64_t>(learned.upper.size());
+  built.threads = static_cast<int64_t>(std::count_if(
+      lanes.begin(), lanes.end(), [](const LaneWork& lane) { return !lane.plan.offsets.empty(); }));
   const std::vector<EncodedLane> encoded = PlaceLanes(request, boxes, lanes, built);
   if (built.arena_bytes > kMostArenaBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
                                                      " bytes; replay serves up to 128 GiB"));
   }
-  const bool on_pages =
-      std::any_of(lanes.begin(), lanes.end(), [](const LaneWork& lane) { return lane.on_pages; });
-  Summarize(request, boxes, lanes, on_pages, built);
+  if (lanes.size() > 1) built.makespan = held;
+  Summarize(request, boxes, lanes, built);
   CountReallocations(recording, built);
 
   // What is put together is checked as a whole, while it is encoded. A single lane was already,
@@ -368,8 +415,12 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   // grow as one.
   std::future<bool> valid;
   if (built.lanes > 1 || !request.as_recorded() || on_pages || built.reallocs_in_place > 0) {
-    valid = std::async(std::launch::async | std::launch::deferred, [&] {
-      return planner::Check(WholeInstance(recording), built.offsets, 1).valid;
+    valid = std::async(std::launch::async | std::launch::deferred,
+                       [&] {
+      Instance instance = WholeInstance(recording);
+      std::vector<int64_t> offsets = built.offsets;
+      KeepPlanned(instance, offsets);
+      return planner::Check(instance, offsets, 1).valid;
     });
   }
   built.bytes =

@@ -402,17 +402,21 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
                                      const std::vector<int64_t>& offsets,
                                      const std::vector<EncodedLane>& lanes) {
   std::vector<LaneEncoder> encoders;
-  std::vector<uint32_t> lane_of(recording.threads.size(), 0);
+  std::vector<uint32_t> lane_of(recording.threads.size(), kNone);
   encoders.reserve(lanes.size());
   for (uint32_t i = 0; i < lanes.size(); ++i) {
     encoders.emplace_back(recording, keys, offsets, lanes[i]);
     if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = i;
   }
-  const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder& {
-    if (encoders.size() == 1) return encoders[0];
-    return encoders[lane_of[recording.allocations[allocation].thread]];
+  const bool whole = lanes.size() == 1 && lanes[0].thread == kNone;
+  const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder* {
+    if (whole) return &encoders[0];
+    const uint32_t lane = lane_of[recording.allocations[allocation].thread];
+    return lane != kNone ? &encoders[lane] : nullptr;
   };
-  for (uint32_t i = 0; i < recording.allocations.size(); ++i) encoder_of(i).Measure(i);
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    if (LaneEncoder* encoder = encoder_of(i)) encoder->Measure(i);
+  }
   for (LaneEncoder& encoder : encoders) encoder.ChooseSplit();
   const std::vector<Step> steps = StepsOf(recording);
   for (size_t s = 0; s < steps.size(); ++s) {
@@ -423,15 +427,18 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
       const uint32_t near = steps[s + kAhead].allocation;
       if (far != kNone) __builtin_prefetch(&keys.of[far & ~Step::kFreeFlag]);
       if (near != kNone && (near & Step::kFreeFlag) != 0) {
-        encoder_of(near & ~Step::kFreeFlag).WillFree(near & ~Step::kFreeFlag);
+        const uint32_t freed = near & ~Step::kFreeFlag;
+        if (LaneEncoder* encoder = encoder_of(freed)) encoder->WillFree(freed);
       }
     }
     if (step.allocation == kNone) continue;  // a free of something never seen allocated
-    if ((step.allocation & Step::kFreeFlag) == 0) {
-      encoder_of(step.allocation).Allocate(step.allocation);
+    const uint32_t allocation = step.allocation & ~Step::kFreeFlag;
+    LaneEncoder* encoder = encoder_of(allocation);
+    if (encoder == nullptr) continue;
+    if (allocation == step.allocation) {
+      encoder->Allocate(allocation);
     } else {
-      const uint32_t allocation = step.allocation & ~Step::kFreeFlag;
-      encoder_of(allocation).Free(allocation);
+      encoder->Free(allocation);
     }
   }
   return encoders;
@@ -462,8 +469,8 @@ PlanHeader Describe(const Recording& recording, uint64_t arena_bytes, uint64_t m
 }
 
 // The lanes' streams, one behind the other.
-void AddWords(const std::vector<EncodedLane>& lanes, std::vector<LaneEncoder>& encoders, File& file, PlanHeader& header,
-              std::vector<PlanLane>& entries) {
+void AddWords(const std::vector<EncodedLane>& lanes, std::vector<LaneEncoder>& encoders, File& file,
+              PlanHeader& header, std::vector<PlanLane>& entries) {
   PageWork work;
   for (size_t i = 0; i < lanes.size(); ++i) {
     const std::vector<uint32_t> words = encoders[i].TakeWords(work);
@@ -520,7 +527,8 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
   // What is free in the box of a lane that leaves its plan is used by others, in small pieces.
-  if (lanes.size() == 1) header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
+  if (recording.threads.size() == 1)
+    header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
   // About what follows: growing would hold all of it twice.
   file.Reserve(recording.allocations.size() * 3 * sizeof(uint32_t));
   constexpr size_t kLongRecording = 4096;  // allocations

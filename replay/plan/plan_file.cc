@@ -1,5 +1,7 @@
 #include "replay/plan/plan_file.h"
 
+#include "replay/plan/plan_encoder.h"
+
 #include <xxhash.h>
 
 #include <algorithm>
@@ -211,25 +213,32 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
     by_path[lanes[i].path] = std::move(offsets);
     box_end[lanes[i].path] = lanes[i].box_offset + lanes[i].box_bytes;
   }
+  const bool whole = header.lanes.count == 1 && lanes[0].path == 0;
   const absl::Status another = absl::InvalidArgumentError(
       absl::StrCat("the plan was made for another recording: it holds ", planned,
-                   " allocations, the recording ", recording.allocations.size()));
-  if (planned != recording.allocations.size()) return another;
-  const bool whole = header.lanes.count == 1;
+                   " allocations of ", header.events, " events, the recording ",
+                   recording.allocations.size(), " of ", recording.events));
+  if (header.recording != HashRecording(recording)) return another;
   absl::flat_hash_map<uint64_t, size_t> next;
   std::vector<int64_t> offsets;
-  offsets.reserve(planned);
+  offsets.reserve(recording.allocations.size());
   for (const trace::Allocation& allocation : recording.allocations) {
     const uint64_t path = whole ? lanes[0].path : recording.threads[allocation.thread].path;
     const auto lane = by_path.find(path);
-    if (lane == by_path.end() || next[path] >= lane->second.size()) return another;
+    if (lane == by_path.end()) {
+      offsets.push_back(kUnplanned);
+      continue;
+    }
+    if (next[path] >= lane->second.size()) return another;
     const int64_t offset = lane->second[next[path]++];
     if (!Within(static_cast<uint64_t>(offset), trace::BlockBytes(allocation.size), box_end[path])) {
       return absl::InvalidArgumentError(absl::StrCat("allocation ", offsets.size(), " at ", offset,
                                                      " does not lie in the box of its lane"));
     }
     offsets.push_back(offset);
+    --planned;
   }
+  if (planned != 0) return another;
   return offsets;
 }
 

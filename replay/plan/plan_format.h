@@ -54,7 +54,7 @@ inline constexpr uint64_t kManyWords = 16 << 20;
 inline constexpr uint64_t kHugePage = 2 << 20;
 inline constexpr uint64_t kPlanHugePiece = kHugePage;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 64 KiB below 32 GiB
-inline constexpr uint32_t kNeverDies = UINT32_MAX;  // longer than any lane
+inline constexpr uint32_t kNeverDies = UINT32_MAX;                     // longer than any lane
 inline constexpr uint32_t kNoModule = UINT32_MAX;
 
 // What identifies an allocation within its lane: its shape and its call site.
@@ -116,12 +116,12 @@ struct PlanBlock {
 };
 
 struct PlanLane {
-  uint64_t path;             // of the thread; 0: the whole recording as one lane, not for replay
-  uint64_t box_offset;       // bytes from the arena's start; a multiple of kBoxAlignment or more
-  uint64_t box_bytes;        // a multiple of kBoxAlignment
-  uint64_t first_word;       // index into the words of the file
-  uint64_t words;            // kEnd included
-  uint64_t blocks;           // allocations among the words
+  uint64_t path;        // of the thread; 0: the whole recording as one lane, not for replay
+  uint64_t box_offset;  // bytes from the arena's start; a multiple of kBoxAlignment or more
+  uint64_t box_bytes;   // a multiple of kBoxAlignment
+  uint64_t first_word;  // index into the words of the file
+  uint64_t words;       // kEnd included
+  uint64_t blocks;      // allocations among the words
   uint32_t offset_bits;
   uint32_t unused;
 };
@@ -167,8 +167,8 @@ struct PlanHeader {
   uint32_t build_id_bytes;
   uint64_t recording;  // hash of its allocations: plans of one recording have the same
   // uint32_t, ascending: which huge pages of the arena become resident in any case, because short
-  // blocks lie everywhere in them at one time or another, or long ones come and go all the time. None
-  // in a plan with several lanes.
+  // blocks lie everywhere in them at one time or another, or long ones come and go all the time.
+  // None in a plan with several lanes.
   PlanTable dense;
 };
 

@@ -189,8 +189,8 @@ class Verifier {
     }
     if (words_[last] != kEnd) return WrongAt("word", last, "expected the end");
     if (blocks != lane.blocks) {
-      return Wrong(absl::StrCat("lane ", lane_, ": expected ", lane.blocks, " blocks, found ",
-                                blocks));
+      return Wrong(
+          absl::StrCat("lane ", lane_, ": expected ", lane.blocks, " blocks, found ", blocks));
     }
     live.Clear();
     return absl::OkStatus();

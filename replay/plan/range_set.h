@@ -160,7 +160,7 @@ class RangeSet {
   }
 
   Level levels_[kMostLevels] = {};
-  uint64_t* begins_ = nullptr;  // a bit: the first number of a range
+  uint64_t* begins_ = nullptr;        // a bit: the first number of a range
   uint64_t words_[kMostLevels] = {};  // of each array of a level
   int count_ = 0;                     // of levels; the last one has one word
   uint64_t wide_ = 0;                 // masks above level 0

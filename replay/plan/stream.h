@@ -10,7 +10,15 @@ namespace reprise::replay {
 
 // One step of a stream.
 struct Word {
-  enum Kind : uint32_t { kAllocation, kFree, kRemoteFree, kCheckpoint, kIdlePages, kUsedPages, kEnded };
+  enum Kind : uint32_t {
+    kAllocation,
+    kFree,
+    kRemoteFree,
+    kCheckpoint,
+    kIdlePages,
+    kUsedPages,
+    kEnded
+  };
   Kind kind;
   uint32_t length;   // in 32-bit words; 0 at the end
   uint32_t granule;  // offset / 16; of kAllocation, kFree and kRemoteFree; of kIdlePages the first

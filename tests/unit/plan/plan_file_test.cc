@@ -21,7 +21,6 @@
 #include "absl/status/status.h"
 #include "planner/core/check.h"
 #include "planner/core/instance.h"
-#include "replay/arena/long_gaps.h"
 #include "replay/plan/plan_builder.h"
 #include "tests/unit/plan/recordings.h"
 
@@ -130,67 +129,6 @@ TEST_F(PlanFileTest, ComesBackInSinglePages) {
   close(map);
   munmap(mapped, pages * 4096);
   close(fd);
-}
-
-// The places of each kind of request that a plan names are its own, in order, and not many more
-// than it has blocks at one time.
-TEST_F(PlanFileTest, NamesAsManyPlacesAsAKindNeeds) {
-  RecordingShape shape;
-  shape.allocations = 50000;
-  shape.sites = 2;
-  shape.most_bytes = 48;
-  shape.aligned = shape.usable_asked = 0;
-  const trace::Recording recording = RandomRecording(shape, 5);
-  const BuiltPlan built = Build(recording);
-  const auto file = PlanFile::Read(Write(built.bytes));
-  ASSERT_TRUE(file.ok());
-  const PlanHeader& header = file->header();
-  const auto* keys = file->table<PlanKey>(header.keys);
-  const auto* blocks = file->table<PlanBlock>(header.placements);
-  const auto* rings = file->table<PlanRing>(header.rings);
-  const auto* slots = file->table<uint32_t>(header.slots);
-  uint64_t limited = 0;
-  for (uint64_t r = 0; r < header.rings.count; ++r) {
-    const PlanRing& ring = rings[r];
-    std::map<uint32_t, int> change;  // of the number of live blocks, by word
-    std::set<uint32_t> visited;
-    for (uint64_t b = 0; b < header.placements.count; ++b) {
-      if (std::memcmp(&keys[blocks[b].key], &keys[ring.key], sizeof(PlanKey)) != 0) continue;
-      visited.insert(blocks[b].offset);
-      ++change[blocks[b].birth];
-      --change[blocks[b].death];
-    }
-    uint64_t live = 0, peak = 0;
-    for (const auto& [word, by] : change) peak = std::max(peak, live += by);
-    const uint32_t* first = slots + ring.first_slot;
-    EXPECT_EQ(ring.count, std::min<uint64_t>(visited.size(), std::max<uint64_t>(peak, 64)));
-    EXPECT_EQ(std::set<uint32_t>(first, first + ring.count).size(), ring.count);
-    EXPECT_TRUE(std::is_sorted(first, first + ring.count));
-    EXPECT_TRUE(std::includes(visited.begin(), visited.end(), first, first + ring.count));
-    limited += ring.count < visited.size() ? 1 : 0;
-  }
-  EXPECT_GT(limited, 0u);
-}
-
-// For long blocks gaps are looked for.
-TEST_F(PlanFileTest, NamesOnePlaceForAKindOfLongBlocks) {
-  RecordingShape shape;
-  shape.allocations = 20000;
-  shape.sites = 2;
-  shape.most_bytes = 1 << 14;
-  const BuiltPlan built = Build(RandomRecording(shape, 5));
-  const auto file = PlanFile::Read(Write(built.bytes));
-  ASSERT_TRUE(file.ok());
-  const PlanHeader& header = file->header();
-  const auto* rings = file->table<PlanRing>(header.rings);
-  uint64_t longs = 0;
-  for (uint64_t r = 0; r < header.rings.count; ++r) {
-    const PlanKey& key = file->table<PlanKey>(header.keys)[rings[r].key];
-    if (ShapeGranules(key.shape) < LongGaps::kLeast) continue;
-    ++longs;
-    EXPECT_EQ(rings[r].count, 1u);
-  }
-  EXPECT_GT(longs, 0u);
 }
 
 TEST_F(PlanFileTest, ManyLongBlocksBeginWithAPage) {
@@ -319,26 +257,20 @@ TEST_F(PlanFileTest, ALaneWhoseTablesEndBeforeItDoesIsRefused) {
     std::string changed = bytes;
     auto* header = reinterpret_cast<PlanHeader*>(changed.data());
     const auto at = [&](const PlanTable& table) { return changed.data() + table.offset; };
-    change(*header, *reinterpret_cast<PlanLane*>(at(header->lanes)),
-           *reinterpret_cast<PlanRing*>(at(header->rings)));
+    change(*header, *reinterpret_cast<PlanLane*>(at(header->lanes)));
     header->checksum = 0;
     header->checksum = XXH3_64bits(changed.data(), changed.size());
     return PlanFile::Read(Write(changed)).ok();
   };
-  EXPECT_TRUE(is_read([](PlanHeader&, PlanLane&, PlanRing&) {}));
-  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.samples.count = 0; }));
-  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.keys.count = 1; }));
-  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) { header.slots.count = 1; }));
-  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&, PlanRing&) {
+  EXPECT_TRUE(is_read([](PlanHeader&, PlanLane&) {}));
+  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&) { header.keys.count = 1; }));
+  EXPECT_FALSE(is_read([](PlanHeader& header, PlanLane&) {
     header.dense = {header.words.offset, 1};  // the arena is smaller than a huge page
   }));
-  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.words = 0; }));
-  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { --lane.words; }));
-  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.offset_bits = 1; }));
-  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.box_bytes -= 16; }));
-  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane, PlanRing&) { lane.reserved = 1 << 30; }));
-  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane&, PlanRing& ring) { ring.count = 0; }));
-  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane&, PlanRing& ring) { ring.key = 1 << 20; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane) { lane.words = 0; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane) { --lane.words; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane) { lane.offset_bits = 1; }));
+  EXPECT_FALSE(is_read([](PlanHeader&, PlanLane& lane) { lane.box_bytes -= 16; }));
 }
 
 TEST_F(PlanFileTest, WordsAheadCanBeRead) {
