@@ -64,7 +64,8 @@ constexpr size_t kMostNames = 32;
 struct CallSearch {
   const char* const* names;
   size_t count;
-  uint64_t defined[kMostNames];  // where each is in this process; 0: nowhere
+  uint64_t defined[kMostNames];  // where each is in this process; 0: nowhere, or nobody asks for it
+  bool imported[kMostNames];
   bool found;
 };
 
@@ -139,9 +140,10 @@ int SearchObject(dl_phdr_info* info, size_t, void* data) {
   }
   ForEachImport(*info, [=](const char* imported) {
     for (size_t name = 0; name < search->count; ++name) {
+      if (strcmp(imported, search->names[name]) != 0) continue;
+      search->imported[name] = true;
       const uint64_t at = search->defined[name];
-      const bool elsewhere = at != 0 && (at < info->dlpi_addr || at >= end);
-      if (elsewhere && strcmp(imported, search->names[name]) == 0) search->found = true;
+      if (at != 0 && (at < info->dlpi_addr || at >= end)) search->found = true;
     }
   });
   return search->found ? 1 : 0;
@@ -215,9 +217,12 @@ void ForEachModule(void (*visit)(const LoadedModule& module, void* context), voi
 }
 
 bool AnyModuleCalls(const char* const* names, size_t count) {
-  CallSearch search{names, count < kMostNames ? count : kMostNames, {}, false};
+  CallSearch search{names, count < kMostNames ? count : kMostNames, {}, {}, false};
+  dl_iterate_phdr(SearchObject, &search);
+  // A look-up that fails allocates and frees: only what somebody imports is looked up.
   bool any = false;
   for (size_t name = 0; name < search.count; ++name) {
+    if (!search.imported[name]) continue;
     search.defined[name] = reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, names[name]));
     any = any || search.defined[name] != 0;
   }

@@ -230,6 +230,7 @@ Lane::Placed Lane::Place(const Word& word) {
   if (mapped_ != 0) map_.Add(first, granules, size % 2 == 0);
   cursor_ = at + word.length;
   resync_.Found();
+  Publish();
   return {At(word.granule), 0};
 }
 

@@ -6,8 +6,8 @@
 // sites, these differed in their lengths only. Otherwise the lane looks ahead for four allocations
 // in a row that match the latest four requests: fewer match by chance too often.
 //
-// Each miss adds 64 to a debt that runs of more than 8 matched events pay off; a request of another
-// length adds 1. At a debt of 8,192 the lane is to leave its plan.
+// Each miss adds 16 to a debt that runs of more than 8 matched events pay off; a request of another
+// length adds 1. At a debt of 2,048 the lane is to leave its plan.
 //
 // Thread-safety: belongs to one thread. Hook-safe.
 #ifndef REPRISE_REPLAY_ARENA_RESYNC_H_
@@ -21,7 +21,7 @@ namespace reprise::replay {
 
 class Resync {
  public:
-  static constexpr uint64_t kMiss = 64;
+  static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kOtherLength = 1;
 
   // `stream` outlives the object.

@@ -141,52 +141,6 @@ TEST(LaneTest, NoOtherCallSiteIsTakenForTheExpectedOne) {
   }
 }
 
-// The free of a block by another thread tells how long it is, and what the thread itself allocated
-// a moment ago is told by the latest words.
-TEST(LaneTest, WhatBecomesLateIsToldByTheWords) {
-  constexpr uint64_t kPairs = 8192;
-  constexpr uint64_t kDies = 700;  // the long block; then another one gets its place
-  std::vector<Made> made = {{0, 2 * kDies - 1, 4096}};
-  for (uint64_t i = 1; i < kPairs; ++i) {
-    const uint64_t birth = i < kDies ? 2 * i - 1 : 2 * i;
-    made.push_back({birth, birth + 1, i % 100 == 50 ? uint64_t{4096} : 48});
-  }
-  trace::Recording recording = RecordingOf(made);
-  recording.threads.push_back({.path = 2});
-  recording.allocations[0].free_thread = 1;
-  ServedPlan plan(recording);
-  ASSERT_EQ(plan.built().offsets[0], plan.built().offsets[kDies + 50]);
-  ServedThread thread(plan, 1);
-  LiveModel model;
-  std::vector<char*> late;
-  const auto allocate = [&](uint64_t i) {
-    char* block = thread.Allocate(made[i].size, 4, SiteWordOf(recording, recording.allocations[i]));
-    model.Place(block, made[i].size, 16);
-    return block;
-  };
-  const auto free = [&](char* block) {
-    EXPECT_TRUE(thread.Free(block));
-    model.Free(block);
-  };
-  late.push_back(allocate(0));
-  for (uint64_t i = 1; i < kPairs; ++i) {
-    char* block = allocate(i);
-    if (i % 64 == 0 && i / 64 < 20) {
-      late.push_back(block);
-      continue;
-    }
-    free(block);
-    if (i == 2 * kDies) {
-      for (char* each : late) free(each);
-      late.clear();
-    }
-  }
-  EXPECT_TRUE(late.empty());
-  EXPECT_FALSE(thread.lane()->is_off_plan());
-  EXPECT_GT(plan.counters(0).blocked, 0u);
-  EXPECT_EQ(plan.InvalidFrees(), 0u);
-}
-
 #if !REPRISE_SANITIZED  // minutes
 // The words of a lane that is followed for millions of events begin with a huge piece of the file,
 // and those behind the cursor are given back by huge pieces: none is asked for twice.
