@@ -195,20 +195,32 @@ void Heap::CountFreed(uint64_t unit, uint64_t units) {
 
 void Heap::Release(uint64_t unit, uint64_t units) {
   if (abandoned_) return;
+  const uint64_t in_use = used_pages_ - idle_pages_;
   AddFree({unit, units});
   CountFreed(unit, units);
-  const uint64_t in_use = (used_pages_ - idle_pages_) / kIdleShare;
-  if (idle_pages_ > (in_use > kLeastIdle ? in_use : kLeastIdle)) GiveIdlePages();
+  if (in_use >= lately_) {
+    lately_ = in_use;
+  } else if (in_use != used_pages_ - idle_pages_) {
+    lately_ -= (lately_ - in_use + kFall - 1) / kFall;
+  }
+  const uint64_t share = lately_ / kIdleShare;
+  const uint64_t most = lately_ + (share > kLeastIdle ? share : kLeastIdle);
+  if (used_pages_ > most) GiveIdlePages(idle_pages_ - (used_pages_ - lately_) / 2);
 }
 
-void Heap::GiveIdlePages() {
-  const uint64_t enough = idle_pages_ / 2;
+void Heap::GiveIdlePages(uint64_t enough) {
   for (UnitRange range = index_.Before(UINT32_MAX, UINT32_MAX);
        range.units >= kPageUnits && idle_pages_ > enough;
        range = index_.Before(range.units, range.begin)) {
-    const uint64_t first = FirstWhole(range.begin);
+    uint64_t first = FirstWhole(range.begin);
     const uint64_t last = range.end() / kPageUnits;
-    if (first >= last || tables_->resident().Count(first, last) == 0) continue;
+    if (first >= last) continue;
+    // The last ones of a range are needed last.
+    const uint64_t wanted = idle_pages_ - enough;
+    if (tables_->resident().Count(first, last) > wanted && last - first > wanted) {
+      first = last - wanted;
+    }
+    if (tables_->resident().Count(first, last) == 0) continue;
     if (!GiveBack(base_ + first * kPage, (last - first) * kPage)) continue;  // locked
     const uint64_t given = tables_->resident().Count(first, last, FlatBits::Then::kClear);
     idle_pages_ -= given;

@@ -42,7 +42,7 @@ constexpr uint64_t ReadySlots() {
 class LocalHeap {
  public:
   static constexpr uint64_t kMostReady = 8 << 10;         // bytes of a block that may be ready
-  static constexpr uint64_t kReadyLargeBytes = 32 << 10;  // of all that are longer
+  static constexpr uint64_t kReadyLargeBytes = 128 << 10;  // of all that are longer
 
   // Once, before the first thread has it. `number` is this heap's among all, from 1 on.
   void Start(Heap* heap, ArenaTables* tables, uint64_t arena_bytes, uint32_t number);
@@ -99,7 +99,7 @@ class LocalHeap {
  private:
   static constexpr uint64_t kMostGranules = kMostSmall / kGranule;
   static constexpr uint64_t kMostUnits = kMostReady / kHeapUnit;
-  static constexpr uint32_t kReadyOfLarge = 4;  // of one length
+  static constexpr uint32_t kReadyOfLarge = 16;  // of one length
   static constexpr uint64_t kBins = 7;  // of regions, by the longest run that is free (log2)
 
   // Blocks of one length that are ready: a stack, a part of blocks_.
