@@ -212,15 +212,15 @@ void Heap::GiveIdlePages(uint64_t enough) {
   for (UnitRange range = index_.Before(UINT32_MAX, UINT32_MAX);
        range.units >= kPageUnits && idle_pages_ > enough;
        range = index_.Before(range.units, range.begin)) {
-    uint64_t first = FirstWhole(range.begin);
+    const uint64_t begin = FirstWhole(range.begin);
     const uint64_t last = range.end() / kPageUnits;
-    if (first >= last) continue;
+    if (begin >= last || tables_->resident().Count(begin, last) == 0) continue;
     // The last ones of a range are needed last.
     const uint64_t wanted = idle_pages_ - enough;
-    if (tables_->resident().Count(first, last) > wanted && last - first > wanted) {
-      first = last - wanted;
+    uint64_t first = last;
+    while (first > begin && tables_->resident().Count(first, last) < wanted) {
+      first -= first - begin < wanted ? first - begin : wanted;
     }
-    if (tables_->resident().Count(first, last) == 0) continue;
     if (!GiveBack(base_ + first * kPage, (last - first) * kPage)) continue;  // locked
     const uint64_t given = tables_->resident().Count(first, last, FlatBits::Then::kClear);
     idle_pages_ -= given;
