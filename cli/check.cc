@@ -73,6 +73,7 @@ absl::StatusOr<Subject> LoadRecordingAndPlan(const std::string& trace,
   Subject subject;
   subject.instance = replay::WholeInstance(*recording);
   subject.offsets = *std::move(offsets);
+  replay::KeepPlanned(subject.instance, subject.offsets);
   return subject;
 }
 

@@ -282,8 +282,8 @@ absl::StatusOr<Side> ReadPlans(const std::vector<std::string>& paths) {
     for (uint64_t i = 0; i < header.lanes.count; ++i) {
       const std::string lane = table[i].path == 0 ? std::string("all threads")
                                                   : absl::StrFormat("thread %016x", table[i].path);
-      AddTo(side.threads, absl::StrCat(process, lane), table[i].box_bytes, table[i].placements);
-      blocks += table[i].placements;
+      AddTo(side.threads, absl::StrCat(process, lane), table[i].box_bytes, table[i].blocks);
+      blocks += table[i].blocks;
     }
     AddTotal(side, "arena_bytes", header.arena_bytes);
     AddTotal(side, "max_load", header.max_load);

@@ -47,7 +47,7 @@ struct PlanOptions {
   std::string input;
   std::string output;
   planner::Options solve;
-  std::string lanes = "thread";
+  std::string lanes = "auto";
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes
@@ -131,8 +131,12 @@ void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
                 Exactly(plan["makespan"]), plan["fragmentation_percent"].get<double>(),
                 plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
   if (plan.contains("lanes")) {
-    absl::FPrintF(stream, "  arena     %s in %s\n", Exactly(plan["arena_bytes"]),
+    absl::FPrintF(stream, "  arena     %s in %s", Exactly(plan["arena_bytes"]),
                   Counted(plan["lanes"].get<uint64_t>(), "lane"));
+    if (const auto threads = plan["threads"].get<uint64_t>(); threads > 1) {
+      absl::FPrintF(stream, " of %s", Counted(threads, "thread"));
+    }
+    absl::FPrintF(stream, "\n");
   }
   if (plan.value("reallocs", int64_t{0}) > 0) {
     absl::FPrintF(stream, "  reallocs  %d of %d in place\n",
@@ -200,7 +204,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (!recording->damage.empty()) {
     absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", Printable(input));
   }
-  const auto mode = options.lanes == "none" ? replay::LaneMode::kNone : replay::LaneMode::kThread;
+  const auto mode = options.lanes == "none"     ? replay::LaneMode::kNone
+                    : options.lanes == "thread" ? replay::LaneMode::kThread
+                                                : replay::LaneMode::kAuto;
   const absl::StatusOr<replay::Learned> learned = lessons.For(*recording, alone);
   if (!learned.ok()) return learned.status();
   planner::Options solve = options.solve;
@@ -221,6 +227,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
               built->makespan == built->lower_bound, built->seconds, options.solve.seed);
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
+  json["threads"] = built->threads;
   json["lane_overhead_percent"] = built->lane_overhead_percent;
   json["reallocs"] = built->reallocs;
   json["reallocs_in_place"] = built->reallocs_in_place;
@@ -233,7 +240,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
 // they need together.
 ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
   int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
-          reallocs = 0, in_place = 0, learned = 0;
+          threads = 0, reallocs = 0, in_place = 0, learned = 0;
   double seconds = 0;
   bool proven = true;
   double overhead = 0;
@@ -244,6 +251,7 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
     makespan += image["makespan"].get<int64_t>();
     arena += image["arena_bytes"].get<int64_t>();
     lanes += image["lanes"].get<int64_t>();
+    threads += image["threads"].get<int64_t>();
     reallocs += image["reallocs"].get<int64_t>();
     in_place += image["reallocs_in_place"].get<int64_t>();
     learned += image["learned"].get<int64_t>();
@@ -256,6 +264,7 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
                               proven, seconds, seed);
   json["arena_bytes"] = arena;
   json["lanes"] = lanes;
+  json["threads"] = threads;
   json["lane_overhead_percent"] = max_load > 0 ? overhead / static_cast<double>(max_load) : 0.0;
   json["reallocs"] = reallocs;
   json["reallocs_in_place"] = in_place;
@@ -430,10 +439,12 @@ void AddPlan(CLI::App& app, Run& run) {
       ->type_name("SECONDS")
       ->check(CheckSeconds);
   command
-      ->add_option("--lanes", options->lanes,
-                   "thread: a lane per thread, for replay; none: the recording as one instance")
+      ->add_option(
+          "--lanes", options->lanes,
+          "auto: a lane for each thread where that costs little memory in replay; thread: for "
+          "each thread; none: the recording as one instance")
       ->capture_default_str()
-      ->check(CLI::IsMember({"thread", "none"}));
+      ->check(CLI::IsMember({"auto", "thread", "none"}));
   command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")

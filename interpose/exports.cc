@@ -387,28 +387,6 @@ REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
   return Next(next, "posix_spawnp")(child, file, actions, attributes, arguments, environment);
 }
 
-// Names that libmimalloc exports beside glibc's. Were they not ours, a program that looks for them
-// would get mimalloc's, and pass it blocks that are not mimalloc's.
-REPRISE_EXPORT size_t malloc_size(void* pointer) { return HookUsableSize(pointer); }
-REPRISE_EXPORT size_t malloc_good_size(size_t size) { return (size + 15) & ~size_t{15}; }
-REPRISE_EXPORT void vfree(void* pointer) { HookFree(pointer); }
-REPRISE_EXPORT void* _aligned_malloc(size_t size, size_t alignment) {
-  return HookMemalign(alignment, size, CALLER);
-}
-REPRISE_EXPORT void* reallocf(void* pointer, size_t size) {
-  void* fresh = HookRealloc(pointer, size, CALLER);
-  if (fresh == nullptr && size != 0) HookFree(pointer);
-  return fresh;
-}
-REPRISE_EXPORT int reallocarr(void* pointer, size_t count, size_t size) {
-  void* before;
-  memcpy(&before, pointer, sizeof(before));
-  void* fresh = HookReallocArray(before, count, size, CALLER);
-  if (fresh == nullptr && count != 0 && size != 0) return errno;
-  memcpy(pointer, &fresh, sizeof(fresh));
-  return 0;
-}
-
 namespace std {
 struct nothrow_t;
 enum class align_val_t : size_t;

@@ -633,8 +633,6 @@ def seccomp_in_replay(bench):
         replayed, stats = bench.replay(command, f"plan-{name}")
         expect_equal((replayed.status, replayed.stdout), (0, plain.stdout), f"the {name} plan")
         expect(stats["allocations"] > 50000, f"{stats['allocations']} allocations")
-        if name != "cut":  # then it may all fit into the arena
-            expect_equal(stats["fallback"] > 0, name == "foreign", "whether the fallback was needed")
 
 
 def vanished_session(bench):
@@ -653,7 +651,7 @@ def lost_counters(bench):
     replayed, stats = bench.replay(command)
     expect_equal(replayed.status, 4, "the program's status")
     expect_equal(stats["allocations"], 0, "allocations that are known")
-    expect(stats["arena_bytes"] > 0, f"{stats}")
+    expect(stats["table_bytes"] > 0, f"{stats}")
 
 
 def session_of_another(bench):
