@@ -386,7 +386,7 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
                       counters.empty() ? 0 : counters.back().heap.allocations, std::move(findings)});
   }
   Warn(result, sums);
-  if (const std::string line = SlightLine(sums.allocations(), sums.astray());
+  if (const std::string line = SlightLine(sums.allocations(), sums.elsewhere());
       astray.empty() && !line.empty()) {
     absl::FPrintF(stderr, "reprise: %s\n", line);
   }

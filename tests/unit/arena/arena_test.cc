@@ -81,7 +81,7 @@ TEST(ArenaTest, AThreadMayDoWhatAnotherOneDid) {
   constexpr uint64_t kBlock = 1000;
   constexpr uint64_t kMuch = 8 << 20;
   trace::Recording recording = RecordingOf({{0, 2, kMuch}, {1, 3, kBlock}});
-  recording.threads = {{1, trace::kNone, 0, 4}, {2, 0, 1, 4}};
+  recording.threads = {{1, trace::kNone, {}, 0, 4}, {2, 0, {}, 1, 4}};
   recording.allocations[1].thread = recording.allocations[1].free_thread = 1;
   ServedPlan plan(recording);
   ServedThread little(plan, 2);

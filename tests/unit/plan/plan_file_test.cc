@@ -325,7 +325,7 @@ TEST_F(PlanFileTest, ManyLanesKeepTheBudget) {
         recording.allocations.push_back(allocation);
       }
     }
-    recording.threads.push_back({thread + 1, trace::kNone, first, recording.events});
+    recording.threads.push_back({thread + 1, trace::kNone, {}, first, recording.events});
   }
   planner::Options options;
   options.strategy = "sampled_orders";
@@ -338,7 +338,7 @@ TEST_F(PlanFileTest, ManyLanesKeepTheBudget) {
 // A thread's box is not another one's, at whatever time: both may run side by side next time.
 TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistHaveTheirOwnAddresses) {
   trace::Recording recording;
-  recording.threads = {{1, trace::kNone, 0, 2}, {2, 0, 2, 4}};
+  recording.threads = {{1, trace::kNone, {}, 0, 2}, {2, 0, {}, 2, 4}};
   trace::Allocation first{.birth = 0, .death = 1, .size = 100000};
   first.free_thread = 0;
   trace::Allocation second{.birth = 2, .death = 3, .size = 100000};
@@ -355,7 +355,7 @@ TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistHaveTheirOwnAddresses) {
 TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   constexpr uint64_t kBytes = 64 << 20;
   trace::Recording recording;
-  recording.threads = {{1, trace::kNone, 0, 8000}, {2, 0, 0, 8000}};
+  recording.threads = {{1, trace::kNone, {}, 0, 8000}, {2, 0, {}, 0, 8000}};
   for (uint64_t i = 0; i < 4000; ++i) {
     const bool large = i == 1000 || i == 3000;
     trace::Allocation allocation{.birth = 2 * i, .death = 2 * i + 1, .size = large ? kBytes : 64};
