@@ -239,9 +239,8 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
     totals.reallocs += lane.reallocs;
     totals.reallocs_in_place += lane.reallocs_in_place;
     totals.address_hash = totals.address_hash * 31 + served[i].address_hash;
-    totals.fallback_hash =
-        totals.fallback_hash * 31 +
-        replay::MixAddress(0, lane.heap.addresses + lane.fallback_addresses);
+    totals.fallback_hash = totals.fallback_hash * 31 +
+                           replay::MixAddress(0, lane.heap.addresses + lane.fallback_addresses);
   }
   totals.peak_rss = image.peak_rss;
   if (counters.size() > plan.lanes.count) {
@@ -383,7 +382,8 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     images.push_back(ImageJson(image, totals, counters, served, plan, findings));
     if (!worth_saying) continue;
     astray.push_back({image.executable, totals.allocations(), totals.elsewhere(),
-                      counters.empty() ? 0 : counters.back().heap.allocations, std::move(findings)});
+                      counters.empty() ? 0 : counters.back().heap.allocations,
+                      std::move(findings)});
   }
   Warn(result, sums);
   if (const std::string line = SlightLine(sums.allocations(), sums.elsewhere());

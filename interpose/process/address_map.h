@@ -31,7 +31,7 @@ inline constexpr Range kSessionMap = {kControl.begin + kGiB / 2, kGiB / 4};
 inline constexpr Range kTakenMap = {kSessionMap.begin + kSessionMap.bytes, kGiB / 4};
 inline constexpr Range kRegistryMap = {kControl.begin + 1 * kGiB, 1 * kGiB};
 inline constexpr Range kCountersMap = {kControl.begin + 2 * kGiB, 1 * kGiB};
-inline constexpr Range kStackMap = {kControl.begin + 3 * kGiB, 1 * kGiB};         // record --stacks
+inline constexpr Range kStackMap = {kControl.begin + 3 * kGiB, 1 * kGiB};  // record --stacks
 inline constexpr Range kArenaState = {kControl.begin + 4 * kGiB, 28 * kGiB};
 inline constexpr Range kPlanMap = {kControl.begin + 32 * kGiB, 32 * kGiB};
 

@@ -42,7 +42,7 @@ struct alignas(64) ThreadState {
   uint32_t starved;          // no room was found: events to lose before it is looked for again
 
   // Replay.
-  uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
+  uint32_t lane_tried;      // the thread has asked for its lane, whether or not it got one
   replay::Lane* lane;       // null: this thread has none
   replay::Lane* quiet;      // `lane`, when it follows its stream and nothing is recorded as well,
                             // else null

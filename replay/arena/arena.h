@@ -24,9 +24,9 @@ namespace reprise::replay {
 // writable but for the counters and notes: what is used is made writable before. Nothing that a
 // program frees may lie less than 64 GiB behind the blocks.
 struct ArenaMemory {
-  char* blocks;         // heap_bytes, and the boxes behind them; aligned to 1 GiB
-  uint64_t heap_bytes;  // at most; a multiple of 2 MiB
-  char* state;          // StateBytes(plan, heap_bytes), zeroed and readable
+  char* blocks;            // heap_bytes, and the boxes behind them; aligned to 1 GiB
+  uint64_t heap_bytes;     // at most; a multiple of 2 MiB
+  char* state;             // StateBytes(plan, heap_bytes), zeroed and readable
   LaneCounters* counters;  // one per lane of the plan, and kOtherCounters
   NotePage* notes;         // as many per lane as CountersLayout says
   bool releases;           // pages of the boxes that the plan leaves idle are given back
@@ -103,7 +103,7 @@ class Arena {
   const PlanLane* plan_lanes_ = nullptr;
   LaneSurroundings around_{};
   ArenaMemory memory_{};
-  uint64_t bytes_ = 0;  // of the blocks
+  uint64_t bytes_ = 0;          // of the blocks
   Lane* lanes_ = nullptr;       // one per lane of the plan
   uint32_t* owner_ = nullptr;   // per page of the boxes: 1 + index of its lane; 0: nobody's
   LocalHeap* heaps_ = nullptr;  // kMostHeaps

@@ -14,7 +14,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPage = 4096;
-inline constexpr uint64_t kHeapUnit = 64;      // bytes
+inline constexpr uint64_t kHeapUnit = 64;       // bytes
 inline constexpr uint64_t kRegionBytes = 1024;  // of a region, and its alignment
 static_assert(kRegionBytes / 16 == BlockMap::kUnit, "one unit of the map tells of a region");
 

@@ -86,8 +86,8 @@ class BlockMap {
   // The same for the few of [begin, begin + count), 0 < count <= kUnit, in a few instructions.
   bool HasAnyOfFew(uint64_t begin, uint64_t count) const {
     const Unit* unit = &UnitOf(begin);
-    const uint64_t taken =
-        unit->taken() >> (begin % kUnit) | unit[1].taken() << 1 << (~begin % kUnit);
+    const uint64_t taken = unit->taken() >> (begin % kUnit) | unit[1].taken()
+                                                                  << 1 << (~begin % kUnit);
     return taken << (kUnit - count) != 0;
   }
 

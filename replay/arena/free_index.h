@@ -28,7 +28,8 @@ class FreeIndex {
   // `pool` is zeroed and outlives the index.
   void Attach(Node* pool) { pool_ = pool; }
 
-  // Nodes of the pool that may be in use after one more Add: the caller sees that they are writable.
+  // Nodes of the pool that may be in use after one more Add: the caller sees that they are
+  // writable.
   uint64_t nodes() const { return used_ + 2; }
 
   void Add(UnitRange range);
@@ -57,8 +58,8 @@ class FreeIndex {
   uint64_t BinBelow(uint64_t bin) const;
 
   Node* pool_ = nullptr;
-  uint32_t unused_ = 0;  // list of nodes, linked by `left`
-  uint32_t used_ = 0;    // the highest number of a node so far
+  uint32_t unused_ = 0;                   // list of nodes, linked by `left`
+  uint32_t used_ = 0;                     // the highest number of a node so far
   uint64_t filled_[kBins / 64 + 1] = {};  // the bins that are not empty
   uint32_t roots_[kBins + 1] = {};
 };

@@ -43,7 +43,9 @@ void Heap::Unlock() {
   lock_.Unlock();
 }
 
-bool Heap::IsHeldHere() const { return __atomic_load_n(&holder_, __ATOMIC_RELAXED) == &thread_name; }
+bool Heap::IsHeldHere() const {
+  return __atomic_load_n(&holder_, __ATOMIC_RELAXED) == &thread_name;
+}
 
 void Heap::Abandon() {
   abandoned_ = true;

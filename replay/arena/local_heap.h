@@ -41,7 +41,7 @@ constexpr uint64_t ReadySlots() {
 
 class LocalHeap {
  public:
-  static constexpr uint64_t kMostReady = 8 << 10;         // bytes of a block that may be ready
+  static constexpr uint64_t kMostReady = 8 << 10;          // bytes of a block that may be ready
   static constexpr uint64_t kReadyLargeBytes = 128 << 10;  // of all that are longer
 
   // Once, before the first thread has it. `number` is this heap's among all, from 1 on.
@@ -170,8 +170,8 @@ class LocalHeap {
 
   Heap* heap_;
   ArenaTables* tables_;
-  bool open_;              // with the lock of the heap
-  uint32_t opened_;        // regions that it owns
+  bool open_;        // with the lock of the heap
+  uint32_t opened_;  // regions that it owns
   uint64_t invalid_frees_;
   uint32_t lists_[kBins];  // regions with room, by the longest run in them
   uint64_t large_bytes_;   // of the long blocks that are ready

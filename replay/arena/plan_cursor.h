@@ -19,9 +19,9 @@ class PlanCursor {
   // Of Differs: the request is the expected one, but its placement is guarded: the lane has a map.
   static constexpr uint64_t kGuarded = uint64_t{1} << kAddressBits;
 
-  // How a malloc, of any size, differs from the word at Next(). 0: not at all; kGuarded: not at all,
-  // and it is placed by PlaceGuarded; else it is another one. No side effects. `caller` tells where
-  // on the stack the return address is: slot(), and return_address().
+  // How a malloc, of any size, differs from the word at Next(). 0: not at all; kGuarded: not at
+  // all, and it is placed by PlaceGuarded; else it is another one. No side effects. `caller` tells
+  // where on the stack the return address is: slot(), and return_address().
   const uint32_t* Next() const { return cursor_.Seen(); }
   template <typename Caller>
   [[gnu::always_inline]] uint64_t Differs(const uint32_t* next, uint64_t size,
@@ -131,7 +131,7 @@ class PlanCursor {
 
   // Hot with a map.
   const uint8_t* key_sizes_;
-  BlockMap map_;  // of the arena
+  BlockMap map_;          // of the arena
   uint64_t box_granule_;  // of the arena, at which the box begins
   uint64_t box_granules_;
   uint64_t stack_base_;

@@ -415,8 +415,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   // grow as one.
   std::future<bool> valid;
   if (built.lanes > 1 || !request.as_recorded() || on_pages || built.reallocs_in_place > 0) {
-    valid = std::async(std::launch::async | std::launch::deferred,
-                       [&] {
+    valid = std::async(std::launch::async | std::launch::deferred, [&] {
       Instance instance = WholeInstance(recording);
       std::vector<int64_t> offsets = built.offsets;
       KeepPlanned(instance, offsets);

@@ -1,7 +1,5 @@
 #include "replay/plan/plan_file.h"
 
-#include "replay/plan/plan_encoder.h"
-
 #include <xxhash.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/standard_stream.h"
+#include "replay/plan/plan_encoder.h"
 #include "replay/plan/stream.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"

@@ -74,7 +74,8 @@ std::vector<Line> LinesOf(const Profile& profile, size_t account) {
   const std::vector<NamedFrame> none;
   const auto& callers = profile.callers.empty() ? none : profile.callers[account];
   const bool buffer = !recording.buffer_names.empty();
-  if (callers.empty() && !buffer) lines.push_back({ModuleName(recording, ModuleOf(recording, site)), {}});
+  if (callers.empty() && !buffer)
+    lines.push_back({ModuleName(recording, ModuleOf(recording, site)), {}});
   for (size_t i = callers.size(); i-- > 0;) {
     lines.push_back(
         {DescribeFrame(recording, callers[i].frame, callers[i].symbol, true), callers[i].symbol});

@@ -128,7 +128,7 @@ TEST(ArenaTest, AThreadWhoseLaneIsTakenGetsThatOfItsTaker) {
     const auto& first = *std::find_if(recording.allocations.begin(), recording.allocations.end(),
                                       [&](const auto& a) { return a.thread == as; });
     Lane* lane = plan.arena().TakeLane(path, Shape(first.size, first.log2_alignment),
-                                   SiteWordOf(recording, first));
+                                       SiteWordOf(recording, first));
     return lane == nullptr ? 0 : 1 + (lane->counters() - &plan.counters(0));
   };
   EXPECT_EQ(take(1, 1), 2);

@@ -69,7 +69,8 @@ TEST(BlockMapTest, TellsOfBlocksAsAMapOfIntervalsDoes) {
 TEST(BlockMapTest, FindsRunsInAWord) {
   std::mt19937_64 random(1);
   for (int step = 0; step < 20000; ++step) {
-    const uint64_t free = (random() & random()) | (step % 5 == 0 ? ~uint64_t{0} << random() % 64 : 0);
+    const uint64_t free =
+        (random() & random()) | (step % 5 == 0 ? ~uint64_t{0} << random() % 64 : 0);
     uint64_t longest = 0;
     for (uint64_t length = 1; length <= 64; ++length) {
       uint64_t runs = 0;

@@ -152,7 +152,7 @@ TEST(HeapTest, TakesTheBestFitAndNeverWhatIsTaken) {
         auto [unit, units] = *any;
         if (random() % 8 == 0) {
           const uint64_t more = units + 1 + random() % most;
-            if (test.heap.Extend(unit, more)) {
+          if (test.heap.Extend(unit, more)) {
             ASSERT_TRUE(model.Take(unit + units, unit + more, &top));
             any->second = units = more;
             ASSERT_EQ(test.heap.Length(unit), units);
@@ -298,9 +298,8 @@ TEST(FreeIndexTest, FindsRangesByLengthAndAddress) {
   for (int step = 0; step < 30000; ++step) {
     const uint64_t units = random() % 3 == 0 ? 1 + random() % 5000 : 1 + random() % 40;
     const uint64_t begin = random() % 1000;
-    const bool known = std::any_of(model.begin(), model.end(), [&](const auto& range) {
-      return range.second == begin;
-    });
+    const bool known = std::any_of(model.begin(), model.end(),
+                                   [&](const auto& range) { return range.second == begin; });
     if (!known && model.size() < 200) {
       index.Add({begin, units});
       model.insert({units, begin});

@@ -195,7 +195,7 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
       continue;
     }
     blocks[index] = thread.Allocate(allocation.size, allocation.log2_alignment,
-                             SiteWordOf(recording, allocation));
+                                    SiteWordOf(recording, allocation));
     ++requests;
   }
   EXPECT_GE(plan.served(0).planned, requests * 98 / 100);
@@ -311,8 +311,7 @@ TEST(LaneTest, PointersThatAreNoBlocksAreRefused) {
   ServedPlan plan(recording);
   ServedThread thread(plan, 1);
   const trace::Allocation& first = recording.allocations[0];
-  char* block =
-      thread.Allocate(first.size, first.log2_alignment, SiteWordOf(recording, first));
+  char* block = thread.Allocate(first.size, first.log2_alignment, SiteWordOf(recording, first));
   ASSERT_NE(block, nullptr);
   EXPECT_FALSE(thread.Free(block + 1));
   EXPECT_FALSE(thread.Free(block + 16));
@@ -401,9 +400,7 @@ TEST(LaneTest, ARequestOfAnotherLengthTakesTheTurnOfTheExpectedOne) {
   const auto site = [&](uint32_t number) {
     return SiteWordOf(recording, recording.allocations[number]);
   };
-  const auto planned = [&](uint32_t number) {
-    return plan.boxes() + plan.built().offsets[number];
-  };
+  const auto planned = [&](uint32_t number) { return plan.boxes() + plan.built().offsets[number]; };
   char* shorter = thread.Allocate(30, 4, site(0));
   EXPECT_EQ(shorter, planned(0));
   EXPECT_EQ(thread.Usable(shorter), 64u);
@@ -511,7 +508,7 @@ TEST(LaneTest, ReallocatesALongBlockAmongLateOnesInOneStep) {
   char* blocks[3];
   for (uint32_t i = 0; i < 3; ++i) {  // the first stays for longer
     blocks[i] = thread.Allocate(recording.allocations[i].size, 4,
-                         SiteWordOf(recording, recording.allocations[i]));
+                                SiteWordOf(recording, recording.allocations[i]));
   }
   void* longer = thread.lane()->ReallocateExpected(
       blocks[1], 3000, SiteWordOf(recording, recording.allocations[3]), /*may_move=*/true);

@@ -59,7 +59,7 @@ TEST(LaneTest, FollowsThePlanExactlyWhenTheRunDoes) {
         continue;
       }
       blocks[index] = thread.Allocate(allocation.size, allocation.log2_alignment,
-                               SiteWordOf(recording, allocation));
+                                      SiteWordOf(recording, allocation));
       ASSERT_EQ(blocks[index], plan.boxes() + plan.built().offsets[index]);
       ASSERT_TRUE(!asks || thread.Usable(blocks[index]) >= allocation.size);
     }
@@ -84,7 +84,7 @@ TEST(LaneTest, WhereAFreeIsExpectedNoRequestIs) {
     if (what == index) {
       const trace::Allocation& allocation = recording.allocations[index];
       blocks[index] = thread.Allocate(allocation.size, allocation.log2_alignment,
-                               SiteWordOf(recording, allocation));
+                                      SiteWordOf(recording, allocation));
       continue;
     }
     const bool another_follows = events.contains(when + 1) && events.at(when + 1) >= kDies;
@@ -117,7 +117,8 @@ TEST(LaneTest, NoOtherCallSiteIsTakenForTheExpectedOne) {
       EXPECT_TRUE(thread.Free(first));
     }
     const CallerAt caller{SiteWordOf(recording, recording.allocations[1])};
-    ASSERT_EQ(thread.lane()->Differs(thread.lane()->Next(), 64, caller), mapped ? Lane::kGuarded : 0);
+    ASSERT_EQ(thread.lane()->Differs(thread.lane()->Next(), 64, caller),
+              mapped ? Lane::kGuarded : 0);
     const auto is_another = [&](const Frame& frame, uint64_t size = 64) {
       const uint64_t differs = thread.lane()->Differs(thread.lane()->Next(), size, frame);
       return differs != 0 && differs != Lane::kGuarded;
@@ -182,7 +183,7 @@ TEST(LaneTest, TheLongestLaneIsServedToItsEnd) {
   ServedPlan plan(recording);
   const auto allocate = [&](ServedThread& thread, uint32_t number) {
     return thread.Allocate(recording.allocations[number].size, 4,
-                    SiteWordOf(recording, recording.allocations[number]));
+                           SiteWordOf(recording, recording.allocations[number]));
   };
   for (const bool late : {false, true}) {
     plan.Restart();
@@ -278,8 +279,8 @@ TEST(LaneTest, ReallocatesInPlaceWhereThePlanDoes) {
         ASSERT_EQ(same != nullptr, stays);
         in_place += stays;
         if (!stays && one_step) {
-          blocks[index] = static_cast<char*>(
-              thread.lane()->ReallocateExpected(blocks[index], allocation.size, site, /*may_move=*/true));
+          blocks[index] = static_cast<char*>(thread.lane()->ReallocateExpected(
+              blocks[index], allocation.size, site, /*may_move=*/true));
         } else if (!stays) {
           thread.Free(blocks[index]);
           blocks[index] = thread.Allocate(allocation.size, 4, site);

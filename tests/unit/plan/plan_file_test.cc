@@ -190,7 +190,7 @@ TEST_F(PlanFileTest, SaysWhichPartsOfTheArenaBecomeResident) {
 
 TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
   trace::Recording silent;
-  silent.threads.push_back({1, trace::kNone, 0, 0});
+  silent.threads.push_back({1, trace::kNone, {}, 0, 0});
   EXPECT_EQ(Build(silent).strategy, "auto");
   const BuiltPlan built = Build(trace::Recording{});
   EXPECT_EQ(built.makespan, 0);
