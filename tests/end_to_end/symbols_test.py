@@ -1,6 +1,5 @@
 """What the preload library exports, imports and runs when it is loaded."""
 
-import pathlib
 import re
 
 from harness import expect, expect_equal, main
