@@ -27,13 +27,16 @@ std::string_view Text(const MappedFile& file) {
 
 // Mondrian files are told from graphs by their field `segments`. Broken JSON is no Mondrian file.
 bool IsMondrian(const MappedFile& file) {
-  bool segments = false;
+  bool found = false;
   const auto look = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& key) {
-    if (event == nlohmann::json::parse_event_t::key && depth == 1) segments |= key == "segments";
+    if (event == nlohmann::json::parse_event_t::key && depth == 1) {
+      found |= key == "segments" || key == "schema_version";
+    }
     return depth == 0;
   };
+  // Damaged or not: its reader says what is wrong.
   const nlohmann::json ignored = nlohmann::json::parse(Text(file), look, false);
-  return segments && !ignored.is_discarded();
+  return found;
 }
 
 absl::Status In(const std::string& path, const absl::Status& status) {
