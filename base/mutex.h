@@ -10,16 +10,23 @@
 
 namespace reprise::replay {
 
-// Taken only with signals blocked, so that a handler cannot wait for its own thread. Who waits
-// sleeps: a real-time thread that went on trying would keep the processor from the thread that it
-// waits for. errno stays as it is.
+// Taken only where a signal handler keeps out, so that it cannot wait for its own thread. Who waits
+// looks again a few times and then sleeps: a real-time thread that went on trying would keep the
+// processor from the thread that it waits for. errno stays as it is.
 class Mutex {
  public:
-  void Lock() {
+  bool TryLock() {
     uint32_t found = kFree;
-    if (__atomic_compare_exchange_n(&state_, &found, kTaken, /*weak=*/false, __ATOMIC_ACQUIRE,
-                                    __ATOMIC_RELAXED)) {
-      return;
+    return __atomic_compare_exchange_n(&state_, &found, kTaken, /*weak=*/false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+  }
+  void Lock() {
+    constexpr int kTries = 100;
+    for (int tries = 0; tries < kTries; ++tries) {
+      if (__atomic_load_n(&state_, __ATOMIC_RELAXED) == kFree && TryLock()) return;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
     }
     const int before = errno;
     while (__atomic_exchange_n(&state_, kAwaited, __ATOMIC_ACQUIRE) != kFree) {

@@ -121,6 +121,26 @@ std::string DidYouMean(std::string_view name, std::span<const std::string_view> 
   return nearest.empty() ? std::string() : " (did you mean '" + std::string(nearest) + "'?)";
 }
 
+size_t Width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+std::string Shortened(std::string_view text, size_t columns) {
+  constexpr std::string_view kEllipsis = "…";
+  std::vector<size_t> begins;  // of each character
+  for (size_t i = 0; i < text.size(); i += std::max<size_t>(Decode(text.substr(i)).length, 1)) {
+    begins.push_back(i);
+  }
+  if (begins.size() <= columns || columns == 0) return std::string(text);
+  const size_t front = columns / 2, back = columns - 1 - front;
+  std::string shortened(text.substr(0, begins[front]));
+  shortened += kEllipsis;
+  if (back > 0) shortened += text.substr(begins[begins.size() - back]);
+  return shortened;
+}
+
 std::string Counted(uint64_t count, std::string_view noun) {
   std::string text = std::to_string(count) + " " + std::string(noun);
   if (count != 1) text += noun.ends_with('s') ? "es" : "s";

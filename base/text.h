@@ -24,6 +24,13 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
 // " (did you mean 'alignment'?)", or nothing when no name is near. To be put behind a message.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known);
 
+// The columns that printable text takes, one for each code point.
+size_t Width(std::string_view text);
+
+// `text`, which is printable, in at most `columns` columns (code points): an ellipsis stands for
+// its middle where it is longer.
+std::string Shortened(std::string_view text, size_t columns);
+
 // "1 block", "3 blocks"; "1 process", "2 processes".
 std::string Counted(uint64_t count, std::string_view noun);
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/csv_instance.h"
 #include "cli/graph_file.h"
+#include "cli/instance_file.h"
 #include "cli/option_scope.h"
 #include "replay/plan/plan_builder.h"
 #include "replay/plan/plan_file.h"
@@ -46,35 +46,15 @@ absl::StatusOr<CheckInput> LoadCsv(const std::string& instance, const std::strin
   const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance, ignore_unknown);
   if (!csv.ok()) return csv.status();
   WarnOfIgnored(instance, csv->ignored);
-  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(plan_path, ignore_unknown);
-  if (!plan.ok()) return plan.status();
-  WarnOfIgnored(plan_path, plan->ignored);
-  if (!plan->has_offsets) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(plan_path, ":1: expected a column `offset`, found none"));
-  }
-  std::unordered_map<std::string, const trace::CsvBuffer*> planned;
-  for (const trace::CsvBuffer& buffer : plan->buffers) planned.emplace(buffer.id, &buffer);
-  if (plan->buffers.size() != csv->buffers.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(plan_path, ": expected ",
-                                                   Counted(csv->buffers.size(), "buffer"),
-                                                   ", found ", plan->buffers.size()));
-  }
+  const absl::StatusOr<std::vector<int64_t>> offsets =
+      PlannedOffsets(*csv, plan_path, ignore_unknown);
+  if (!offsets.ok()) return offsets.status();
   CheckInput subject;
   subject.instance = ToInstance(*csv, /*keep_offsets=*/true);
-  for (const trace::CsvBuffer& buffer : csv->buffers) {
-    const auto found = planned.find(buffer.id);
-    if (found == planned.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(plan_path, ": expected buffer '", buffer.id, "', found no row of that id"));
-    }
-    if (!found->second->offset) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(plan_path, ":", found->second->line, ": expected an offset, found none"));
-    }
-    if (buffer.size == 0) continue;  // as ToInstance does
-    subject.offsets.push_back(*found->second->offset);
-    subject.names.push_back(buffer.id);
+  for (size_t row = 0; row < csv->buffers.size(); ++row) {
+    if (csv->buffers[row].size == 0) continue;  // as ToInstance does
+    subject.offsets.push_back((*offsets)[row]);
+    subject.names.push_back(csv->buffers[row].id);
   }
   return subject;
 }
@@ -93,6 +73,7 @@ absl::StatusOr<CheckInput> LoadRecordingAndPlan(const std::string& trace,
   CheckInput subject;
   subject.instance = replay::WholeInstance(*recording);
   subject.offsets = *std::move(offsets);
+  replay::KeepPlanned(subject.instance, subject.offsets);
   return subject;
 }
 
@@ -204,7 +185,8 @@ int RunCheck(const Arguments& arguments) {
 }  // namespace
 
 void AddCheck(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("check", "check a plan with the independent checker");
+  CLI::App* command =
+      app.add_subcommand("check", "Verify a plan with code that the planner does not share");
   const auto arguments = std::make_shared<Arguments>();
   arguments->command = command;
   command
@@ -219,7 +201,8 @@ void AddCheck(CLI::App& app, Run& run) {
   command
       ->add_option("--start-address", arguments->start_address,
                    "of a CSV instance: the address that offset 0 has, as for `plan`")
-      ->check(CheckWholeNumber);
+      ->transform(SizeInBytes())
+      ->type_name("N");
   command->add_flag("--json", arguments->json, "print one JSON object");
   AddIgnoreUnknown(command, arguments->ignore_unknown);
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });

@@ -1,9 +1,14 @@
 #include "cli/command.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +25,10 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
                           CLI::ExitCodes::RequiredError);
   }
   words = program;
+}
+
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
 double Percent(int64_t part, int64_t whole) {
@@ -41,6 +50,15 @@ int Fail(const absl::Status& status) {
     default:
       return kSystem;
   }
+}
+
+size_t Columns() {
+  constexpr size_t kUsual = 80;
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* const columns = std::getenv("COLUMNS");
+  size_t count = 0;
+  return columns != nullptr && absl::SimpleAtoi(columns, &count) && count > 0 ? count : kUsual;
 }
 
 FILE* Summaries(const std::string& output) {
@@ -67,6 +85,33 @@ std::string CheckSeconds(const std::string& text) {
   double value = 0;
   if (absl::SimpleAtod(text, &value) && value >= 0 && value <= kMostSeconds) return {};
   return absl::StrCat("expected seconds from 0 to 1e9, found '", text, "'");
+}
+
+CLI::Validator SizeInBytes() {
+  const auto read = [](std::string& text) -> std::string {
+    struct Unit {
+      std::string_view name;
+      double bytes;
+    };
+    constexpr Unit kUnits[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                               {"KB", 1e3},     {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                               {"TB", 1e12},    {"B", 1}};
+    for (const Unit& unit : kUnits) {
+      if (!text.ends_with(unit.name)) continue;
+      const std::string number = text.substr(0, text.size() - unit.name.size());
+      double value = 0;
+      const bool plain = !number.empty() && absl::ascii_isdigit(number.front()) &&
+                         number.find_first_not_of("0123456789.") == std::string::npos;
+      if (!plain || !absl::SimpleAtod(number, &value)) break;
+      const double bytes = value * unit.bytes;
+      if (bytes >= 0x1p63 || bytes != std::floor(bytes)) break;
+      text = absl::StrCat(static_cast<int64_t>(bytes));
+      return {};
+    }
+    const std::string wrong = CheckWholeNumber(text);
+    return wrong.empty() ? wrong : absl::StrCat(wrong, " (38MB and 38MiB are sizes, too)");
+  };
+  return CLI::Validator(read, "");
 }
 
 void AddIgnoreUnknown(CLI::App* command, bool& ignore_unknown) {

@@ -16,7 +16,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace reprise::cli {
 
@@ -47,6 +48,8 @@ void AddCompare(CLI::App& app, const Program& program, Run& run);
 void AddConvert(CLI::App& app, Run& run);
 void AddReport(CLI::App& app, Run& run);
 void AddDiff(CLI::App& app, Run& run);
+void AddHelp(CLI::App& app, Run& run);
+void AddCompletion(CLI::App& app, Run& run);
 
 // Makes `words`, which so far are those that stand before `--`, the program. Throws a
 // CLI::ParseError when there are such words, or no program.
@@ -62,6 +65,12 @@ using base::Printable;
 // Aborted, kSystem for everything else.
 int Fail(const absl::Status& status);
 
+// How wide a line of a table may be: as the terminal on stdout, or $COLUMNS says; else 80.
+size_t Columns();
+
+// `status` with the name of the file that it is about in front.
+absl::Status InFile(const std::string& path, const absl::Status& status);
+
 // Where a command that writes `output` says what came of it: stdout, unless that is the output.
 FILE* Summaries(const std::string& output);
 
@@ -76,6 +85,10 @@ void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);
 // nothing.
 std::string CheckWholeNumber(const std::string& text);
 std::string CheckSeconds(const std::string& text);
+
+// For options that are sizes: turns 38MB and 38MiB (KB to TB, KiB to TiB, B; a fraction is allowed)
+// into bytes. A whole number stays what it is.
+CLI::Validator SizeInBytes();
 
 // The flag --ignore-unknown of commands that read CSV or JSON.
 void AddIgnoreUnknown(CLI::App* command, bool& ignore_unknown);

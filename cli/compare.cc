@@ -19,6 +19,7 @@
 #include "cli/compare_table.h"
 #include "cli/machine_memory.h"
 #include "cli/option_scope.h"
+#include "cli/progress.h"
 #include "cli/report_input.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
@@ -129,6 +130,8 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
                                       const std::vector<replay::Allocator>& allocators,
                                       replay::CompareOptions options,
                                       std::vector<Missing>& failed) {
+  Progress progress;
+  progress.Say(absl::StrCat("reading ", path));
   const absl::StatusOr<Subject> subject = LoadSubject(path, settings.ignore_unknown);
   if (!subject.ok()) return subject.status();
   const Kind kind = subject->is_instance ? Kind::kInstance : Kind::kRecording;
@@ -162,6 +165,8 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
   for (int64_t run = 0; run < settings.runs; ++run) {
     for (size_t i = 0; i < contenders.size(); ++i) {
       if (out[i]) continue;
+      progress.Say(absl::StrFormat("%s: run %d of %d of %s", path, run + 1, settings.runs,
+                                   contenders[i].name));
       absl::StatusOr<Measurement> measured = trial.Measure(contenders[i]);
       if (absl::IsAborted(measured.status())) {
         failed.push_back({contenders[i].name, measured.status()});
@@ -169,6 +174,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
         continue;
       }
       if (!measured.ok()) return measured.status();
+      progress.Clear();
       if (run == 0) Explain(*measured);
       runs[i].push_back(*std::move(measured));
     }
@@ -188,6 +194,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
     Result result = Summarize(runs[i]);
     const bool nothing = contenders[i].allocator != nullptr && contenders[i].allocator->nothing;
     if (watch && !nothing && !events.empty()) {
+      progress.Say(absl::StrCat(path, ": looking on at ", contenders[i].name));
       absl::StatusOr<replay::Observation> seen = trial.Observe(contenders[i], events);
       if (!seen.ok()) return seen.status();
       if (settings.pins) {
@@ -289,6 +296,7 @@ absl::StatusOr<int> Compare(Settings settings) {
     if (folder && images.size() > 1)
       absl::PrintF("%s, summed: ", Counted(images.size(), "process image"));
     PrintTable(whole);
+    if (settings.pins) PrintPins(images);
   }
   return failed.empty() ? kDone : kNo;
 }
@@ -297,19 +305,20 @@ absl::StatusOr<int> Compare(Settings settings) {
 
 void AddCompare(CLI::App& app, const Program& program, Run& run) {
   CLI::App* command =
-      app.add_subcommand("compare", "drive each real allocator, and a plan, with a recording");
+      app.add_subcommand("compare", "Compare allocators, and a plan, on a recording");
   const auto settings = std::make_shared<Settings>();
   settings->command = command;
   command->add_option("TRACE", settings->words,
-                      "a trace (-: standard input), or a directory of them; with --live: the "
+                      "a trace (-: standard input), or a folder of them; with --live: the "
                       "program, after --");
   command->add_flag("--live", settings->live,
                     "run the program itself under each allocator, and replay it from the plan");
-  command->add_option("--plan", settings->plan, "measure this plan as well");
+  command->add_option("--plan", settings->plan, "measure this plan as well")->type_name("PLAN");
   command
       ->add_option("--allocators", settings->allocators,
                    "comma-separated: glibc, jemalloc, mimalloc, tcmalloc, NAME=LIBRARY.so")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("LIST");
   command
       ->add_option("--order", settings->order,
                    "recorded: one thread at a time, as it was; dependencies: threads contend, "
@@ -320,7 +329,8 @@ void AddCompare(CLI::App& app, const Program& program, Run& run) {
       ->add_option("--allocator", settings->more_allocators,
                    "NAME=LIBRARY.so: one more; may be given again")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->type_name("NAME=FILE");
   command
       ->add_option("--runs", settings->runs,
                    "measure so often, interleaved; medians are shown (1; with --live 5)")

@@ -17,6 +17,8 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/progress.h"
+#include "cli/standard_input.h"
 #include "replay/compare/live.h"
 #include "replay/compare/significance.h"
 #include "replay/plan/plan_file.h"
@@ -74,25 +76,6 @@ MeasuredDifference Against(const LiveContender& first, const LiveContender& who,
   verdict.probability = replay::ProbabilityOfNoDifference(base, values);
   if (median > 0) verdict.percent = 100 * (replay::SpreadOf(values).median / median - 1);
   return verdict;
-}
-
-// All of standard input in a file without a name; -1 for a terminal.
-absl::StatusOr<int> KeepInput() {
-  if (isatty(STDIN_FILENO) == 1 || fcntl(STDIN_FILENO, F_GETFD) == -1) return -1;
-  const int file = memfd_create("reprise-live-input", MFD_CLOEXEC);
-  if (file == -1) return SystemError(errno, "standard input");
-  char buffer[1 << 16];
-  while (true) {
-    const ssize_t bytes = read(STDIN_FILENO, buffer, sizeof(buffer));
-    if (bytes == -1 && errno == EINTR) continue;
-    if (bytes == 0) return file;
-    if (bytes < 0) return SystemError(errno, "standard input");
-    for (ssize_t done = 0; done < bytes;) {
-      const ssize_t written = write(file, buffer + done, static_cast<size_t>(bytes - done));
-      if (written <= 0) return SystemError(errno, "standard input");
-      done += written;
-    }
-  }
 }
 
 // A plan that replay would refuse is better refused before anything has run.
@@ -212,27 +195,54 @@ ordered_json ToJson(const std::vector<LiveContender>& contenders) {
 }
 
 std::string Tell(const MeasuredDifference& verdict) {
-  if (!verdict.differs()) return "no difference";
+  if (!verdict.differs()) return "same";
   return absl::StrFormat("%+.1f %%", verdict.percent);
+}
+
+// "least peak RSS: glibc and replay": those that the test cannot tell from the best one.
+void PrintBest(const char* what, const std::vector<LiveContender>& contenders,
+               const Measure& measure) {
+  const LiveContender* best = &contenders.front();
+  for (const LiveContender& who : contenders) {
+    const auto median = [&](const LiveContender& it) {
+      return replay::SpreadOf(Values(it, measure)).median;
+    };
+    if (who.failure.empty() && median(who) < median(*best)) best = &who;
+  }
+  std::string names, others;
+  for (const LiveContender& who : contenders) {
+    if (!who.failure.empty()) continue;
+    const MeasuredDifference verdict = Against(*best, who, measure);
+    if (&who == best || !verdict.differs()) {
+      absl::StrAppend(&names, names.empty() ? "" : " and ", who.name);
+    } else {
+      absl::StrAppendFormat(&others, "%s%s %+.0f %%", others.empty() ? "; " : ", ", who.name,
+                            verdict.percent);
+    }
+  }
+  absl::PrintF("%s: %s%s\n", what, Printable(names), Printable(others));
+}
+
+void PrintRow(const LiveContender& who, const LiveContender& first) {
+  const Spread rss = replay::SpreadOf(Values(who, kMeasures[0]));
+  const Spread time = replay::SpreadOf(Values(who, kMeasures[1]));
+  const auto tell = [&](const Measure& measure) {
+    return &who == &first ? "" : Tell(Against(first, who, measure));
+  };
+  constexpr double kMebibyte = 1 << 20;
+  absl::PrintF(
+      "%-9s %7.2f MiB %14s %8s %6.3f s %13s %8s\n", who.name, rss.median / kMebibyte,
+      absl::StrFormat("%.2f-%.2f", rss.lower_quartile / kMebibyte, rss.upper_quartile / kMebibyte),
+      tell(kMeasures[0]), time.median,
+      absl::StrFormat("%.3f-%.3f", time.lower_quartile, time.upper_quartile), tell(kMeasures[1]));
 }
 
 void Print(const std::vector<LiveContender>& contenders, const LiveSettings& settings) {
   absl::PrintF("%d runs each, interleaved: median, and the middle half of the runs\n",
                settings.runs);
-  absl::PrintF("%-10s %24s %14s %28s %14s\n", "allocator", "peak RSS", "", "time", "");
-  for (const LiveContender& who : contenders) {
-    const Spread rss = replay::SpreadOf(Values(who, kMeasures[0]));
-    const Spread time = replay::SpreadOf(Values(who, kMeasures[1]));
-    const bool first = &who == &contenders.front();
-    const auto mebibytes = [](double bytes) { return bytes / (1 << 20); };
-    absl::PrintF("%-10s %6.2f MiB (%.2f - %.2f) %14s %8.3f s (%.3f - %.3f) %14s\n", who.name,
-                 mebibytes(rss.median), mebibytes(rss.lower_quartile),
-                 mebibytes(rss.upper_quartile),
-                 first ? "" : Tell(Against(contenders.front(), who, kMeasures[0])), time.median,
-                 time.lower_quartile, time.upper_quartile,
-                 first ? "" : Tell(Against(contenders.front(), who, kMeasures[1])));
-  }
-  absl::PrintF("differences are against %s; \"no difference\": p >= %.2f (Mann-Whitney)\n",
+  absl::PrintF("%-9s %11s %14s %8s %8s %13s\n", "allocator", "peak RSS", "", "", "time", "");
+  for (const LiveContender& who : contenders) PrintRow(who, contenders.front());
+  absl::PrintF("differences are against %s; same: p >= %.2f (Mann-Whitney)\n",
                contenders.front().name, kSignificant);
   // The test cannot tell less than this many runs apart, however far they lie from each other.
   if (settings.runs < 4) absl::PrintF("with less than 4 runs no difference can be shown\n");
@@ -246,6 +256,9 @@ void Print(const std::vector<LiveContender>& contenders, const LiveSettings& set
                    who.counters["served_percent"].get<double>());
     }
   }
+  if (settings.runs < 4 || contenders.size() < 2) return;
+  PrintBest("\nleast peak RSS", contenders, kMeasures[0]);
+  PrintBest("fastest", contenders, kMeasures[1]);
 }
 
 }  // namespace
@@ -263,8 +276,11 @@ absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
   if (contenders->empty()) return absl::FailedPreconditionError("no allocator to compare");
 
   // The first round only warms caches.
+  Progress progress;
   for (int64_t run = -1; run < settings.runs; ++run) {
     for (LiveContender& who : *contenders) {
+      progress.Say(run < 0 ? absl::StrCat("warming up: ", who.name)
+                           : absl::StrFormat("run %d of %d: %s", run + 1, settings.runs, who.name));
       absl::StatusOr<LiveRun> measured = replay::RunLive(*player, who.command);
       if (!measured.ok()) return measured.status();
       if (run < 0) continue;
@@ -272,6 +288,7 @@ absl::StatusOr<int> CompareLive(const LiveSettings& settings) {
       who.runs.push_back(*measured);
     }
   }
+  progress.Clear();
   CheckRuns(*contenders);
   bool failed = false;
   for (const LiveContender& who : *contenders) {

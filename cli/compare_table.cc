@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
@@ -26,6 +27,13 @@ constexpr int64_t Measurement::*kCounts[] = {
     &Measurement::threads,      &Measurement::threads_shared};
 constexpr double Measurement::*kTimes[] = {&Measurement::seconds, &Measurement::cpu_seconds,
                                            &Measurement::wall_seconds, &Measurement::wait_seconds};
+
+std::string Bytes(int64_t value) { return HumanBytes(static_cast<double>(value)); }
+
+// An allocator with its version.
+std::string NameOf(const Measurement& it) {
+  return absl::StrCat(it.allocator, it.version.empty() ? "" : " ", it.version);
+}
 
 template <typename Number>
 Number Median(std::vector<Number> values) {
@@ -52,7 +60,24 @@ ordered_json SeriesOf(const replay::Observation& seen) {
   return series;
 }
 
-ordered_json ToJson(const Result& result) {
+// What was requested when the load was at its maximum; `otherwise`: when nobody looked on.
+int64_t RequestedAtPeak(const Measurement& it, int64_t otherwise) {
+  return it.requested_at_peak >= 0 ? it.requested_at_peak : otherwise;
+}
+
+// Internal and external together: what of the footprint the program did not request.
+int64_t TotalFragmentation(const Measurement& it, int64_t requested) {
+  return it.footprint - RequestedAtPeak(it, requested);
+}
+
+double TotalPercent(const Measurement& it, int64_t requested) {
+  const int64_t base = RequestedAtPeak(it, requested);
+  if (base == 0) return 0;
+  return 100.0 * static_cast<double>(TotalFragmentation(it, requested)) / static_cast<double>(base);
+}
+
+// `requested`: the requested max load of the recording.
+ordered_json ToJson(const Result& result, int64_t requested) {
   const Measurement& it = result.median;
   ordered_json json = {{"allocator", it.allocator},
                        {"version", it.version},
@@ -63,6 +88,8 @@ ordered_json ToJson(const Result& result) {
                        {"address_span", it.address_span},
                        {"fragmentation", it.fragmentation},
                        {"fragmentation_percent", it.fragmentation_percent},
+                       {"total_fragmentation", TotalFragmentation(it, requested)},
+                       {"total_fragmentation_percent", TotalPercent(it, requested)},
                        {"seconds", it.seconds},
                        {"cpu_seconds", it.cpu_seconds},
                        {"wall_seconds", it.wall_seconds},
@@ -129,22 +156,99 @@ void PrintWhatIf(const Comparison& comparison) {
   }
 }
 
-// The sites that hold most, under the table.
-void PrintPins(const Result& result) {
+// The sites that hold most.
+void PrintHolders(const Result& result) {
   constexpr size_t kMostSites = 5;
   const ordered_json& pins = result.pins;
-  const auto bytes = [](const ordered_json& value) {
-    return HumanBytes(static_cast<double>(value.get<int64_t>()));
-  };
-  absl::PrintF("\n%s took more memory at event %d: %s, of which %s live; %d free ranges\n",
-               result.median.allocator, pins["event"].get<uint64_t>(), bytes(pins["held_bytes"]),
-               bytes(pins["live_bytes"]), pins["holes"].get<int64_t>());
+  const int64_t held = pins["held_bytes"].get<int64_t>(), live = pins["live_bytes"].get<int64_t>();
+  absl::PrintF("\n%s held most at event %d: %s", result.median.allocator,
+               pins["event"].get<uint64_t>(), Bytes(held));
+  if (held == live) return absl::PrintF(", all of it live\n"), void();
+  absl::PrintF(", %s more than live, in %s\n", Bytes(held - live),
+               Counted(pins["holes"].get<uint64_t>(), "gap"));
   size_t shown = 0;
   for (const ordered_json& it : pins["sites"]) {
     if (shown++ == kMostSites) break;
-    absl::PrintF("  %10s held back by %10s in %6d blocks of %s\n", bytes(it["hostage_bytes"]),
-                 bytes(it["bytes"]), it["blocks"].get<int64_t>(), it["site"].get<std::string>());
+    absl::PrintF("  %10s held back by %10s in %6d blocks of %s\n",
+                 Bytes(it["hostage_bytes"].get<int64_t>()), Bytes(it["bytes"].get<int64_t>()),
+                 it["blocks"].get<int64_t>(), it["site"].get<std::string>());
   }
+}
+
+// The most that any contender held for nothing.
+int64_t MostHeldBack(const Comparison& comparison) {
+  int64_t most = 0;
+  for (const Result& it : comparison.results) {
+    if (it.pins.is_null()) continue;
+    most =
+        std::max(most, it.pins["held_bytes"].get<int64_t>() - it.pins["live_bytes"].get<int64_t>());
+  }
+  return most;
+}
+
+void PrintRow(const Result& result, size_t width, int64_t requested) {
+  const Measurement& it = result.median;
+  const bool known = it.external_fragmentation != -1;
+  // The process of a plan also holds the table of its offsets.
+  absl::PrintF("%-*s %10s", static_cast<int>(width), NameOf(it),
+               it.allocator == "plan" ? "-" : Bytes(it.peak_rss_absolute));
+  if (it.allocator == "nothing") {
+    absl::PrintF(" %10s %13s %10s %10s", "-", "-", "-", "-");
+  } else {
+    absl::PrintF(" %10s %11.1f %% %10s %10s", Bytes(it.footprint), TotalPercent(it, requested),
+                 known ? Bytes(it.internal_fragmentation) : "-",
+                 known ? Bytes(it.external_fragmentation) : "-");
+  }
+  absl::PrintF(" %5.3f s\n", it.seconds);
+}
+
+void PrintRuns(const Comparison& comparison) {
+  int64_t most_runs = 1;
+  for (const Result& it : comparison.results) most_runs = std::max(most_runs, it.runs);
+  if (most_runs == 1) return;
+  absl::PrintF("medians of %d runs, interleaved; time of the fastest and the slowest:\n",
+               most_runs);
+  for (const Result& it : comparison.results) {
+    absl::PrintF("  %-14s %.3f - %.3f s\n", it.median.allocator, it.least_seconds, it.most_seconds);
+  }
+}
+
+// Who needed least of `field`, and how much more the others did. What is within 3 % is noise.
+void PrintLeast(const char* what, std::vector<const Measurement*> ranking,
+                int64_t Measurement::*field) {
+  if (ranking.size() < 2) return;
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [field](const auto* a, const auto* b) { return a->*field < b->*field; });
+  const auto least = static_cast<double>(ranking.front()->*field);
+  std::string best;
+  std::vector<std::string> others;
+  for (const Measurement* it : ranking) {
+    const double more = least > 0 ? 100 * (static_cast<double>(it->*field) / least - 1) : 0;
+    if (more < 3) {
+      absl::StrAppend(&best, best.empty() ? "" : " and ", it->allocator);
+    } else {
+      others.push_back(absl::StrFormat("%s +%.0f %%", it->allocator, more));
+    }
+  }
+  if (others.size() > 3) others = {"next " + others.front(), "most " + others.back()};
+  absl::PrintF("%s: %s, %s%s%s\n", what, best, Bytes(ranking.front()->*field),
+               others.empty() ? "" : "; ", absl::StrJoin(others, ", "));
+}
+
+void PrintVerdict(const Comparison& comparison) {
+  std::vector<const Measurement*> allocators, all;
+  for (const Result& it : comparison.results) {
+    if (it.median.allocator == "nothing") continue;
+    if (it.median.allocator != "plan") allocators.push_back(&it.median);
+    all.push_back(&it.median);
+  }
+  if (all.size() < 2) return;
+  absl::PrintF("\n");
+  PrintLeast("least peak RSS", allocators, &Measurement::peak_rss_absolute);
+  PrintLeast("least footprint", all, &Measurement::footprint);
+  absl::PrintF(
+      "That is a process that makes these calls only. To choose an allocator, measure\n"
+      "the program itself: reprise compare --live -- PROGRAM ARGUMENTS\n");
 }
 
 }  // namespace
@@ -274,7 +378,9 @@ ordered_json ToJson(const Comparison& comparison) {
   json["max_load"] = comparison.max_load;
   json["requested_max_load"] = comparison.requested_max_load;
   json["results"] = ordered_json::array();
-  for (const Result& result : comparison.results) json["results"].push_back(ToJson(result));
+  for (const Result& result : comparison.results) {
+    json["results"].push_back(ToJson(result, comparison.requested_max_load));
+  }
   if (!comparison.what_if.is_null()) json["what_if"] = comparison.what_if;
   if (!comparison.events.empty()) {
     json["live"] = {{"events", comparison.events}, {"bytes", comparison.live}};
@@ -291,45 +397,39 @@ ordered_json ToJson(const std::vector<Missing>& missing) {
 }
 
 void PrintTable(const Comparison& comparison) {
-  bool parts = true;
-  int64_t waits = 0, most_runs = 1;
+  size_t width = 14;
+  for (const Result& it : comparison.results) width = std::max(width, NameOf(it.median).size());
+  absl::PrintF("max load %s", Bytes(comparison.max_load));
+  if (comparison.requested_max_load != comparison.max_load) {
+    absl::PrintF(" in multiples of 16 bytes, %s as requested",
+                 Bytes(comparison.requested_max_load));
+  }
+  absl::PrintF("\n%-*s %10s %10s %13s %10s %10s %7s\n", static_cast<int>(width), "allocator",
+               "peak RSS", "footprint", "fragmentation", "internal", "external", "time");
   for (const Result& it : comparison.results) {
-    parts &= it.median.external_fragmentation != -1 || it.median.allocator == "nothing";
-    waits += it.median.waits;
-    most_runs = std::max(most_runs, it.runs);
+    PrintRow(it, width, comparison.requested_max_load);
   }
-  const auto bytes = [](int64_t value) { return HumanBytes(static_cast<double>(value)); };
-  absl::PrintF("max load %s\n", bytes(comparison.max_load));
-  absl::PrintF("%-20s %12s %12s %13s", "allocator", "peak RSS", "footprint", "fragmentation");
-  if (parts) absl::PrintF(" %12s %12s", "internal", "external");
-  absl::PrintF(" %10s %8s %12s", "time", "ns/op", "page faults");
-  absl::PrintF("%s\n", waits > 0 ? "      waits" : "");
-  for (const Result& result : comparison.results) {
-    const Measurement& it = result.median;
-    absl::PrintF("%-20s %12s %12s %11.1f %%",
-                 absl::StrCat(it.allocator, it.version.empty() ? "" : " ", it.version),
-                 bytes(it.peak_rss), bytes(it.footprint), it.fragmentation_percent);
-    const bool known = it.external_fragmentation != -1;
-    if (parts) {
-      absl::PrintF(" %12s %12s", known ? bytes(it.internal_fragmentation) : "-",
-                   known ? bytes(it.external_fragmentation) : "-");
-    }
-    absl::PrintF(" %8.3f s %8.1f %12d", it.seconds, NanosecondsPerOperation(it), it.page_faults);
-    if (waits > 0) absl::PrintF(" %10d", it.waits);
-    absl::PrintF("\n");
-  }
-  if (most_runs > 1) {
-    absl::PrintF("medians of %d runs, interleaved; time between the fastest and the slowest:",
-                 most_runs);
-    for (const Result& it : comparison.results) {
-      absl::PrintF(" %s %.3f-%.3f s", it.median.allocator, it.least_seconds, it.most_seconds);
-    }
-    absl::PrintF("\n");
-  }
-  for (const Result& it : comparison.results) {
-    if (!it.pins.is_null()) PrintPins(it);
-  }
+  PrintRuns(comparison);
+  PrintVerdict(comparison);
   if (!comparison.what_if.is_null()) PrintWhatIf(comparison);
+}
+
+void PrintPins(const std::vector<Comparison>& images) {
+  constexpr size_t kMostImages = 3;
+  std::vector<const Comparison*> worst;
+  for (const Comparison& it : images) worst.push_back(&it);
+  std::stable_sort(worst.begin(), worst.end(), [](const auto* a, const auto* b) {
+    return MostHeldBack(*a) > MostHeldBack(*b);
+  });
+  for (size_t i = 0; i < std::min(kMostImages, worst.size()); ++i) {
+    if (images.size() > 1) absl::PrintF("\n%s\n", Printable(worst[i]->trace));
+    for (const Result& it : worst[i]->results) {
+      if (!it.pins.is_null()) PrintHolders(it);
+    }
+  }
+  if (images.size() <= kMostImages) return;
+  absl::PrintF("\nthe other %d images hold less for nothing: see compare FILE --pins\n",
+               images.size() - kMostImages);
 }
 
 }  // namespace reprise::cli

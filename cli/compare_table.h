@@ -56,7 +56,12 @@ Comparison Sum(const std::vector<Comparison>& images);
 nlohmann::ordered_json ToJson(const Comparison& comparison);
 nlohmann::ordered_json ToJson(const std::vector<Missing>& missing);
 
+// 80 columns wide, with a verdict.
 void PrintTable(const Comparison& comparison);
+
+// What DescribePins found, under a table: of each recording, or of those `images` of a folder that
+// hold most for nothing.
+void PrintPins(const std::vector<Comparison>& images);
 
 }  // namespace reprise::cli
 

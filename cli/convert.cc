@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/convert_export.h"
+#include "cli/instance_file.h"
 #include "cli/option_scope.h"
 #include "trace/format.h"
 #include "trace/formats/android.h"
@@ -57,7 +58,15 @@ absl::StatusOr<trace::CsvInstance> LoadMondrian(const Source& source) {
 absl::Status ReadCsvEvents(const Source& source, trace::Recording& tables, OnEvent on_event) {
   absl::StatusOr<trace::CsvInstance> instance = LoadCsv(source);
   if (!instance.ok()) return instance.status();
-  tables = trace::ToRecording(*instance);
+  tables = trace::ToRecording(*instance, source.names);
+  trace::ForEachEvent(tables, on_event);
+  return absl::OkStatus();
+}
+
+absl::Status ReadGraphEvents(const Source& source, trace::Recording& tables, OnEvent on_event) {
+  const absl::StatusOr<InstanceFile> file = ReadInstance(source.path, source.ignore_unknown);
+  if (!file.ok()) return file.status();
+  tables = trace::ToRecording(file->instance, source.names);
   trace::ForEachEvent(tables, on_event);
   return absl::OkStatus();
 }
@@ -139,7 +148,9 @@ absl::Status WriteCsv(const ConvertOptions& options, ReadFunction read, trace::R
 
 template <ExportFormat format>
 absl::Status Export(const ConvertOptions& options, ReadFunction read, trace::Recording& tables) {
-  return WriteExport(format, options.input, options.output, read, tables);
+  Source input = options.input;
+  input.names = true;
+  return WriteExport(format, input, options.output, read, tables);
 }
 
 absl::Status WriteMondrianTrace(const ConvertOptions& options, ReadFunction /*read*/,
@@ -150,7 +161,7 @@ absl::Status WriteMondrianTrace(const ConvertOptions& options, ReadFunction /*re
 absl::Status ReadMondrianEvents(const Source& source, trace::Recording& tables, OnEvent on_event) {
   absl::StatusOr<trace::CsvInstance> instance = LoadMondrian(source);
   if (!instance.ok()) return instance.status();
-  tables = trace::ToRecording(*instance);
+  tables = trace::ToRecording(*instance, source.names);
   trace::ForEachEvent(tables, on_event);
   return absl::OkStatus();
 }
@@ -159,7 +170,7 @@ struct FormatRow {
   const char* name;
   const char* extension;  // of an output that is to have this format
   ReadFunction read;      // null: cannot be read
-  WriteFunction write;
+  WriteFunction write;    // null: cannot be written
   bool (*detect)(trace::Format format);
 };
 
@@ -178,17 +189,18 @@ constexpr FormatRow kFormats[] = {
      [](trace::Format format) { return format == trace::Format::kCsv; }},
     {"mondrian", ".tracealloc.json", ReadMondrianEvents, WriteMondrianTrace,
      [](trace::Format format) { return format == trace::Format::kJson; }},
+    {"graph", nullptr, ReadGraphEvents, nullptr, Never},  // see InputFormat
     {"perfetto", ".perfetto.json", nullptr, Export<ExportFormat::kPerfetto>, Never},
     {"collapsed", ".collapsed", nullptr, Export<ExportFormat::kCollapsed>, Never},
     {"speedscope", ".speedscope.json", nullptr, Export<ExportFormat::kSpeedscope>, Never},
     {"dhat", ".dhat.json", nullptr, Export<ExportFormat::kDhat>, Never},
 };
 
-// Of those that can be read, or of all: each can be written.
+// Of those that can be read, or of those that can be written.
 std::string FormatNames(bool readable) {
   std::string names;
   for (const FormatRow& row : kFormats) {
-    if (readable && row.read == nullptr) continue;
+    if (readable ? row.read == nullptr : row.write == nullptr) continue;
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
   }
   return names;
@@ -209,6 +221,9 @@ absl::StatusOr<const FormatRow*> InputFormat(const ConvertOptions& options) {
   if (!options.from.empty()) return FindFormat(options.from);
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(options.input.path);
   if (!format.ok()) return format.status();
+  const absl::StatusOr<bool> graph = IsGraphFile(options.input.path);  // else Mondrian's JSON
+  if (!graph.ok()) return graph.status();
+  if (*graph) return FindFormat("graph");
   for (const FormatRow& row : kFormats) {
     if (row.detect(*format)) return &row;
   }
@@ -220,7 +235,7 @@ absl::StatusOr<const FormatRow*> InputFormat(const ConvertOptions& options) {
 absl::StatusOr<const FormatRow*> OutputFormat(const ConvertOptions& options) {
   if (!options.to.empty()) return FindFormat(options.to);
   for (const FormatRow& row : kFormats) {
-    if (absl::EndsWith(options.output, row.extension)) return &row;
+    if (row.extension != nullptr && absl::EndsWith(options.output, row.extension)) return &row;
   }
   return absl::FailedPreconditionError(
       absl::StrCat(options.output, ": the name does not tell the format; say --to with one of ",
@@ -239,6 +254,15 @@ absl::Status CopyInstance(const ConvertOptions& options) {
 // Instances keep their names and offsets, and as CSV every column; all else goes as events.
 absl::Status Convert(const ConvertOptions& options, const FormatRow& from, const FormatRow& to,
                      trace::Recording& tables) {
+  const bool as_rows = to.write == WriteCsv || to.write == WriteMondrianTrace;
+  if (from.read == ReadGraphEvents && as_rows) {
+    const absl::StatusOr<InstanceFile> graph =
+        ReadInstance(options.input.path, options.input.ignore_unknown, options.plan);
+    if (!graph.ok()) return graph.status();
+    return to.write == WriteCsv
+               ? WriteGraphAsCsv(*graph, options.input.path, options.output)
+               : WriteInstanceAsMondrian(graph->instance, options.input.path, options.output);
+  }
   const bool from_mondrian = from.read == ReadMondrianEvents;
   const bool to_mondrian = to.write == WriteMondrianTrace;
   const bool from_csv = from.read == ReadCsvEvents, to_csv = to.write == WriteCsv;
@@ -254,6 +278,7 @@ absl::Status Convert(const ConvertOptions& options, const FormatRow& from, const
 
 Kind InputKind(const FormatRow& from) {
   if (from.read == ReadMondrianEvents) return Kind::kMondrian;
+  if (from.read == ReadGraphEvents) return Kind::kRecording;  // has plans, as that has
   return from.read == ReadCsvEvents ? Kind::kInstance : Kind::kRecording;
 }
 
@@ -278,6 +303,10 @@ int RunConvert(ConvertOptions options) {
     return Fail(absl::FailedPreconditionError(
         absl::StrCat("the format ", (*from)->name, " can only be written")));
   }
+  if ((*to)->write == nullptr) {
+    return Fail(absl::FailedPreconditionError(
+        absl::StrCat("the format ", (*to)->name, " can only be read")));
+  }
   for (const Kind kind : {InputKind(**from), OutputKind(**to)}) {
     if (absl::Status status = CheckScope(*options.command, kind); !status.ok()) return Fail(status);
   }
@@ -298,14 +327,21 @@ void AddConvert(CLI::App& app, Run& run) {
       ->required();
   command->add_option("output", options->output, "the file to write; -: standard output")
       ->required();
-  command->add_option("--from", options->from,
-                      "its format, when the content does not tell: " + FormatNames(true));
-  command->add_option("--to", options->to,
-                      "the format to write, when the name does not tell: " + FormatNames(false));
-  command->add_option("--plan", options->plan,
-                      "where the blocks of a trace lie, for the format mondrian");
-  command->add_option("--segment", options->input.segment,
-                      "which segment of a Mondrian file to read");
+  command
+      ->add_option("--from", options->from,
+                   "its format, when the content does not tell: " + FormatNames(true))
+      ->type_name("FORMAT");
+  command
+      ->add_option("--to", options->to,
+                   "the format to write, when the name does not tell: " + FormatNames(false))
+      ->type_name("FORMAT");
+  command
+      ->add_option("--plan", options->plan,
+                   "where the blocks of a trace or a graph lie, for the format mondrian")
+      ->type_name("PLAN");
+  command
+      ->add_option("--segment", options->input.segment, "which segment of a Mondrian file to read")
+      ->type_name("NAME");
   command->add_flag("--anonymize", options->anonymize,
                     "leave out the names of modules and program; only for native output");
   AddIgnoreUnknown(command, options->input.ignore_unknown);

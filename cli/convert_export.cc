@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "cli/report_input.h"
 #include "trace/formats/export.h"
 #include "trace/formats/mondrian.h"
@@ -45,7 +47,7 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
     } else {
       return;
     }
-    load.Add({event.index, bytes, blocks});
+    load.Add({trace::TimeOf(first, event.index), bytes, blocks});
   });
   if (!status.ok()) return status;
   trace::Profile profile;
@@ -57,7 +59,9 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
   profile.recording = &tables;
   profile.accounts = accounts.Finish();
   trace::Symbolizer symbolizer;
+  Progress progress;
   for (const trace::SiteAccount& it : profile.accounts) {
+    progress.Count("names of call sites", profile.symbols.size(), profile.accounts.size());
     const auto named = [&](const trace::Frame& frame) {
       return trace::NamedFrame{frame, trace::FindSymbol(tables, frame, symbolizer)};
     };
@@ -70,6 +74,7 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
       callers.push_back(named(frame));
     }
   }
+  progress.Clear();
   base::AtomicFile file(output);
   if (!file.ok()) return Finish(file);
   const auto write = [&](const std::string& text) { file.Write(text); };
@@ -100,6 +105,27 @@ absl::Status WritePlacedCsv(const trace::CsvInstance& instance, const std::strin
   for (const trace::CsvBuffer& it : instance.buffers) {
     file.Write(absl::StrCat(Quoted(it.id), ",", it.lower, ",", it.upper, ",", it.size, ",",
                             it.offset.value_or(0), "\n"));
+  }
+  return Finish(file);
+}
+
+absl::Status WriteGraphAsCsv(const InstanceFile& graph, const std::string& input,
+                             const std::string& output) {
+  if (graph.streams > 1 || graph.groups > 0) {
+    absl::FPrintF(stderr, "reprise: %s: CSV holds one order of execution: left out are %s and %s\n",
+                  Printable(input), Counted(graph.streams, "stream"),
+                  Counted(graph.groups, "group"));
+  }
+  const trace::CsvInstance& instance = graph.instance;
+  base::AtomicFile file(output);
+  if (!file.ok()) return Finish(file);
+  file.Write(absl::StrCat("id,lower,upper,size", instance.has_alignments ? ",alignment" : "",
+                          instance.has_offsets ? ",offset" : "", "\n"));
+  for (const trace::CsvBuffer& it : instance.buffers) {
+    std::string row = absl::StrCat(Quoted(it.id), ",", it.lower, ",", it.upper, ",", it.size);
+    if (instance.has_alignments) absl::StrAppend(&row, ",", it.alignment);
+    if (instance.has_offsets) absl::StrAppend(&row, ",", it.offset ? absl::StrCat(*it.offset) : "");
+    file.Write(row + "\n");
   }
   return Finish(file);
 }

@@ -6,6 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "cli/instance_file.h"
 #include "trace/event.h"
 #include "trace/formats/csv.h"
 #include "trace/recording.h"
@@ -17,6 +18,7 @@ struct Source {
   std::string path;
   bool ignore_unknown = false;  // columns and fields that are not known are left aside
   std::string segment{};        // which one of a Mondrian file
+  bool names = false;           // of an instance's buffers, which else are left out
 };
 
 // Streams a file's events, as trace::ReadTrace does.
@@ -34,6 +36,11 @@ absl::Status WriteExport(ExportFormat format, const Source& input, const std::st
 absl::Status WritePlacedCsv(const trace::CsvInstance& instance, const std::string& output);
 absl::Status WriteInstanceAsMondrian(const trace::CsvInstance& instance, const std::string& input,
                                      const std::string& output);
+
+// The buffers of a graph with their names and given offsets. What CSV cannot say is named on
+// stderr: that streams overlap, and that tensors must lie side by side.
+absl::Status WriteGraphAsCsv(const InstanceFile& graph, const std::string& input,
+                             const std::string& output);
 
 // The blocks of a trace where the plan at `plan` puts them. FailedPrecondition when `plan` is
 // empty.

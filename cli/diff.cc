@@ -14,7 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/instance_file.h"
 #include "replay/plan/plan_file.h"
+#include "trace/call_sites.h"
+#include "trace/format.h"
 #include "trace/reader.h"
 #include "trace/site_accounts.h"
 #include "trace/statistics.h"
@@ -47,11 +50,13 @@ void Sort(std::vector<Row>& rows) {
 }
 
 struct Difference {
-  std::string kind;           // "recordings" or "plans"
+  std::string kind;           // "recordings", "plans" or "instances"
   std::vector<Row> totals{};  // bytes, and counts where the name says so; summed over the images
   std::vector<Row> images{};  // max loads
   std::vector<Row> sites{};   // bytes live at the peak
   std::vector<Row> threads{};
+  std::vector<Row> buffers{};  // of instances: sizes
+  std::vector<Row> offsets{};  // of instances where both give them
 };
 
 using Table = std::map<std::string, std::pair<int64_t, int64_t>>;
@@ -105,14 +110,16 @@ std::string NameOfSite(const trace::Recording& recording, uint32_t index,
   const trace::Site& site = recording.sites[index];
   if (site.module == trace::kNone) return absl::StrFormat("%#x", site.offset);
   const trace::Module& module = recording.modules[site.module];
-  const trace::Symbol symbol = symbolizer.Find(module, site.offset);
-  if (symbol.function.empty()) return absl::StrFormat("%s+%#x", Base(module.path), site.offset);
-  return absl::StrCat(symbol.function, " (", Base(module.path), ")");
+  const trace::CallSiteText text = trace::DescribeCallSite(recording, index, &symbolizer);
+  if (text.function == text.address) return text.address;
+  return absl::StrCat(text.function, " (", Base(module.path), ")");
 }
 
 std::string NameOfThread(const trace::Recording& recording, uint32_t index) {
   if (index == 0) return "main";
-  return absl::StrFormat("thread %016x", recording.threads[index].path);
+  const trace::Thread& thread = recording.threads[index];
+  return absl::StrFormat("thread %016x%s%s", thread.path, thread.name.empty() ? "" : " ",
+                         thread.name);
 }
 
 // Reads the trace at `path` into `side`; threads of one of several processes bear its name, too.
@@ -162,7 +169,7 @@ absl::Status ReadImage(const std::string& path, bool several, Side& side) {
     AddTo(side.sites, NameOfSite(tables, it.site, symbolizer), it.peak_bytes, it.peak_blocks);
   }
   const std::string process =
-      several ? absl::StrCat(Base(tables.process.executable), ": ") : std::string();
+      several ? absl::StrCat(trace::ProgramName(tables.process), ": ") : std::string();
   for (uint32_t i = 0; i < loads.size(); ++i) {
     AddTo(side.threads, absl::StrCat(process, NameOfThread(tables, i)), loads[i].most,
           loads[i].blocks);
@@ -275,8 +282,8 @@ absl::StatusOr<Side> ReadPlans(const std::vector<std::string>& paths) {
     for (uint64_t i = 0; i < header.lanes.count; ++i) {
       const std::string lane = table[i].path == 0 ? std::string("all threads")
                                                   : absl::StrFormat("thread %016x", table[i].path);
-      AddTo(side.threads, absl::StrCat(process, lane), table[i].box_bytes, table[i].placements);
-      blocks += table[i].placements;
+      AddTo(side.threads, absl::StrCat(process, lane), table[i].box_bytes, table[i].blocks);
+      blocks += table[i].blocks;
     }
     AddTotal(side, "arena_bytes", header.arena_bytes);
     AddTotal(side, "max_load", header.max_load);
@@ -291,6 +298,63 @@ absl::StatusOr<Side> ReadPlans(const std::vector<std::string>& paths) {
   return side;
 }
 
+// An instance: CSV, a graph, a Mondrian file.
+absl::StatusOr<InstanceFile> ReadSide(const std::string& path, Side& side) {
+  absl::StatusOr<InstanceFile> file = ReadInstance(path, /*ignore_unknown=*/false);
+  if (!file.ok()) return file.status();
+  const trace::CsvInstance& instance = file->instance;
+  const trace::Statistics statistics =
+      trace::ComputeStatistics(instance, trace::ToRecording(instance));
+  AddTotal(side, "max_load", statistics.max_load);
+  AddTotal(side, "sum_bytes", statistics.sum_bytes);
+  AddTotal(side, "buffers", instance.buffers.size());
+  int64_t makespan = 0;
+  bool placed = true;
+  for (const trace::CsvBuffer& it : instance.buffers) {
+    placed &= it.offset.has_value();
+    makespan = std::max(makespan, it.offset.value_or(0) + it.size);
+    AddTo(side.sites, it.id, static_cast<uint64_t>(it.size), 1);
+  }
+  if (placed) AddTotal(side, "makespan", static_cast<uint64_t>(makespan));
+  return file;
+}
+
+// Buffers stand for each other by their names.
+absl::StatusOr<Difference> DiffInstances(const DiffOptions& options) {
+  Side before, after;
+  const absl::StatusOr<InstanceFile> first = ReadSide(options.first, before);
+  if (!first.ok()) return first.status();
+  const absl::StatusOr<InstanceFile> second = ReadSide(options.second, after);
+  if (!second.ok()) return second.status();
+  if (before.totals.size() != after.totals.size()) {  // one has no makespan
+    before.totals.resize(std::min(before.totals.size(), after.totals.size()));
+    after.totals.resize(before.totals.size());
+  }
+  Difference difference{.kind = "instances", .totals = before.totals};
+  for (size_t i = 0; i < difference.totals.size(); ++i) {
+    difference.totals[i].second = after.totals[i].first;
+  }
+  difference.buffers = Merge(before.sites, after.sites);
+  std::map<std::string, int64_t> offsets;
+  for (const trace::CsvBuffer& it : first->instance.buffers) {
+    if (it.offset) offsets[it.id] = *it.offset;
+  }
+  for (const trace::CsvBuffer& it : second->instance.buffers) {
+    const auto found = offsets.find(it.id);
+    if (found == offsets.end() || !it.offset) continue;
+    difference.offsets.push_back({.name = it.id, .first = found->second, .second = *it.offset});
+  }
+  Sort(difference.offsets);
+  return difference;
+}
+
+// Whether the path is a file of an instance. What cannot be told is read as a trace, and complains.
+bool IsInstance(const std::string& path) {
+  if (trace::IsFolder(path)) return false;
+  const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
+  return format.ok() && (*format == trace::Format::kCsv || *format == trace::Format::kJson);
+}
+
 ordered_json ToJson(const std::vector<Row>& rows) {
   ordered_json list = ordered_json::array();
   for (const Row& it : rows) {
@@ -302,6 +366,16 @@ ordered_json ToJson(const std::vector<Row>& rows) {
                     {"second_blocks", it.second_blocks}});
   }
   return list;
+}
+
+// A name as wide as the numbers beside it leave room for.
+std::string NameColumn(const std::string& name) {
+  constexpr size_t kNumbers = 40, kLeast = 20;
+  const size_t width = std::max(Columns(), kNumbers + kLeast) - kNumbers;
+  std::string column = base::Shortened(name, width);
+  const size_t used = base::Width(column);
+  if (used < width) column.append(width - used, ' ');
+  return column;
 }
 
 void PrintRows(const char* title, std::vector<Row> rows, int64_t most) {
@@ -318,30 +392,33 @@ void PrintRows(const char* title, std::vector<Row> rows, int64_t most) {
     rows.resize(static_cast<size_t>(most));
     Sort(rows);
   }
-  absl::PrintF("\n%-52s %12s %12s %13s\n", title, "first", "second", "change");
+  absl::PrintF("\n%s %12s %12s %13s\n", NameColumn(title), "first", "second", "change");
   for (const Row& it : rows) {
     const auto human = [](int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
     const std::string change =
         absl::StrCat(it.change() < 0 ? "-" : "+", human(std::abs(it.change())));
-    absl::PrintF("%-52s %12s %12s %13s\n", Printable(it.name), human(it.first), human(it.second),
-                 change);
+    absl::PrintF("%s %12s %12s %13s\n", NameColumn(Printable(it.name)), human(it.first),
+                 human(it.second), change);
   }
   if (all > rows.size()) absl::PrintF("  … and %d more that changed less\n", all - rows.size());
 }
 
 void Print(const Difference& difference, const DiffOptions& options) {
   const std::string sum = difference.images.size() > 1 ? ", all images" : "";
-  absl::PrintF("%-52s %12s %12s %13s\n", difference.kind + sum, "first", "second", "change");
+  absl::PrintF("%s %12s %12s %13s\n", NameColumn(difference.kind + sum), "first", "second",
+               "change");
   for (const Row& it : difference.totals) {
     const std::string percent =
         it.first > 0 ? absl::StrFormat("%+.1f %%", 100.0 * static_cast<double>(it.change()) /
                                                        static_cast<double>(it.first))
                      : "";
-    absl::PrintF("%-52s %12d %12d %13s\n", it.name, it.first, it.second, percent);
+    absl::PrintF("%s %12d %12d %13s\n", NameColumn(it.name), it.first, it.second, percent);
   }
   if (difference.images.size() > 1) {
     PrintRows("process images, max load", difference.images, options.rows);
   }
+  PrintRows("buffers, size", difference.buffers, options.rows);
+  PrintRows("buffers, offset", difference.offsets, options.rows);
   PrintRows("call sites, live at the peak", difference.sites, options.rows);
   PrintRows(difference.kind == "plans" ? "lanes" : "threads, most live at one time",
             difference.threads, options.rows);
@@ -357,6 +434,13 @@ absl::StatusOr<Difference> Diff(const DiffOptions& options) {
   };
   const std::vector<std::string> first = plans_at(options.first);
   const std::vector<std::string> second = plans_at(options.second);
+  if (IsInstance(options.first) && IsInstance(options.second)) return DiffInstances(options);
+  if (IsInstance(options.first) || IsInstance(options.second)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        IsInstance(options.first) ? options.second : options.first, ": expected an instance, as ",
+        IsInstance(options.first) ? options.first : options.second,
+        " is one, found something else"));
+  }
   if (first.empty() && second.empty()) return DiffRecordings(options);
   if (first.empty() || second.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -384,6 +468,10 @@ int RunDiff(const DiffOptions& options) {
   json["images"] = ToJson(difference->images);
   json["sites"] = ToJson(difference->sites);
   json["threads"] = ToJson(difference->threads);
+  if (difference->kind == "instances") {
+    json["buffer_sizes"] = ToJson(difference->buffers);
+    json["buffer_offsets"] = ToJson(difference->offsets);
+  }
   PrintJson(json);
   return kDone;
 }
@@ -393,7 +481,8 @@ int RunDiff(const DiffOptions& options) {
 void AddDiff(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("diff", "Say what grew between two recordings or plans");
   auto options = std::make_shared<DiffOptions>();
-  command->add_option("first", options->first, "a trace or a plan, or a folder of them")
+  command
+      ->add_option("first", options->first, "a trace or a plan, a folder of them, or an instance")
       ->required();
   command->add_option("second", options->second, "another one of the same kind")->required();
   command->add_option("--rows", options->rows, "show so many call sites and threads")

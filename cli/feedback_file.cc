@@ -21,21 +21,9 @@ uint64_t Hexadecimal(const json& text) {
   return absl::SimpleHexAtoi(text.get_ref<const std::string&>(), &number) ? number : 0;
 }
 
-trace::Site SiteOf(const json& entry) {
-  trace::Site site;
-  site.module = entry.value("module", trace::kNone);
-  site.offset = entry.at("offset").get<uint64_t>();
-  site.depth = entry.at("depth").get<uint32_t>();
-  return site;
-}
-
 // What the statistics of an image teach.
 replay::Lessons LessonsOf(const json& image) {
   replay::Lessons lessons;
-  for (const json& lane : image.at("lanes")) {
-    if (!lane.contains("thread")) continue;  // what no lane served
-    lessons.annex_bytes[Hexadecimal(lane.at("thread"))] = lane.value("annex_bytes", uint64_t{0});
-  }
   for (const json& entry : image.at("blockers")) {
     replay::Squatter squatter;
     squatter.lane = Hexadecimal(entry.at("thread"));
@@ -44,12 +32,6 @@ replay::Lessons LessonsOf(const json& image) {
     const json& freed = entry.at("freed_before_allocation");
     if (!freed.is_null()) squatter.freed_before = freed.get<uint64_t>();
     lessons.squatters.push_back(squatter);
-  }
-  for (const json& entry : image.at("missed_sites")) {
-    // In a lane that follows its stream it is the squatters that must be learned.
-    if (!entry.at("ran_free").get<bool>() || entry.at("blocked").get<uint64_t>() == 0) continue;
-    lessons.kinds.push_back({Hexadecimal(entry.at("thread")), entry.at("shape").get<uint64_t>(),
-                             SiteOf(entry), entry.at("blocked").get<uint64_t>()});
   }
   return lessons;
 }
@@ -101,10 +83,6 @@ absl::StatusOr<replay::Learned> LessonsFiles::For(const trace::Recording& record
       found = true;
       const replay::Lessons& more = image.lessons;
       all.squatters.insert(all.squatters.end(), more.squatters.begin(), more.squatters.end());
-      all.kinds.insert(all.kinds.end(), more.kinds.begin(), more.kinds.end());
-      for (const auto& [lane, bytes] : more.annex_bytes) {
-        all.annex_bytes[lane] = std::max(all.annex_bytes[lane], bytes);
-      }
     }
     if (!found && must) {
       return AboutAnother(file.path, recording, file.images.empty() ? 0 : file.images[0].events);

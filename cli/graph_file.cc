@@ -27,7 +27,7 @@ absl::StatusOr<trace::MappedFile> Open(const std::string& path) {
   return trace::MappedFile::Open(path);
 }
 
-std::string_view Text(const trace::MappedFile& file) {
+std::string_view TextOf(const trace::MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
@@ -37,12 +37,7 @@ using Ignored = std::vector<std::string>;
 absl::StatusOr<Graph> ReadGraph(const std::string& path, Ignored* ignored) {
   const absl::StatusOr<trace::MappedFile> file = Open(path);
   if (!file.ok()) return file.status();
-  return ParseGraph(Text(*file), path, ignored);
-}
-
-// The same with the file's name in front.
-absl::Status In(const std::string& path, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  return ParseGraph(TextOf(*file), path, ignored);
 }
 
 ordered_json Summary(const GraphPlan& plan) {
@@ -93,7 +88,7 @@ int PlanGraphFile(const std::string& input, const std::string& output,
   const absl::StatusOr<GraphPlan> plan =
       PlanGraph(*graph, {options, choices.order, choices.safety});
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
-  if (!plan.ok()) return Fail(In(input, plan.status()));
+  if (!plan.ok()) return Fail(InFile(input, plan.status()));
   base::AtomicFile file(output);
   file.Write(FormatPlan(*graph, {plan->offsets, plan->order},
                         {{"makespan", absl::StrCat(plan->makespan)},
@@ -118,10 +113,10 @@ int CheckGraphFile(const std::string& input, const std::string& plan_path, bool 
   const absl::StatusOr<Graph> graph = ReadGraph(input, ignore);
   if (!graph.ok()) return Fail(graph.status());
   const absl::StatusOr<PreparedGraph> flow = PrepareGraph(*graph);
-  if (!flow.ok()) return Fail(In(input, flow.status()));
+  if (!flow.ok()) return Fail(InFile(input, flow.status()));
   const absl::StatusOr<trace::MappedFile> file = Open(plan_path);
   if (!file.ok()) return Fail(file.status());
-  const absl::StatusOr<Placement> plan = ParsePlan(Text(*file), plan_path, *graph, ignore);
+  const absl::StatusOr<Placement> plan = ParsePlan(TextOf(*file), plan_path, *graph, ignore);
   if (!plan.ok()) return Fail(plan.status());
   WarnOfIgnored(input, absl::StrJoin(ignored, ", "));
   const GraphCheck check = CheckGraph(*graph, plan->offsets, plan->order);

@@ -14,6 +14,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
+#include "cli/explained.h"
+#include "cli/instance_file.h"
+#include "trace/call_sites.h"
 #include "trace/format.h"
 #include "trace/formats/csv.h"
 #include "trace/reader.h"
@@ -30,7 +33,9 @@ struct ExaminedImage {
   std::string path;
   trace::Recording recording;  // without its allocations
   trace::Statistics statistics;
-  bool instance = false;
+  bool is_instance = false;
+  InstanceFile file;                    // of an instance
+  std::vector<uint32_t> top_buffers{};  // rows of an instance: live at the peak, largest first
 };
 
 struct InfoOptions {
@@ -41,21 +46,31 @@ struct InfoOptions {
 
 // An instance: its times are instants of its own, its sizes count as they are given.
 absl::StatusOr<ExaminedImage> ExamineInstance(const std::string& path, bool ignore_unknown) {
-  const absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(path, ignore_unknown);
-  if (!instance.ok()) return instance.status();
-  WarnOfIgnored(path, instance->ignored);
+  absl::StatusOr<InstanceFile> file = ReadInstance(path, ignore_unknown);
+  if (!file.ok()) return file.status();
   ExaminedImage image;
   image.path = path;
-  image.instance = true;
-  image.recording = trace::ToRecording(*instance);
-  image.statistics = trace::ComputeStatistics(*instance, image.recording);
+  image.is_instance = true;
+  image.file = *std::move(file);
+  image.recording = trace::ToRecording(image.file.instance, /*names=*/true);
+  image.statistics = trace::ComputeStatistics(image.file.instance, image.recording);
+  const uint64_t peak = image.statistics.peak_event;
+  for (const trace::Allocation& it : image.recording.allocations) {
+    if (it.birth <= peak && peak < it.death && it.size > 0) image.top_buffers.push_back(it.site);
+  }
+  std::stable_sort(image.top_buffers.begin(), image.top_buffers.end(), [&](uint32_t a, uint32_t b) {
+    return image.file.instance.buffers[a].size > image.file.instance.buffers[b].size;
+  });
+  if (image.top_buffers.size() > kTopSites) image.top_buffers.resize(kTopSites);
   return image;
 }
 
 absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unknown) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
   if (!format.ok()) return format.status();
-  if (*format == trace::Format::kCsv) return ExamineInstance(path, ignore_unknown);
+  if (*format == trace::Format::kCsv || *format == trace::Format::kJson) {
+    return ExamineInstance(path, ignore_unknown);
+  }
   ExaminedImage image;
   image.path = path;
   trace::StatisticsBuilder builder;
@@ -66,11 +81,35 @@ absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unkno
   return image;
 }
 
-trace::Symbol SymbolOf(const trace::Recording& recording, uint32_t site_index,
-                       trace::Symbolizer& symbolizer) {
-  if (site_index == trace::kNone) return {};
-  const trace::Site& site = recording.sites[site_index];
-  return trace::FindSymbol(recording, {site.module, site.offset}, symbolizer);
+int64_t PeakTime(const ExaminedImage& image) {
+  return image.recording.first_instant +
+         static_cast<int64_t>(trace::TimeOf(image.recording, image.statistics.peak_event));
+}
+
+int64_t FixedOffsets(const trace::CsvInstance& instance) {
+  return std::count_if(instance.buffers.begin(), instance.buffers.end(),
+                       [](const trace::CsvBuffer& it) { return it.offset.has_value(); });
+}
+
+// What only an instance has: names, times and offsets.
+nlohmann::ordered_json DescribeBuffers(const ExaminedImage& image) {
+  const trace::CsvInstance& instance = image.file.instance;
+  nlohmann::ordered_json json = {{"peak_time", PeakTime(image)},
+                                 {"fixed_offsets", FixedOffsets(instance)},
+                                 {"top_buffers", nlohmann::ordered_json::array()}};
+  for (const uint32_t row : image.top_buffers) {
+    const trace::CsvBuffer& it = instance.buffers[row];
+    json["top_buffers"].push_back(
+        {{"id", it.id}, {"bytes", it.size}, {"lower", it.lower}, {"upper", it.upper}});
+    if (it.offset) json["top_buffers"].back()["offset"] = *it.offset;
+  }
+  if (image.file.is_graph) {
+    json["buffers"] = image.file.tensors;  // as `plan` counts them
+    json["storages"] = instance.buffers.size();
+    json["operators"] = image.file.operators.size();
+    json["streams"] = image.file.streams;
+  }
+  return json;
 }
 
 nlohmann::ordered_json DescribeFrame(const trace::Recording& recording, const trace::Frame& frame,
@@ -123,8 +162,13 @@ nlohmann::ordered_json Describe(const ExaminedImage& image) {
       {"never_freed_bytes", statistics.never_freed_bytes},
       {"complete", recording.process.complete},
       {"executable", recording.process.executable},
+      {"program", trace::ProgramName(recording.process)},
       {"path", image.path},
   };
+  if (recording.process.peak_rss > 0) {
+    json["program_peak_rss"] = recording.process.peak_rss;
+    json["explained_percent"] = ExplainedPercent(statistics.max_load, recording.process.peak_rss);
+  }
   if (!recording.process.command.empty()) {
     json["command"] = trace::SplitWords(recording.process.command);
     json["environment"] = trace::SplitWords(recording.process.environment);
@@ -134,20 +178,26 @@ nlohmann::ordered_json Describe(const ExaminedImage& image) {
     damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
   }
   json["damage"] = std::move(damage);
-  json["top_sites"] = DescribeSites(image);
+  json["top_sites"] = image.is_instance ? nlohmann::ordered_json::array() : DescribeSites(image);
+  if (image.is_instance) json.update(DescribeBuffers(image));
   return json;
 }
 
 nlohmann::ordered_json Sum(const std::vector<ExaminedImage>& images) {
   nlohmann::ordered_json sum = nlohmann::ordered_json::object();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  uint64_t explained = 0;  // bytes, of the images whose peak RSS is known
   for (const ExaminedImage& image : images) {
+    if (image.recording.process.peak_rss > 0) explained += image.statistics.max_load;
     list.push_back(Describe(image));
     for (const auto& [key, value] : list.back().items()) {
       if (value.is_number_unsigned() && key != "peak_event") {
         sum[key] = sum.value(key, uint64_t{0}) + value.get<uint64_t>();
       }
     }
+  }
+  if (const uint64_t peak_rss = sum.value("program_peak_rss", uint64_t{0}); peak_rss > 0) {
+    sum["explained_percent"] = ExplainedPercent(explained, peak_rss);
   }
   sum["images"] = std::move(list);
   return sum;
@@ -177,12 +227,97 @@ void PrintLine(const char* name, const std::string& value) {
   std::printf("%-20s %s\n", name, Printable(value).c_str());
 }
 
-void Print(const ExaminedImage& image) {
+// How much of the program's memory the recording is about.
+void PrintExplained(const ExaminedImage& image) {
+  const trace::Process& process = image.recording.process;
+  if (process.peak_rss == 0) return;
+  const double percent = ExplainedPercent(image.statistics.max_load, process.peak_rss);
+  PrintLine("program's peak RSS",
+            absl::StrFormat("%u (%s), the recorder included", process.peak_rss,
+                            HumanBytes(static_cast<double>(process.peak_rss))));
+  PrintLine(
+      "explained by malloc",
+      absl::StrFormat("%.1f %% of it%s", percent,
+                      percent < 50 ? "; the rest: code, stacks, mmap, other allocators" : ""));
+  const std::string advice = RuntimeAdvice(process.executable);
+  if (percent < 50 && !advice.empty()) PrintLine("", advice);
+}
+
+// A name in the last column of a line that has `used` columns before it.
+std::string LastColumn(const std::string& text, size_t used) {
+  constexpr size_t kLeast = 20;
+  return base::Shortened(text, std::max(Columns(), used + kLeast) - used);
+}
+
+void PrintSites(const ExaminedImage& image) {
+  if (image.statistics.top_sites.empty()) return;
+  std::printf("\nCall sites with most bytes at the peak\n");
+  constexpr size_t kMostCallers = 4, kNameColumn = 27, kCallerColumn = 31;
+  trace::Symbolizer symbolizer;
+  std::vector<trace::CallSiteText> sites;
+  for (const trace::SitePeak& it : image.statistics.top_sites) {
+    sites.push_back(trace::DescribeCallSite(image.recording, it.site, &symbolizer));
+  }
+  const std::vector<std::string> lines = trace::DistinctLines(sites, trace::Detail::kPlace);
+  for (size_t i = 0; i < sites.size(); ++i) {
+    const trace::SitePeak& it = image.statistics.top_sites[i];
+    std::printf("  %10s in %8llu  %s\n", HumanBytes(static_cast<double>(it.bytes)).c_str(),
+                static_cast<unsigned long long>(it.blocks),
+                LastColumn(lines[i], kNameColumn).c_str());
+    const std::vector<std::string>& callers = sites[i].callers;
+    for (size_t k = 0; k < std::min(callers.size(), kMostCallers); ++k) {
+      std::printf("%27s<-  %s\n", "", LastColumn(callers[k], kCallerColumn).c_str());
+    }
+    if (callers.size() > kMostCallers) {
+      std::printf("%27s<-  %zu more\n", "", callers.size() - kMostCallers);
+    }
+  }
+}
+
+void PrintBuffers(const ExaminedImage& image) {
+  if (image.top_buffers.empty()) return;
+  const bool offsets = image.file.instance.has_offsets;
+  std::printf("\nBuffers with most bytes at the peak\n  %10s  %10s – %-10s%s  %s\n", "", "lower",
+              "upper", offsets ? "        offset" : "", "id");
+  for (const uint32_t row : image.top_buffers) {
+    const trace::CsvBuffer& it = image.file.instance.buffers[row];
+    const std::string offset =
+        !offsets ? "" : absl::StrFormat("  %12s", it.offset ? absl::StrCat(*it.offset) : "free");
+    std::printf("  %10s  %10lld – %-10lld%s  %s\n",
+                HumanBytes(static_cast<double>(it.size)).c_str(), static_cast<long long>(it.lower),
+                static_cast<long long>(it.upper), offset.c_str(),
+                LastColumn(Printable(it.id), offsets ? 53 : 39).c_str());
+  }
+}
+
+// Beside what is said of every input.
+void PrintInstance(const ExaminedImage& image) {
+  const InstanceFile& file = image.file;
+  if (file.is_graph) {
+    PrintLine("operators",
+              absl::StrCat(file.operators.size(), " in ", Counted(file.streams, "stream")));
+    PrintLine("buffers", absl::StrCat(Counted(file.tensors, "tensor"), ", ",
+                                      image.statistics.buffers, " with memory of their own"));
+  } else {
+    PrintLine("buffers", absl::StrCat(image.statistics.buffers));
+  }
+  if (file.instance.has_offsets) {
+    PrintLine("fixed offsets", absl::StrCat(FixedOffsets(file.instance)));
+  }
+}
+
+// The executable, and the name that it was started by where that is another.
+std::string DescribeProgram(const trace::Process& process) {
+  const std::string file = process.executable.substr(process.executable.rfind('/') + 1);
+  const std::string name = trace::ProgramName(process);
+  return name == file ? process.executable : absl::StrCat(name, " (", process.executable, ")");
+}
+
+// Beside what is said of every input.
+void PrintRecording(const ExaminedImage& image) {
   const trace::Recording& recording = image.recording;
-  const trace::Statistics& statistics = image.statistics;
-  PrintLine(image.instance ? "instance" : "trace", image.path);
   if (!recording.process.executable.empty()) {
-    PrintLine("program", recording.process.executable);
+    PrintLine("program", DescribeProgram(recording.process));
   }
   if (!recording.process.command.empty()) {
     PrintLine("command", absl::StrJoin(trace::SplitWords(recording.process.command), " "));
@@ -192,16 +327,31 @@ void Print(const ExaminedImage& image) {
   PrintLine("events", absl::StrCat(recording.events));
   PrintLine("lost events", absl::StrCat(recording.lost_events));
   PrintLine("threads", absl::StrCat(recording.threads.size()));
-  PrintLine("buffers", absl::StrCat(statistics.buffers));
+  PrintLine("buffers", absl::StrCat(image.statistics.buffers));
   PrintLine("never freed",
-            absl::StrFormat("%u (%s)", statistics.buffers - statistics.frees,
-                            HumanBytes(static_cast<double>(statistics.never_freed_bytes))));
-  PrintLine("max load", absl::StrFormat("%u (%s), at event %u", statistics.max_load,
-                                        HumanBytes(static_cast<double>(statistics.max_load)),
-                                        statistics.peak_event));
+            absl::StrFormat("%u (%s)", image.statistics.buffers - image.statistics.frees,
+                            HumanBytes(static_cast<double>(image.statistics.never_freed_bytes))));
+}
+
+void Print(const ExaminedImage& image) {
+  const trace::Recording& recording = image.recording;
+  const trace::Statistics& statistics = image.statistics;
+  const char* const kind = image.file.is_graph ? "graph" : image.is_instance ? "instance" : "trace";
+  PrintLine(kind, image.path);
+  if (image.is_instance) {
+    PrintInstance(image);
+  } else {
+    PrintRecording(image);
+  }
+  PrintLine("max load",
+            absl::StrFormat("%u (%s), at %s", statistics.max_load,
+                            HumanBytes(static_cast<double>(statistics.max_load)),
+                            image.is_instance ? absl::StrCat("time ", PeakTime(image))
+                                              : absl::StrCat("event ", statistics.peak_event)));
   PrintLine("requested max load", absl::StrCat(statistics.requested_max_load));
   PrintLine("sum of sizes", absl::StrFormat("%u (%s)", statistics.sum_bytes,
                                             HumanBytes(static_cast<double>(statistics.sum_bytes))));
+  PrintExplained(image);
   if (recording.unmatched_frees > 0) {
     PrintLine("unmatched frees", absl::StrCat(recording.unmatched_frees));
   }
@@ -212,18 +362,12 @@ void Print(const ExaminedImage& image) {
     PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
   }
   PrintHistogram("Sizes requested", statistics.sizes, true);
-  PrintHistogram("Lifetimes, in events", statistics.lifetimes, false);
-  if (!statistics.top_sites.empty()) std::printf("\nCall sites with most bytes at the peak\n");
-  trace::Symbolizer symbolizer;
-  for (const trace::SitePeak& site : statistics.top_sites) {
-    const trace::Symbol symbol = SymbolOf(recording, site.site, symbolizer);
-    std::printf("  %10s in %8llu  %s\n", HumanBytes(static_cast<double>(site.bytes)).c_str(),
-                static_cast<unsigned long long>(site.blocks),
-                trace::DescribeSite(recording, site.site, symbol).c_str());
-    for (const trace::Frame& frame : trace::CallersOf(recording, site.site)) {
-      const trace::Symbol caller = trace::FindSymbol(recording, frame, symbolizer);
-      std::printf("%28s%s\n", "", trace::DescribeFrame(recording, frame, caller).c_str());
-    }
+  PrintHistogram(image.is_instance ? "Lifetimes" : "Lifetimes, in events", statistics.lifetimes,
+                 false);
+  if (image.is_instance) {
+    PrintBuffers(image);
+  } else {
+    PrintSites(image);
   }
 }
 

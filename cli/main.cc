@@ -18,14 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/command_text.h"
+#include "cli/help.h"
 #include "cli/launch.h"
 #include "cli/option_scope.h"
 #include "cli/standard_output.h"
 #include "trace/symbols.h"
-
-#ifndef REPRISE_VERSION
-#define REPRISE_VERSION "unknown"
-#endif
 
 namespace {
 
@@ -96,9 +94,14 @@ int main(int argc, char** argv) {
   SettleSignals();
   OpenStandardOutput();
 
-  CLI::App app{"Record what a program allocates, plan where it should have gone, replay it there."};
+  CLI::App app{"Record what a program allocates, plan where it should have gone, replay it there"};
   app.name("reprise");
-  app.set_version_flag("--version", REPRISE_VERSION);
+  app.set_help_flag("-h,--help", "say this");
+  app.set_version_flag("--version", VersionText, "say the version, and those of what is inside");
+  // Inherited by the subcommands.
+  app.formatter_fn([](const CLI::App* one, const std::string&, CLI::AppFormatMode) {
+    return HelpText(Describe(*one));
+  });
   app.require_subcommand(1);
   // record and replay take the program's own status, so their usage errors are 125, as with env.
   const std::string_view name = argc > 1 ? argv[1] : "";
@@ -118,6 +121,8 @@ int main(int argc, char** argv) {
   AddConvert(app, run);
   AddReport(app, run);
   AddDiff(app, run);
+  AddHelp(app, run);
+  AddCompletion(app, run);
   AddDebuginfod(app);
 
   try {

@@ -66,6 +66,7 @@ constexpr Clash kClashes[] = {
     {"report", "--png", "", "--replay"},
     {"report", "--allocators", "none", "--touch"},
     {"diff", "--json", "", "--rows"},
+    {"replay", "--runs", "", "--record"},
 };
 
 // The option of the table's name, if it was given.

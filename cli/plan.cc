@@ -47,7 +47,7 @@ struct PlanOptions {
   std::string input;
   std::string output;
   planner::Options solve;
-  std::string lanes = "thread";
+  std::string lanes = "auto";
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes
@@ -64,6 +64,20 @@ std::vector<planner::StrategyInfo> AllStrategies() {
   all.push_back({"reorder", "graphs: --order reorder, then auto"});
   all.push_back({"olla_ilp", "graphs: --order olla_ilp, then auto"});
   return all;
+}
+
+int ListStrategies(bool as_json) {
+  ordered_json list = ordered_json::array();
+  for (const planner::StrategyInfo& strategy : AllStrategies()) {
+    if (as_json) {
+      list.push_back({{"name", strategy.name}, {"summary", strategy.summary}});
+      if (!strategy.alias_of.empty()) list.back()["alias_of"] = strategy.alias_of;
+    } else {
+      absl::PrintF("%-28s %s\n", std::string(strategy.name), std::string(strategy.summary));
+    }
+  }
+  if (as_json) PrintJson({{"strategies", list}});
+  return kDone;
 }
 
 // Ctrl-C ends the search, not the command: the best plan so far is written.
@@ -98,16 +112,27 @@ ordered_json Summary(int64_t buffers, int64_t max_load, int64_t lower_bound, int
           {"seed", seed}};
 }
 
+// "10752 (10.5 KiB)": what a person copies, and what one reads.
+std::string Exactly(const ordered_json& bytes) {
+  const auto value = bytes.get<int64_t>();
+  const std::string human = HumanBytes(static_cast<double>(value));
+  return value < 1024 ? human : absl::StrCat(value, " (", human, ")");
+}
+
 void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
   absl::FPrintF(stream, "%s\n", Printable(output));
-  absl::FPrintF(
-      stream, "  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
-      plan["buffers"].get<int64_t>(), HumanBytes(plan["max_load"].get<double>()),
-      HumanBytes(plan["makespan"].get<double>()), plan["fragmentation_percent"].get<double>(),
-      plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
+  absl::FPrintF(stream,
+                "  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
+                plan["buffers"].get<int64_t>(), Exactly(plan["max_load"]),
+                Exactly(plan["makespan"]), plan["fragmentation_percent"].get<double>(),
+                plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
   if (plan.contains("lanes")) {
-    absl::FPrintF(stream, "  arena     %s in %s\n", HumanBytes(plan["arena_bytes"].get<double>()),
+    absl::FPrintF(stream, "  arena     %s in %s", Exactly(plan["arena_bytes"]),
                   Counted(plan["lanes"].get<uint64_t>(), "lane"));
+    if (const auto threads = plan["threads"].get<uint64_t>(); threads > 1) {
+      absl::FPrintF(stream, " of %s", Counted(threads, "thread"));
+    }
+    absl::FPrintF(stream, "\n");
   }
   if (plan.value("reallocs", int64_t{0}) > 0) {
     absl::FPrintF(stream, "  reallocs  %d of %d in place\n",
@@ -118,7 +143,16 @@ void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
   }
   absl::FPrintF(stream, "  found by  %s in %.3f s\n", plan["strategy"].get<std::string>(),
                 plan["seconds"].get<double>());
+  if (plan.value("flat", false)) {
+    absl::FPrintF(stream,
+                  "  stopped   before the budget: within 0.1 %% of the bound, and no better for as "
+                  "long again\n");
+  }
 }
+
+// Whether a search ended because its curve had flattened: since the last time that this was asked.
+std::atomic<bool> flattened = false;
+void Flatten() { flattened = true; }
 
 // What reading has left of the budget.
 double BudgetAfter(absl::Time start, double budget) {
@@ -149,8 +183,11 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
   base::AtomicFile file(output);
   file.Write(trace::FormatCsv(*csv, offsets));
   if (absl::Status status = Finish(file); !status.ok()) return status;
-  return Summary(static_cast<int64_t>(offsets.size()), plan->max_load, plan->lower_bound,
-                 plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
+  ordered_json json =
+      Summary(static_cast<int64_t>(offsets.size()), plan->max_load, plan->lower_bound,
+              plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
+  json["flat"] = flattened.exchange(false);
+  return json;
 }
 
 // `alone`: the input is this trace, not a folder that it lies in.
@@ -163,7 +200,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (!recording->damage.empty()) {
     absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", Printable(input));
   }
-  const auto mode = options.lanes == "none" ? replay::LaneMode::kNone : replay::LaneMode::kThread;
+  const auto mode = options.lanes == "none"     ? replay::LaneMode::kNone
+                    : options.lanes == "thread" ? replay::LaneMode::kThread
+                                                : replay::LaneMode::kAuto;
   const absl::StatusOr<replay::Learned> learned = lessons.For(*recording, alone);
   if (!learned.ok()) return learned.status();
   planner::Options solve = options.solve;
@@ -184,10 +223,12 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
               built->makespan == built->lower_bound, built->seconds, options.solve.seed);
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
+  json["threads"] = built->threads;
   json["lane_overhead_percent"] = built->lane_overhead_percent;
   json["reallocs"] = built->reallocs;
   json["reallocs_in_place"] = built->reallocs_in_place;
   json["learned"] = built->learned;
+  json["flat"] = flattened.exchange(false);
   return json;
 }
 
@@ -195,7 +236,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
 // they need together.
 ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
   int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
-          reallocs = 0, in_place = 0, learned = 0;
+          threads = 0, reallocs = 0, in_place = 0, learned = 0;
   double seconds = 0;
   bool proven = true;
   double overhead = 0;
@@ -206,6 +247,7 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
     makespan += image["makespan"].get<int64_t>();
     arena += image["arena_bytes"].get<int64_t>();
     lanes += image["lanes"].get<int64_t>();
+    threads += image["threads"].get<int64_t>();
     reallocs += image["reallocs"].get<int64_t>();
     in_place += image["reallocs_in_place"].get<int64_t>();
     learned += image["learned"].get<int64_t>();
@@ -218,6 +260,7 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
                               proven, seconds, seed);
   json["arena_bytes"] = arena;
   json["lanes"] = lanes;
+  json["threads"] = threads;
   json["lane_overhead_percent"] = max_load > 0 ? overhead / static_cast<double>(max_load) : 0.0;
   json["reallocs"] = reallocs;
   json["reallocs_in_place"] = in_place;
@@ -310,12 +353,7 @@ absl::StatusOr<std::string> OutputBeside(const std::string& input, Kind kind) {
 }
 
 int RunPlan(PlanOptions options) {
-  if (options.solve.strategy == "list") {
-    for (const planner::StrategyInfo& strategy : AllStrategies()) {
-      absl::PrintF("%-28s %s\n", std::string(strategy.name), std::string(strategy.summary));
-    }
-    return kDone;
-  }
+  if (options.solve.strategy == "list") return ListStrategies(options.json);
   if (options.input.empty()) {
     return Fail(absl::FailedPreconditionError("plan: an input is required (see `reprise --help`)"));
   }
@@ -336,6 +374,8 @@ int RunPlan(PlanOptions options) {
   ReturnLargeArrays();
   std::signal(SIGINT, Cancel);
   options.solve.cancel = &cancelled;
+  // Who names a budget wants it to be used.
+  if (options.command->get_option("--budget")->count() == 0) options.solve.on_flat = Flatten;
   ShowProgress(options.solve);
   base::UnknownNames unknown(options.ignore_unknown);
   absl::StatusOr<LessonsFiles> lessons = LessonsFiles::Read(options.learn, unknown);
@@ -382,31 +422,41 @@ void AddPlan(CLI::App& app, Run& run) {
   command->add_option(
       "input", options->input,
       "a trace, a folder of traces, a CSV instance, or a graph as JSON; -: standard input");
-  command->add_option("-o,--output", options->output,
-                      "the plan: a file (-: standard output), or a folder when the input is one");
-  command->add_option("--strategy", options->solve.strategy, "its name, or `list`")
-      ->capture_default_str();
-  command->add_option("--budget", options->solve.budget_seconds, "seconds to spend at most")
+  command
+      ->add_option("-o,--output", options->output,
+                   "the plan: a file (-: standard output), or a folder when the input is one")
+      ->type_name("FILE");
+  command
+      ->add_option("--strategy", options->solve.strategy, "how to search; `list` prints the names")
       ->capture_default_str()
+      ->type_name("NAME");
+  command->add_option("--budget", options->solve.budget_seconds, "to spend at most")
+      ->capture_default_str()
+      ->type_name("SECONDS")
       ->check(CheckSeconds);
   command
-      ->add_option("--lanes", options->lanes,
-                   "thread: a lane per thread, for replay; none: the recording as one instance")
+      ->add_option(
+          "--lanes", options->lanes,
+          "auto: a lane for each thread where that costs little memory in replay; thread: for "
+          "each thread; none: the recording as one instance")
       ->capture_default_str()
-      ->check(CLI::IsMember({"thread", "none"}));
+      ->check(CLI::IsMember({"auto", "thread", "none"}));
   command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")
-      ->check(CheckWholeNumber);
+      ->transform(SizeInBytes())
+      ->type_name("BYTES");
   command
       ->add_option("--start-address", options->start_address,
                    "of a CSV instance: the address that offset 0 will have, for alignments")
-      ->check(CheckWholeNumber);
+      ->transform(SizeInBytes())
+      ->type_name("N");
   command
       ->add_option("--worst-case-fragmentation", options->solve.worst_case_fragmentation,
                    "bytes above the lower bound that are good enough: stop there")
       ->capture_default_str()
-      ->check(CheckWholeNumber);
+      ->transform(SizeInBytes())
+      ->type_name("BYTES");
   command
       ->add_option("--iterations", options->solve.iterations,
                    "of iterative strategies; 0: as many as the budget allows")
@@ -428,9 +478,10 @@ void AddPlan(CLI::App& app, Run& run) {
       ->add_option("--learn", options->learn,
                    "what `replay --stats` wrote of a plan of this recording: plan around what went "
                    "wrong; may be given several times")
+      ->type_name("STATS")
       ->expected(1)
       ->take_all();
-  command->add_option("--seed", options->solve.seed)
+  command->add_option("--seed", options->solve.seed, "of the random numbers")
       ->capture_default_str()
       ->check(CheckWholeNumber);
   command->add_option("--threads", options->solve.threads, "0: as many as the machine has")

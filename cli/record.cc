@@ -54,8 +54,9 @@ void AddRecord(CLI::App& app, const Program& program, Run& run) {
   auto options = std::make_shared<RecordOptions>();
   CLI::App* command =
       app.add_subcommand("record", "Run a program and write one trace per process image");
-  command->add_option("-o,--output", options->output, "directory for the traces")
-      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "folder for the traces")
+      ->capture_default_str()
+      ->type_name("DIR");
   command->add_flag("--keep-aslr", options->keep_aslr,
                     "leave address randomisation and hash seeds as they are");
   command

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/apart.h"
 #include "cli/command.h"
+#include "cli/explained.h"
 #include "cli/set_aside.h"
 #include "trace/spool_reader.h"
 #include "trace/trace_writer.h"
@@ -119,6 +120,27 @@ absl::Status Lock(const OutputFolder& folder) {
   return absl::OkStatus();  // also where the file system knows no locks
 }
 
+// How much of the memory of the image that took most is in its trace.
+void PrintExplained(const trace::Process& process, uint64_t max_load) {
+  if (process.peak_rss == 0) return;
+  const double percent = ExplainedPercent(max_load, process.peak_rss);
+  absl::FPrintF(stderr, "reprise:   %s: peak RSS %s, max load %s: malloc explains %.0f %%\n",
+                Printable(fs::path(process.executable).filename().string()),
+                HumanBytes(static_cast<double>(process.peak_rss)),
+                HumanBytes(static_cast<double>(max_load)), percent);
+  const std::string advice = RuntimeAdvice(process.executable);
+  if (percent < 50 && !advice.empty()) absl::FPrintF(stderr, "reprise:   %s\n", advice);
+}
+
+void PrintNextSteps(const std::string& directory) {
+  std::error_code error;
+  const fs::path near = fs::proximate(directory, error);
+  const std::string shown =
+      Printable(error || near.string().starts_with("..") ? directory : near.string());
+  absl::FPrintF(stderr, "reprise:   next: reprise info %s, reprise compare %s, reprise plan %s\n",
+                shown, shown, shown);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
@@ -147,6 +169,8 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   std::vector<fs::path> written_to;
   uint64_t events = 0;
   uint64_t lost = 0;
+  trace::Process largest;
+  uint64_t largest_load = 0;
   for (const fs::path& spool : spools) {
     if (HasWriter(spool, result)) {
       const uint32_t pid = trace::WriterOf(spool.string()).pid;
@@ -164,8 +188,10 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     }
     fs::path compact = spool;
     compact.replace_extension(".trace");
+    LoadMeter load;
     const absl::StatusOr<trace::Recording> written =
-        trace::Compact(spool.string(), compact.string());
+        trace::Compact(spool.string(), compact.string(), /*drop_names=*/false,
+                       [&load](const trace::Event& event) { load.Add(event); });
     if (!written.ok()) {
       absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", Printable(spool.string()),
                     Printable(std::string(written.status().message())));
@@ -174,12 +200,20 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     }
     events += written->events;
     lost += written->lost_events;
+    if (largest.executable.empty() || written->process.peak_rss > largest.peak_rss) {
+      largest = written->process;
+      largest_load = load.max_load();
+    }
     fs::remove(spool, error);
   }
   absl::FPrintF(stderr, "reprise: recorded %s of %s into %s%s\n", Counted(events, "event"),
                 Counted(result.images.size(), "process image"), Printable(directory),
                 left > 0 ? absl::StrCat(", besides those in ", Counted(left, "spool")) : "");
   if (lost > 0) absl::FPrintF(stderr, "reprise: lost %s\n", Counted(lost, "event"));
+  if (events > 0) {
+    PrintExplained(largest, largest_load);
+    PrintNextSteps(directory);
+  }
   CutLater(written_to);
 }
 

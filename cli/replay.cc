@@ -22,10 +22,10 @@
 #include "cli/apart.h"
 #include "cli/command.h"
 #include "cli/launch.h"
-#include "cli/page_cost.h"
 #include "cli/program.h"
 #include "cli/recordings.h"
 #include "cli/replay_findings.h"
+#include "cli/replay_runs.h"
 #include "cli/replay_summary.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/plan/counters.h"
@@ -48,6 +48,7 @@ struct ReplayOptions {
   std::vector<std::string> program;
   bool keep_aslr = false;
   bool release = false;
+  bool strict = false;
   std::string huge_pages = "auto";
 };
 
@@ -142,47 +143,49 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
 
 // The sums of one image, or of several.
 struct Totals {
-  uint64_t served = 0, improvised = 0, fallback = 0, blocked = 0, unmatched = 0, invalid_frees = 0,
-           moved = 0, reallocs = 0, reallocs_in_place = 0;
-  uint64_t arena_bytes = 0, table_bytes = 0, peak_rss = 0;
+  uint64_t planned = 0, improvised = 0, fallback = 0, blocked = 0, unmatched = 0, invalid_frees = 0,
+           reallocs = 0, reallocs_in_place = 0;
+  uint64_t held_bytes = 0, table_bytes = 0, peak_rss = 0;
   uint64_t address_hash = 0, fallback_hash = 0;
 
   void Add(const Totals& other) {
-    served += other.served;
+    planned += other.planned;
     improvised += other.improvised;
     fallback += other.fallback;
     blocked += other.blocked;
     unmatched += other.unmatched;
     invalid_frees += other.invalid_frees;
-    moved += other.moved;
     reallocs += other.reallocs;
     reallocs_in_place += other.reallocs_in_place;
-    arena_bytes += other.arena_bytes;
+    held_bytes += other.held_bytes;
     table_bytes += other.table_bytes;
     peak_rss = std::max(peak_rss, other.peak_rss);
     address_hash = address_hash * 31 + other.address_hash;
     fallback_hash = fallback_hash * 31 + other.fallback_hash;
   }
 
-  uint64_t allocations() const { return served + fallback; }
-  uint64_t astray() const { return improvised + fallback; }
+  uint64_t served() const { return planned + improvised; }
+  uint64_t allocations() const { return served() + fallback; }
+  uint64_t elsewhere() const { return improvised + fallback; }
   double served_percent() const {
-    return allocations() > 0 ? 100.0 * static_cast<double>(served) / allocations() : 100.0;
+    return allocations() > 0 ? 100.0 * static_cast<double>(served()) / allocations() : 100.0;
   }
 
   ordered_json Json() const {
     return {{"allocations", allocations()},
-            {"served", served},
+            {"served", served()},
             {"served_percent", served_percent()},
+            {"planned", planned},
             {"improvised", improvised},
             {"fallback", fallback},
             {"blocked", blocked},
             {"unmatched", unmatched},
             {"invalid_frees", invalid_frees},
-            {"lanes_moved", moved},
+            {"lanes_moved", 0},  // each lane has addresses of its own
             {"reallocs", reallocs},
             {"reallocs_in_place", reallocs_in_place},
-            {"arena_bytes", arena_bytes},
+            {"held_bytes", held_bytes},
+            {"arena_bytes", held_bytes},
             {"table_bytes", table_bytes},
             {"peak_rss", peak_rss},
             {"address_hash", absl::StrFormat("%016x", address_hash)},
@@ -196,20 +199,10 @@ std::vector<LaneCounters> CountersOf(const std::string& bytes, const replay::Pla
                                                       bytes.size() / sizeof(LaneCounters)));
   std::memcpy(static_cast<void*>(counters.data()), bytes.data(),
               counters.size() * sizeof(LaneCounters));
-  for (size_t i = 0; i < counters.size(); ++i) {
-    LaneCounters& lane = counters[i];
-    lane.fallback += lane.granted - lane.unused;
-    // Some were made ahead of requests.
-    lane.improvised = std::min(lane.Improvised(), lane.Apart());
-    lane.apart = lane.Apart();
-    lane.kept[0] = lane.kept[1] = 0;
-    if (i < plan.lanes.count) {
-      lane.unmatched += lane.granted - lane.unused;
-    } else if (i > plan.lanes.count) {
-      LaneCounters& other = counters[plan.lanes.count];
-      other.fallback += lane.fallback;
-      other.fallback_addresses += lane.fallback_addresses;
-    }
+  for (size_t i = plan.lanes.count + 1; i < counters.size(); ++i) {
+    LaneCounters& other = counters[plan.lanes.count];
+    other.heap.allocations += counters[i].heap.allocations;
+    other.heap.addresses += counters[i].heap.addresses;
   }
   if (counters.size() > plan.lanes.count) counters.resize(plan.lanes.count + 1);
   return counters;
@@ -220,12 +213,12 @@ std::vector<replay::Served> ServedBy(const std::vector<LaneCounters>& counters,
                                      const replay::PlanFile* plan) {
   std::vector<replay::Served> served;
   for (size_t i = 0; i < counters.size(); ++i) {
-    replay::PlanLane lane{};
-    const uint32_t* words = nullptr;
-    if (plan != nullptr && i < plan->header().lanes.count) {
-      lane = plan->table<replay::PlanLane>(plan->header().lanes)[i];
-      words = plan->table<uint32_t>(plan->header().words) + lane.first_word;
+    if (plan == nullptr || i >= plan->header().lanes.count) {
+      served.push_back({});
+      continue;
     }
+    const auto& lane = plan->table<replay::PlanLane>(plan->header().lanes)[i];
+    const auto* words = plan->table<uint32_t>(plan->header().words) + lane.first_word;
     served.push_back(replay::ServedBy(lane, words, counters[i]));
   }
   return served;
@@ -233,41 +226,40 @@ std::vector<replay::Served> ServedBy(const std::vector<LaneCounters>& counters,
 
 Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counters,
                 const std::vector<replay::Served>& served, const replay::PlanHeader& plan) {
+  constexpr uint64_t kPage = 4096;
   Totals totals;
   for (size_t i = 0; i < counters.size(); ++i) {
     const LaneCounters& lane = counters[i];
-    totals.served += served[i].allocations;
-    totals.improvised += lane.improvised;
+    totals.planned += served[i].planned;
+    totals.improvised += lane.heap.allocations;
     totals.fallback += lane.fallback;
     totals.blocked += lane.blocked;
     totals.unmatched += lane.unmatched;
     totals.invalid_frees += lane.invalid_frees;
-    totals.moved += lane.moved;
     totals.reallocs += lane.reallocs;
     totals.reallocs_in_place += lane.reallocs_in_place;
     totals.address_hash = totals.address_hash * 31 + served[i].address_hash;
-    totals.fallback_hash =
-        totals.fallback_hash * 31 + replay::MixAddress(0, lane.fallback_addresses);
+    totals.fallback_hash = totals.fallback_hash * 31 +
+                           replay::MixAddress(0, lane.heap.addresses + lane.fallback_addresses);
   }
   totals.peak_rss = image.peak_rss;
-  totals.arena_bytes = plan.arena_bytes;
   if (counters.size() > plan.lanes.count) {
-    totals.arena_bytes += counters[plan.lanes.count].annex_bytes;
+    totals.held_bytes = counters[plan.lanes.count].most_held * kPage;
   }
   totals.table_bytes = plan.file_bytes;
   return totals;
 }
 
-// What became of each lane, for those who want to know which thread went astray, and where.
+// What became of each lane, for those who want to know which thread left its plan, and where.
 ordered_json LaneDetails(const std::vector<LaneCounters>& counters,
                          const std::vector<replay::Served>& served) {
   constexpr size_t kMostLanes = 256;
   ordered_json lanes = ordered_json::array();
   for (size_t i = 0; i < std::min(kMostLanes, counters.size()); ++i) {
     const LaneCounters& lane = counters[i];
-    lanes.push_back({{"served", served[i].allocations},
-                     {"improvised", lane.improvised},
-                     {"annex_bytes", lane.annex_bytes},
+    lanes.push_back({{"served", served[i].planned + lane.heap.allocations},
+                     {"planned", served[i].planned},
+                     {"improvised", lane.heap.allocations},
                      {"fallback", lane.fallback},
                      {"blocked", lane.blocked},
                      {"unmatched", lane.unmatched},
@@ -344,7 +336,22 @@ void Warn(const LaunchResult& result, const Totals& sums) {
   }
 }
 
-// Writes the statistics and says what went elsewhere than planned. Returns kDone or kLauncher.
+// Says whether all addresses were as planned. Returns kDone, or kNo when they were not.
+int JudgeStrictly(const LaunchResult& result, const Totals& sums) {
+  const size_t without = CountWithoutPlan(result);
+  if (without == 0 && sums.elsewhere() == 0) {
+    absl::FPrintF(stderr, "reprise: all addresses were as planned: %d allocations\n", sums.planned);
+    return kDone;
+  }
+  absl::FPrintF(stderr,
+                "reprise: addresses were not as planned: %d of %d allocations went elsewhere, %d "
+                "process images had no plan\n",
+                sums.elsewhere(), sums.allocations(), without);
+  return kNo;
+}
+
+// Writes the statistics and says what went elsewhere than planned. Returns kDone, kNo (only if
+// strict) or kLauncher.
 int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResult& result,
              std::optional<base::AtomicFile>& stats) {
   Totals sums;
@@ -360,7 +367,8 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     const std::vector<LaneCounters> counters = CountersOf(result.counters[i], plan);
     // Reading the plan again takes a while: only where something is to be said of it.
     const Totals least = TotalsOf(image, counters, ServedBy(counters, nullptr), plan);
-    if (options.stats.empty() && !WorthSaying(least.allocations(), least.astray())) {
+    const bool needs_plan = !options.stats.empty() || options.strict;
+    if (!needs_plan && !WorthSaying(least.allocations(), least.elsewhere())) {
       sums.Add(least);
       continue;
     }
@@ -368,20 +376,26 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     const std::vector<replay::Served> served = ServedBy(counters, file);
     const Totals totals = TotalsOf(image, counters, served, plan);
     sums.Add(totals);
-    const bool worth_saying = WorthSaying(totals.allocations(), totals.astray());
+    const bool worth_saying = WorthSaying(totals.allocations(), totals.elsewhere());
     Findings findings;
     if (file != nullptr) findings = FindWhatWentWrong(result.counters[i], *file, symbolizer);
     images.push_back(ImageJson(image, totals, counters, served, plan, findings));
     if (!worth_saying) continue;
-    astray.push_back({image.executable, totals.allocations(), totals.astray(),
-                      counters.empty() ? 0 : counters.back().fallback, std::move(findings)});
+    astray.push_back({image.executable, totals.allocations(), totals.elsewhere(),
+                      counters.empty() ? 0 : counters.back().heap.allocations,
+                      std::move(findings)});
   }
   Warn(result, sums);
+  if (const std::string line = SlightLine(sums.allocations(), sums.elsewhere());
+      astray.empty() && !line.empty()) {
+    absl::FPrintF(stderr, "reprise: %s\n", line);
+  }
   for (const std::string& line :
        SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
     absl::FPrintF(stderr, "reprise: %s\n", Printable(line));
   }
-  if (options.stats.empty()) return kDone;
+  const int answer = options.strict ? JudgeStrictly(result, sums) : kDone;
+  if (options.stats.empty()) return answer;
   ordered_json json = sums.Json();
   if (images.empty()) json["served_percent"] = 0.0;
   json["images_without_plan"] = CountWithoutPlan(result);
@@ -390,7 +404,7 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
   stats->Write(json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
   const absl::Status written = Finish(*stats);
   stats.reset();  // removes a temporary file; the process that this runs in destroys nothing
-  if (written.ok()) return kDone;
+  if (written.ok()) return answer;
   Fail(written);
   return kLauncher;
 }
@@ -403,7 +417,6 @@ absl::StatusOr<LaunchRequest> MakeRequest(const ReplayOptions& options, const Of
   request.program = options.program;
   request.flags = interpose::kSessionReplay;
   if (options.release) request.flags |= interpose::kSessionRelease;
-  if (PagesAreDear()) request.flags |= interpose::kSessionDearPages;
   if (options.huge_pages == "always") request.flags |= interpose::kSessionHugePages;
   if (options.huge_pages == "never") request.flags |= interpose::kSessionNoHugePages;
   request.plans = offer.entries;
@@ -445,7 +458,8 @@ int RunReplay(const ReplayOptions& options) {
   if (!options.record.empty()) FinishApart(request->output, *result);
   const int concluded = RunApart([&] { return Conclude(options, *offer, *result, stats); },
                                  "what was counted in replay is not told", kDone);
-  return concluded == kDone ? result->exit_code : concluded;
+  const bool own_status = concluded == kDone || (concluded == kNo && result->exit_code != 0);
+  return own_status ? result->exit_code : concluded;
 }
 
 }  // namespace
@@ -454,10 +468,14 @@ void AddReplay(CLI::App& app, const Program& program, Run& run) {
   auto options = std::make_shared<ReplayOptions>();
   CLI::App* command = app.add_subcommand("replay", "Run a program from the arena of a plan");
   command->add_option("plan", options->plan, "a plan file, or a folder of them")->required();
-  command->add_option("--stats", options->stats, "write what was counted to this file, as JSON");
-  command->add_option("--record", options->record, "record the run into this directory, too");
+  command->add_option("--stats", options->stats, "write what was counted to this file, as JSON")
+      ->type_name("FILE");
+  command->add_option("--record", options->record, "record the run into this folder, too")
+      ->type_name("DIR");
   command->add_flag("--keep-aslr", options->keep_aslr,
                     "leave address randomisation and hash seeds as they are");
+  command->add_flag("--strict", options->strict,
+                    "exit with 1 unless every allocation went where the plan said");
   command->add_flag("--release", options->release,
                     "give back pages of the arena that the plan leaves idle for long");
   command
@@ -466,10 +484,18 @@ void AddReplay(CLI::App& app, const Program& program, Run& run) {
           "for the arena: auto (where the plan says that they cost no memory), never, always")
       ->check(CLI::IsMember({"auto", "never", "always"}))
       ->capture_default_str();
+  auto runs = std::make_shared<int64_t>(1);
+  command->add_option("--runs", *runs, "repeat it so often, and say how the runs varied")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
   command->add_option("program", options->program, "the program and its arguments, after --");
-  command->callback([options, &program, &run] {
+  command->callback([options, runs, &program, &run] {
     TakeProgram(program, options->program);
-    run = [options] { return RunReplay(*options); };
+    run = [options, runs] {
+      if (*runs == 1) return RunReplay(*options);
+      const absl::StatusOr<int> code = RepeatReplay(*runs, options->stats);
+      return code.ok() ? *code : FailLaunch(code.status());
+    };
   });
 }
 

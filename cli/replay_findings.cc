@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "replay/arena/lane_notes.h"
 #include "replay/arena/live_keys.h"
-#include "replay/plan/stream.h"
 
 namespace reprise::cli {
 namespace {
@@ -26,19 +25,6 @@ using replay::PlanKey;
 using replay::PlanLane;
 using replay::PlanModule;
 using replay::SquatterNote;
-using replay::Word;
-
-// Calls visit(word index, word) for every allocation word of a lane.
-template <typename Visit>
-void ForEachAllocation(const PlanFile& plan, const PlanLane& lane, Visit visit) {
-  const auto* words = plan.table<uint32_t>(plan.header().words) + lane.first_word;
-  for (uint32_t at = 0;;) {
-    const Word word = replay::DecodeWord(words + at, lane.offset_bits);
-    if (word.kind == Word::kEnded) return;
-    if (word.kind == Word::kAllocation) visit(at, word);
-    at += word.length;
-  }
-}
 
 class Reader {
  public:
@@ -80,30 +66,33 @@ class Reader {
   void ReadLane(size_t index, const PlanLane& lane, Findings& findings) {
     const auto counters = At<LaneCounters>(index * sizeof(LaneCounters));
     if (counters.diverged_at == 0 && counters.blocked == 0) return;
+    blocks_ = plan_.Blocks(lane);
     births_.clear();
-    ForEachAllocation(plan_, lane, [&](uint32_t at, const Word&) { births_.push_back(at); });
+    for (const PlanBlock& block : blocks_) births_.push_back(block.birth);
+    std::stable_sort(blocks_.begin(), blocks_.end(),
+                     [](const PlanBlock& a, const PlanBlock& b) { return a.offset < b.offset; });
     LaneFindings& found = findings.lanes.back();
     if (counters.diverged_at != 0) {
       found.divergence = {Ordinal(counters.diverged_at - 1),
                           Live(counters.expected_shape, counters.expected_site),
                           Live(counters.seen_shape, counters.seen_site)};
     }
+    if (counters.off_plan_at != 0) found.off_plan_at = Ordinal(counters.off_plan_at - 1);
     for (uint32_t page = 0; page < layout_.pages; ++page) {
       const auto notes =
           At<NotePage>(layout_.notes + (index * layout_.pages + page) * sizeof(NotePage));
-      if (notes.ran_free_at != 0) found.ran_free_at = Ordinal(notes.ran_free_at - 1);
       found.unnamed += notes.unnamed;
       for (const auto& set : notes.misses) {
         for (const MissNote& note : set) {
-          if (note.shape != 0) findings.missed.push_back(Missed(index, lane, note));
+          if (note.shape != 0) findings.missed.push_back(Missed(index, note));
         }
       }
       for (const auto& set : notes.squatters) {
         for (const SquatterNote& note : set) {
-          const PlanBlock* block = Noted(lane, note);
+          const PlanBlock* block = Noted(note);
           if (block == nullptr) continue;
           // Of a lane that ran free nobody knows when a block was freed that did no harm before.
-          if (note.blocked == 0 && (found.ran_free_at || !OutlivedItsPlan(*block, note))) continue;
+          if (note.blocked == 0 && (found.off_plan_at || !OutlivedItsPlan(*block, note))) continue;
           findings.overstays.push_back(Overstayed(index, *block, note));
         }
       }
@@ -111,20 +100,18 @@ class Reader {
   }
 
   // The block of the plan that a note is of. Null: of none; the program may have written over it.
-  const PlanBlock* Noted(const PlanLane& lane, const SquatterNote& note) const {
+  const PlanBlock* Noted(const SquatterNote& note) const {
     if (note.word == 0) return nullptr;
     const uint32_t word = note.word - 1;
-    const auto [begin, end] = PlannedThere(lane, note.planned);
+    const auto [begin, end] = PlannedThere(note.granule);
     const auto* after = std::partition_point(
         begin, end, [word](const PlanBlock& block) { return block.birth <= word; });
     if (after == begin || (after[-1].birth != word && after[-1].death != word)) return nullptr;
     return after - 1;
   }
 
-  // Whether a noted block stayed for longer than planned, wherever it lay. One that lay elsewhere
-  // and was never freed may just not have been due.
   static bool OutlivedItsPlan(const PlanBlock& block, const SquatterNote& note) {
-    return note.freed_at == 0 ? note.granule == block.offset : note.freed_at > block.death;
+    return note.freed_at == 0 || note.freed_at > block.death;
   }
 
   // Which of the lane's allocations is the first at or after a word.
@@ -160,9 +147,9 @@ class Reader {
     return request;
   }
 
-  MissedKind Missed(size_t index, const PlanLane& lane, const MissNote& note) {
+  MissedKind Missed(size_t index, const MissNote& note) {
     MissedKind missed{index, Live(note.shape, note.site), note.unexpected, note.blocked, {}};
-    if (note.blocker != 0) missed.in_the_way = InTheWay(lane, note.blocker - 1);
+    if (note.blocker != 0) missed.in_the_way = InTheWay(note.blocker - 1);
     return missed;
   }
 
@@ -176,11 +163,10 @@ class Reader {
     return overstay;
   }
 
-  // The blocks that a lane has at a place, by birth.
-  std::pair<const PlanBlock*, const PlanBlock*> PlannedThere(const PlanLane& lane,
-                                                             uint32_t granule) const {
-    const auto* begin = plan_.table<PlanBlock>(plan_.header().placements) + lane.first_placement;
-    const auto* end = begin + lane.placements;
+  // The blocks that the lane has at a place, by birth.
+  std::pair<const PlanBlock*, const PlanBlock*> PlannedThere(uint32_t granule) const {
+    const PlanBlock* begin = blocks_.data();
+    const PlanBlock* end = begin + blocks_.size();
     const auto* first = std::partition_point(
         begin, end, [granule](const PlanBlock& block) { return block.offset < granule; });
     return {first, std::partition_point(first, end, [granule](const PlanBlock& block) {
@@ -189,9 +175,9 @@ class Reader {
   }
 
   // The kind of request that the plan has at a place most often; empty: it has none.
-  std::string InTheWay(const PlanLane& lane, uint32_t granule) {
+  std::string InTheWay(uint32_t granule) {
     std::map<uint32_t, uint64_t> count;
-    const auto [begin, end] = PlannedThere(lane, granule);
+    const auto [begin, end] = PlannedThere(granule);
     for (const auto* block = begin; block < end; ++block) ++count[block->key];
     if (count.empty()) return {};
     return Planned(
@@ -217,8 +203,9 @@ class Reader {
   const PlanFile& plan_;
   trace::Symbolizer& symbolizer_;
   CountersLayout layout_;
-  trace::Recording names_;        // modules, and the site that is being described
-  std::vector<uint32_t> births_;  // of the lane that is read: its allocation words
+  trace::Recording names_;         // modules, and the site that is being described
+  std::vector<PlanBlock> blocks_;  // of the lane that is read, by offset and birth
+  std::vector<uint32_t> births_;   // its allocation words
   std::map<std::pair<uint32_t, uint64_t>, std::string> described_;
 };
 
@@ -252,7 +239,7 @@ void AddFindings(const Findings& findings, ordered_json& image) {
       json["seen"]["where"] = lane.divergence->seen.where;
     }
     json["blocked_by_unnamed"] = lane.unnamed;
-    if (lane.ran_free_at) json["ran_free_at_allocation"] = *lane.ran_free_at;
+    if (lane.off_plan_at) json["off_plan_at_allocation"] = *lane.off_plan_at;
   }
   image["missed_sites"] = ordered_json::array();
   for (const MissedKind& missed : findings.missed) {
@@ -262,7 +249,7 @@ void AddFindings(const Findings& findings, ordered_json& image) {
     json["unexpected"] = missed.unexpected;
     json["blocked"] = missed.blocked;
     json["in_the_way"] = missed.in_the_way;
-    json["ran_free"] = lane.ran_free_at.has_value();
+    json["off_plan"] = lane.off_plan_at.has_value();
     image["missed_sites"].push_back(std::move(json));
   }
   image["blockers"] = ordered_json::array();

@@ -35,7 +35,7 @@ struct Divergence {
 struct LaneFindings {
   uint64_t path = 0;  // of its thread
   std::optional<Divergence> divergence{};
-  std::optional<uint64_t> ran_free_at{};  // allocation at which it left its stream for good
+  std::optional<uint64_t> off_plan_at{};  // allocation at which it left its plan
   uint64_t unnamed = 0;  // requests of which it is not known which block was in the way
 };
 

@@ -128,6 +128,14 @@ bool WorthSaying(uint64_t allocations, uint64_t astray) {
   return astray > 100 && astray * 100 > allocations;
 }
 
+std::string SlightLine(uint64_t allocations, uint64_t astray) {
+  if (astray == 0) return {};
+  return absl::StrFormat(
+      "addresses as planned but for %d of %s (%.2g %%), which went elsewhere than planned", astray,
+      base::Counted(allocations, "allocation"),
+      100.0 * static_cast<double>(astray) / static_cast<double>(allocations));
+}
+
 std::vector<std::string> SummaryLines(std::vector<SummarizedImage> images, const RunFacts& facts) {
   std::vector<std::string> lines;
   std::stable_sort(images.begin(), images.end(),

@@ -29,6 +29,9 @@ struct RunFacts {
 // more than a hundred.
 bool WorthSaying(uint64_t allocations, uint64_t astray);
 
+// The one line about a run in which less than that went elsewhere; empty: nothing did.
+std::string SlightLine(uint64_t allocations, uint64_t astray);
+
 // The lines about those images that are worth it, the worst three of them, and what can be done.
 // Empty when there is none. After the line about an image, those that belong to it begin with two
 // spaces.

@@ -16,8 +16,10 @@
 #include "base/atomic_file.h"
 #include "cli/command.h"
 #include "cli/option_scope.h"
+#include "cli/progress.h"
 #include "cli/report_input.h"
 #include "report/facts.h"
+#include "report/headline.h"
 #include "report/measured_json.h"
 #include "report/page.h"
 #include "report/picture.h"
@@ -61,6 +63,11 @@ absl::StatusOr<std::vector<HeapMap>> LoadMaps(const Subject& subject,
     plans.push_back(*std::move(map));
   }
   NameMaps(options.plans, plans);
+  if (plans.empty() && subject.is_instance && subject.instance.has_offsets) {
+    absl::StatusOr<HeapMap> map = LoadGivenMap(subject);
+    if (!map.ok()) return map.status();
+    plans.push_back(*std::move(map));
+  }
   std::vector<HeapMap> maps;
   // An instance was never served by an allocator: it says what a compiler wants placed.
   if (options.allocators != "none" && !subject.is_instance) {
@@ -121,9 +128,15 @@ absl::StatusOr<nlohmann::json> LoadStatistics(const ReportOptions& options) {
 }
 
 absl::Status Report(const ReportOptions& options) {
-  absl::StatusOr<Subject> subject = LoadSubject(options.input, options.ignore_unknown);
+  Progress progress;
+  progress.Say(absl::StrCat("reading ", options.input));
+  absl::StatusOr<Subject> subject =
+      LoadSubject(options.input, options.ignore_unknown,
+                  options.plans.empty() ? std::string() : options.plans.front());
   if (!subject.ok()) return subject.status();
-  const Kind kind = subject->is_instance ? Kind::kInstance : Kind::kRecording;
+  const Kind kind = subject->is_graph      ? Kind::kGraph
+                    : subject->is_instance ? Kind::kInstance
+                                           : Kind::kRecording;
   if (absl::Status status = CheckScope(*options.command, kind); !status.ok()) return status;
   nlohmann::json comparison, replay;
   if (!options.comparison.empty()) {
@@ -136,8 +149,10 @@ absl::Status Report(const ReportOptions& options) {
     if (!loaded.ok()) return loaded.status();
     replay = *std::move(loaded);
   }
+  progress.Say("performing the recording");
   const absl::StatusOr<std::vector<HeapMap>> maps = LoadMaps(*subject, options);
   if (!maps.ok()) return maps.status();
+  progress.Say("looking up names, and drawing");
 
   if (options.svg || options.png) return WritePicture(options, *subject, *maps);
 
@@ -148,6 +163,7 @@ absl::Status Report(const ReportOptions& options) {
   page.title = absl::StrCat(subject->name, ": heap report");
   page.facts = report::GatherFacts(*subject, sites, names, *maps, comparison, replay);
   report::AddAdvice(*subject, sites, names, *maps, page.facts);
+  page.facts["headline"] = report::Headline(page.facts);
   if (!options.plans.empty()) {
     absl::StatusOr<ordered_json> lanes = report::LaneFacts(*subject, options.plans.front());
     if (!lanes.ok()) return lanes.status();
@@ -167,22 +183,30 @@ void AddReport(CLI::App& app, Run& run) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Write one page that shows where memory went");
   options->command = command;
-  command->add_option("input", options->input, "a trace, or an instance as CSV; -: standard input")
+  command
+      ->add_option("input", options->input,
+                   "a trace, an instance as CSV, or a graph as JSON; -: standard input")
       ->required();
   command->add_option("-o,--output", options->output, "the page to write; -: standard output")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command->add_option("--plan", options->plans, "show this plan; may be given again")
+      ->type_name("PLAN")
       ->expected(1)
       ->take_all();
   command
       ->add_option("--allocators", options->allocators,
                    "show where these allocators put the blocks (comma-separated), or none")
+      ->type_name("LIST")
       ->capture_default_str();
-  command->add_option("--compare", options->comparison, "what `reprise compare --json` printed");
-  command->add_option("--replay", options->replay, "what `reprise replay --stats` wrote");
+  command->add_option("--compare", options->comparison, "what `reprise compare --json` printed")
+      ->type_name("FILE");
+  command->add_option("--replay", options->replay, "what `reprise replay --stats` wrote")
+      ->type_name("FILE");
   command
       ->add_option("--density-above", options->most_blocks,
                    "from so many blocks on, show densities and the largest blocks instead of all")
+      ->type_name("N")
       ->check(CheckWholeNumber)
       ->capture_default_str();
   auto* svg =

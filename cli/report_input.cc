@@ -1,16 +1,19 @@
 #include "cli/report_input.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
+#include "cli/csv_instance.h"
+#include "cli/instance_file.h"
 #include "cli/machine_memory.h"
+#include "planner/core/check.h"
 #include "replay/compare/compare.h"
+#include "replay/plan/plan_builder.h"
 #include "replay/plan/plan_file.h"
 #include "trace/format.h"
 #include "trace/reader.h"
@@ -18,37 +21,83 @@
 namespace reprise::cli {
 namespace {
 
-absl::StatusOr<HeapMap> LoadCsvPlan(const Subject& subject, const std::string& path) {
-  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(path, subject.ignore_unknown);
-  if (!plan.ok()) return plan.status();
-  WarnOfIgnored(path, plan->ignored);
-  if (!plan->has_offsets) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ":1: expected a column `offset`, found none"));
-  }
-  absl::flat_hash_map<std::string, const trace::CsvBuffer*> by_id;
-  for (const trace::CsvBuffer& buffer : plan->buffers) by_id.emplace(buffer.id, &buffer);
-  // The n-th allocation of the recording is the n-th birth.
-  const std::vector<trace::CsvBuffer>& buffers = subject.instance.buffers;
-  std::vector<uint32_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return buffers[a].lower < buffers[b].lower; });
-  HeapMap map{.name = FileName(path), .kind = "plan"};
-  for (const uint32_t row : order) {
-    const auto found = by_id.find(buffers[row].id);
-    if (found == by_id.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": expected buffer '", buffers[row].id, "', found none"));
-    }
-    if (!found->second->offset) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ":", found->second->line, ": expected an offset, found none"));
-    }
-    map.offsets.push_back(*found->second->offset);
-    map.height = std::max(map.height, map.offsets.back() + buffers[row].size);
+// The rows of an instance in the order of its recording's allocations: the n-th is the n-th birth.
+std::vector<uint32_t> RowsByBirth(const trace::Recording& recording) {
+  std::vector<uint32_t> rows;
+  rows.reserve(recording.allocations.size());
+  for (const trace::Allocation& it : recording.allocations) rows.push_back(it.site);
+  return rows;
+}
+
+// A map with the blocks of an instance at the offsets of its rows; kNowhere: not in the map.
+HeapMap MapOfRows(const Subject& subject, const std::string& name,
+                  const std::vector<int64_t>& offsets) {
+  HeapMap map{.name = name, .kind = "plan"};
+  for (const uint32_t row : RowsByBirth(subject.recording)) {
+    map.offsets.push_back(offsets[row]);
+    if (offsets[row] == HeapMap::kNowhere) continue;
+    map.height = std::max(map.height, offsets[row] + subject.instance.buffers[row].size);
   }
   return map;
+}
+
+// Aborted unless the independent checker accepts the plan.
+absl::Status CheckPlan(const Subject& subject, const planner::Instance& instance,
+                       const std::vector<int64_t>& offsets, const std::string& plan_path,
+                       const planner::BufferName& name) {
+  const planner::CheckResult result = planner::Check(instance, offsets, /*most=*/1);
+  if (result.valid) return absl::OkStatus();
+  return NotValid(plan_path, subject.path,
+                  planner::Describe(result.violations.front(), instance, offsets, name));
+}
+
+// The plan at `path` of an instance, which has these offsets for its rows.
+absl::StatusOr<HeapMap> MapOfCsvPlan(const Subject& subject, const std::string& path,
+                                     const std::vector<int64_t>& rows) {
+  planner::Instance instance = ToInstance(subject.instance, /*keep_offsets=*/true);
+  instance.alignments.clear();  // they hold for addresses: for offsets from a start not known here
+  std::vector<int64_t> offsets;
+  std::vector<uint32_t> rows_of;
+  for (uint32_t row = 0; row < rows.size(); ++row) {
+    if (subject.instance.buffers[row].size == 0) continue;  // as ToInstance does
+    offsets.push_back(rows[row]);
+    rows_of.push_back(row);
+  }
+  const auto name = [&](uint32_t buffer) {
+    return absl::StrCat("buffer '", subject.instance.buffers[rows_of[buffer]].id, "'");
+  };
+  absl::Status status = CheckPlan(subject, instance, offsets, path, name);
+  if (!status.ok()) return status;
+  return MapOfRows(subject, FileName(path), rows);
+}
+
+absl::StatusOr<HeapMap> LoadCsvPlan(const Subject& subject, const std::string& path) {
+  const absl::StatusOr<std::vector<int64_t>> rows =
+      PlannedOffsets(subject.instance, path, subject.ignore_unknown);
+  if (!rows.ok()) return rows.status();
+  return MapOfCsvPlan(subject, path, *rows);
+}
+
+// The offsets that an instance gives, kNowhere for those that it leaves to the planner.
+std::vector<int64_t> GivenOffsets(const trace::CsvInstance& instance) {
+  std::vector<int64_t> offsets;
+  offsets.reserve(instance.buffers.size());
+  for (const trace::CsvBuffer& it : instance.buffers) {
+    offsets.push_back(it.offset.value_or(HeapMap::kNowhere));
+  }
+  return offsets;
+}
+
+// ReadInstance has checked the plan.
+absl::StatusOr<HeapMap> LoadGraphPlan(const Subject& subject, const std::string& path) {
+  const absl::StatusOr<InstanceFile> planned =
+      ReadInstance(subject.path, subject.ignore_unknown, path);
+  if (!planned.ok()) return planned.status();
+  if (planned->operators != subject.operators) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--plan: ", path, " has another order of execution than the first plan; one page has one"));
+  }
+  return MapOfRows(subject, FileName(path), GivenOffsets(planned->instance));
 }
 
 // The images of a folder, highest max load first. One that cannot be read is named and left out.
@@ -65,8 +114,9 @@ absl::StatusOr<std::vector<ImageLoad>> RankImages(const std::vector<std::string>
       absl::FPrintF(stderr, "reprise: left out: %s\n", Printable(std::string(status.message())));
       continue;
     }
-    images.push_back(
-        {path, FileName(tables.process.executable), statistics.Finish(tables.sites, 0).max_load});
+    images.push_back({path, trace::ProgramName(tables.process),
+                      absl::StrJoin(trace::SplitWords(tables.process.command), " "),
+                      statistics.Finish(tables.sites, 0).max_load});
   }
   if (images.empty()) return failure;
   std::stable_sort(images.begin(), images.end(),
@@ -97,7 +147,8 @@ void TellChoice(const std::string& folder, const std::vector<ImageLoad>& images)
 
 }  // namespace
 
-absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown) {
+absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown,
+                                    const std::string& graph_plan) {
   const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(path);
   if (!paths.ok()) return paths.status();
   Subject subject;
@@ -112,15 +163,16 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown
   }
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(subject.path);
   if (!format.ok()) return format.status();
-  if (*format == trace::Format::kCsv) {
-    absl::StatusOr<trace::CsvInstance> instance = trace::ReadCsv(subject.path, ignore_unknown);
-    if (!instance.ok()) return instance.status();
-    WarnOfIgnored(subject.path, instance->ignored);
+  if (*format == trace::Format::kCsv || *format == trace::Format::kJson) {
+    absl::StatusOr<InstanceFile> file = ReadInstance(subject.path, ignore_unknown, graph_plan);
+    if (!file.ok()) return file.status();
     subject.is_instance = true;
+    subject.is_graph = file->is_graph;
     subject.alignment = 1;
-    subject.recording = trace::ToRecording(*instance);
-    subject.statistics = trace::ComputeStatistics(*instance, subject.recording);
-    subject.instance = *std::move(instance);
+    subject.operators = std::move(file->operators);
+    subject.instance = std::move(file->instance);
+    subject.recording = trace::ToRecording(subject.instance, /*names=*/true);
+    subject.statistics = trace::ComputeStatistics(subject.instance, subject.recording);
   } else {
     absl::StatusOr<trace::Recording> recording = trace::LoadRecording(subject.path);
     if (!recording.ok()) return recording.status();
@@ -128,12 +180,13 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown
     WarnOfDamage(subject.path, subject.recording);
     subject.statistics = trace::ComputeStatistics(subject.recording, 0);
   }
-  const std::string& executable = subject.recording.process.executable;
-  subject.name = FileName(executable.empty() ? subject.path : executable);
+  subject.name = trace::ProgramName(subject.recording.process);
+  if (subject.name.empty()) subject.name = FileName(subject.path);
   return subject;
 }
 
 absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& path) {
+  if (subject.is_graph) return LoadGraphPlan(subject, path);
   if (subject.is_instance) return LoadCsvPlan(subject, path);
   const std::string file_path = replay::PlanFor(path, subject.path);
   const absl::StatusOr<replay::PlanFile> file = replay::PlanFile::Read(file_path);
@@ -142,6 +195,9 @@ absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& p
   if (!offsets.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(file_path, ": ", offsets.status().message()));
   }
+  absl::Status status = CheckPlan(subject, replay::WholeInstance(subject.recording), *offsets,
+                                  file_path, /*name=*/{});
+  if (!status.ok()) return status;
   HeapMap map{.name = "plan", .kind = "plan", .detail = FileName(file_path)};
   map.offsets = *std::move(offsets);
   const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
@@ -152,6 +208,13 @@ absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& p
     map.height = std::max(map.height, map.offsets[i] + bytes);
   }
   return map;
+}
+
+absl::StatusOr<HeapMap> LoadGivenMap(const Subject& subject) {
+  const std::vector<int64_t> rows = GivenOffsets(subject.instance);
+  const bool all = std::find(rows.begin(), rows.end(), HeapMap::kNowhere) == rows.end();
+  if (all) return MapOfCsvPlan(subject, subject.path, rows);
+  return MapOfRows(subject, "fixed offsets", rows);
 }
 
 absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::string& name,

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -29,7 +30,11 @@ constexpr timespec kPatience = {0, 200'000'000};
 // As the recorder names it.
 std::string SpoolPath(const std::string& output, uint32_t number, const ImageEntry& image) {
   // The program may write over it meanwhile: its end need not be there.
-  std::string name(image.executable, strnlen(image.executable, sizeof(image.executable)));
+  const std::string_view text(image.executable, sizeof(image.executable));
+  const std::string_view path = text.substr(0, text.find('\0'));
+  std::string_view started = text.substr(std::min(path.size() + 1, text.size()));
+  started = started.substr(0, started.find('\0'));
+  std::string name(started.empty() ? path : started);
   name.erase(0, name.rfind('/') + 1);
   return absl::StrFormat("%s/%05d-%s.spool", output, number, name.substr(0, 64));
 }

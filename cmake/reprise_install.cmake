@@ -5,12 +5,13 @@ include(CMakePackageConfigHelpers)
 set(reprise_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
 
 install(TARGETS reprise_base reprise_trace reprise_planner reprise_random_walk EXPORT reprise_targets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/base ${PROJECT_SOURCE_DIR}/trace ${PROJECT_SOURCE_DIR}/planner
         ${PROJECT_SOURCE_DIR}/random_walk
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh"
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh"
         PATTERN preload EXCLUDE)
-install(EXPORT reprise_targets NAMESPACE reprise:: DESTINATION ${reprise_package_dir})
+install(EXPORT reprise_targets NAMESPACE reprise:: DESTINATION ${reprise_package_dir}
+        COMPONENT development)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/reprise-config.cmake.in
   ${PROJECT_BINARY_DIR}/reprise-config.cmake INSTALL_DESTINATION ${reprise_package_dir})
@@ -18,12 +19,13 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/reprise-config-version.cm
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/reprise-config.cmake
               ${PROJECT_BINARY_DIR}/reprise-config-version.cmake
-        DESTINATION ${reprise_package_dir})
+        DESTINATION ${reprise_package_dir} COMPONENT development)
 
 # The command installs itself (cli/CMakeLists.txt) and looks for these two beside it.
-install(TARGETS reprise_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS reprise_player RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reprise)
+install(TARGETS reprise_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT command)
+install(TARGETS reprise_player RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reprise
+        COMPONENT command)
 
 # Beside the licence of this, those of what is built in.
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
-        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)

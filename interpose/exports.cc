@@ -87,6 +87,12 @@ Function* Next(Function*& cached, const char* name) {
   return cached;
 }
 
+// What the library knows of a thread: as far from its pthread_t as from ours for the calling one.
+const ThreadState& StateOf(pthread_t thread) {
+  const uint64_t distance = reinterpret_cast<uint64_t>(&this_thread) - pthread_self();
+  return *reinterpret_cast<const ThreadState*>(thread + distance);
+}
+
 // On the caller's stack, as in a child of vfork nothing may be allocated.
 #define WITHOUT_PRELOAD(environment) \
   WithoutPreload(environment, __builtin_alloca(BytesWithoutPreload(environment)))
@@ -114,6 +120,16 @@ void CollectArguments(const char* first, va_list rest, char** out) {
 }
 
 }  // namespace
+
+REPRISE_EXPORT int pthread_setname_np(pthread_t thread, const char* name) {
+  static int (*next)(pthread_t, const char*);
+  NoticeProcess();
+  const int result = Next(next, "pthread_setname_np")(thread, name);
+  if (result == 0 && process.mode != Mode::kPlain && StateOf(thread).path != 0) {
+    WriteThreadName(StateOf(thread).path, name);
+  }
+  return result;
+}
 
 // The loader takes the return address for that of who asks, and looks where that module says
 // (RUNPATH): this must stay a jump.
@@ -369,28 +385,6 @@ REPRISE_EXPORT int posix_spawnp(pid_t* child, const char* file,
   static decltype(posix_spawnp)* next;
   if (!NoteStart(file, true)) environment = WITHOUT_PRELOAD(environment);
   return Next(next, "posix_spawnp")(child, file, actions, attributes, arguments, environment);
-}
-
-// Names that libmimalloc exports beside glibc's. Were they not ours, a program that looks for them
-// would get mimalloc's, and pass it blocks that are not mimalloc's.
-REPRISE_EXPORT size_t malloc_size(void* pointer) { return HookUsableSize(pointer); }
-REPRISE_EXPORT size_t malloc_good_size(size_t size) { return (size + 15) & ~size_t{15}; }
-REPRISE_EXPORT void vfree(void* pointer) { HookFree(pointer); }
-REPRISE_EXPORT void* _aligned_malloc(size_t size, size_t alignment) {
-  return HookMemalign(alignment, size, CALLER);
-}
-REPRISE_EXPORT void* reallocf(void* pointer, size_t size) {
-  void* fresh = HookRealloc(pointer, size, CALLER);
-  if (fresh == nullptr && size != 0) HookFree(pointer);
-  return fresh;
-}
-REPRISE_EXPORT int reallocarr(void* pointer, size_t count, size_t size) {
-  void* before;
-  memcpy(&before, pointer, sizeof(before));
-  void* fresh = HookReallocArray(before, count, size, CALLER);
-  if (fresh == nullptr && count != 0 && size != 0) return errno;
-  memcpy(pointer, &fresh, sizeof(fresh));
-  return 0;
 }
 
 namespace std {

@@ -201,7 +201,7 @@ __attribute__((noinline, hot)) void* CallocInOtherModes(size_t count, size_t siz
     errno = ENOMEM;
     return nullptr;
   }
-  if (mode == Mode::kStarting || this_thread.beginning != 0) return StartingAllocate(bytes);
+  if (mode == Mode::kStarting) return StartingAllocate(bytes);
   void* pointer = Serves(mode) ? ReplayCalloc(bytes, caller) : real.calloc(count, size);
   NoteAllocation(mode, trace::kSpoolCalloc, pointer, bytes, caller);
   return pointer;

@@ -96,28 +96,14 @@ REPRISE_HOT void* NewByMode(size_t size, Caller caller) {
   if (__builtin_expect(size == 0, 0)) return NewAgain(size, 0, may_throw, caller);
   return NotNull<may_throw>(MallocByMode(size, caller), size, caller);
 }
-// Of 0 bytes nothing is kept.
 template <bool may_throw>
-REPRISE_HOT void* NewRoaming(size_t size, Caller caller, replay::Lane* lane) {
-  void* pointer = ReplayTakeKept(size, lane);
-  return __builtin_expect(pointer != nullptr, 1) ? pointer : NewByMode<may_throw>(size, caller);
-}
-template <bool may_throw>
-inline void* NewUnexpected(size_t size, Caller caller) {
-  replay::Lane* lane = this_thread.roaming;
-  if (ModeIs(Mode::kReplay) && reinterpret_cast<uint64_t>(lane) > this_thread.busy) {
-    return NewRoaming<may_throw>(size, caller, lane);
-  }
-  return NewByMode<may_throw>(size, caller);
-}
-template <bool may_throw>
-REPRISE_HOT void* NewWithCare(size_t size, replay::Lane* lane, Caller caller) {
-  return NotNull<may_throw>(ReplayMallocWithCare(size, lane), size, caller);
+REPRISE_HOT void* NewGuarded(size_t size, replay::Lane* lane, Caller caller) {
+  return NotNull<may_throw>(ReplayMallocGuarded(size, lane), size, caller);
 }
 // 0 bytes are what no stream expects, so that these need be told apart only later.
 template <bool may_throw>
 [[gnu::always_inline]] inline void* HookNew(size_t size, ThisCaller caller) {
-  return ReplayMallocOr<NewUnexpected<may_throw>, NewWithCare<may_throw>>(size, caller);
+  return ReplayMallocOr<NewByMode<may_throw>, NewGuarded<may_throw>>(size, caller);
 }
 
 }  // namespace reprise::interpose

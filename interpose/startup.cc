@@ -1,6 +1,7 @@
 #include "interpose/startup.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,9 +25,6 @@ extern "C" void* __libc_stack_end;
 
 namespace reprise::interpose {
 namespace {
-
-constexpr uint64_t kCodeAlignment = 32 << 10;
-constexpr uint64_t kHotBytes = 36 << 10;  // of code
 
 // What we map in our reservation goes past RLIMIT_DATA, but counts: the program would get nothing.
 bool DataIsLimited() {
@@ -154,16 +152,6 @@ void EndThread() {
   EndReplayThread();
 }
 
-// The main thread's objects may be gone because the process ends, and much comes after that: pages
-// of many libraries, while the program may have its most. So what runs at the end lies beside
-// malloc, and the plan gives way.
-__attribute__((hot)) void OnThreadLocalsGone() {
-  if (Forked()) AfterFork();
-  this_thread.leaving = this_thread.id != 0;
-  if (process.mode >= Mode::kReplay && !this_thread.leaving) DropPlan();
-  this_thread.resting = nullptr;
-}
-
 }  // namespace
 
 void Start() {
@@ -173,9 +161,8 @@ void Start() {
   process.reserved = SessionPath() != nullptr && left_alone == nullptr && Reserve();
   FindReal();
   FindLoader();
-  StartMainThread({EndThread, OnThreadLocalsGone});
+  StartMainThread(EndThread);
   const Mode mode = ChooseMode(left_alone);
-  if (mode >= Mode::kReplay) WatchThreadLeaving();
   SetMode(mode);
 }
 
@@ -216,8 +203,7 @@ bool ComesFirst() {
 
 // Whether the calling thread has. A malloc in front of ours may well call ours.
 bool HasAllocated() {
-  return this_thread.has_written != 0 || this_thread.lane_tried != 0 ||
-         this_thread.heap != nullptr || this_thread.aligned_heap != nullptr;
+  return this_thread.has_written != 0 || this_thread.lane_tried != 0 || this_thread.heap != nullptr;
 }
 
 }  // namespace
@@ -244,23 +230,13 @@ __attribute__((constructor)) void OnLoad() {
   if (process.mode >= Mode::kReplay) {
     Advise(const_cast<SessionFile*>(process.session), sizeof(SessionFile), MADV_DONTNEED);
     DropImageScratch();
-    // Linux maps 64 KiB of code at once, as far as the mapping goes. What a run needs that follows
-    // its plan is less (CMakeLists.txt): its mapping ends where another kind begins.
-    const uint64_t begin = reinterpret_cast<uint64_t>(&ReplayRealloc) & ~(kCodeAlignment - 1);
-    Advise(reinterpret_cast<void*>(begin + kHotBytes), 4096, MADV_RANDOM);
-    if (HasLongPlan()) MapFallbackCodeInPieces();
-    // Code goes when the first lane is taken (replayer.cc), which may have been before this.
-    if (this_thread.lane_tried != 0) DropPagesOfStart();
   }
 }
 
 __attribute__((destructor)) void OnExit() {
   if (process.image == nullptr || Forked()) return;
-  // The ends of the libraries bring pages of theirs.
-  if (process.mode >= Mode::kReplay) DropPlan();
   RecordImageEnd();
   EndRecording();
-  if (process.mode >= Mode::kReplay && HasLongPlan()) DropCodeOfStart();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "planner/core/bounds.h"
 #include "planner/core/check.h"
+#include "planner/core/flat_curve.h"
 #include "planner/core/runs.h"
 #include "planner/strategy.h"
 
@@ -61,7 +62,9 @@ const std::vector<StrategyInfo>& Strategies() {
   return *infos;
 }
 
-absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
+absl::StatusOr<Plan> Solve(const Instance& instance, const Options& given) {
+  FlatCurve curve(given);
+  const Options& options = curve.options();
   const auto start = std::chrono::steady_clock::now();
   if (const absl::Status status = Validate(instance, options.name); !status.ok()) return status;
   const Strategy* strategy = FindStrategy(options.strategy);
@@ -96,7 +99,9 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
     search.RaiseBound(CliqueBound(problem, [&] { return search.OutOfTime(); }));
   }
   if (strategy->plain_only && !problem.plain) strategy = FindStrategy("best_fit_by_birth");
+  curve.Watch(problem.ToBytes(search.lower_bound));
   strategy->run(search, std::string(strategy->info.name));
+  curve.End();
   if (incumbent.makespan() == INT64_MAX) {
     // Out of time or cancelled before there was anything: what is quickest.
     if (problem.fixed.empty()) {

@@ -27,18 +27,23 @@ std::string Bytes(int64_t bytes) { return base::HumanBytes(static_cast<double>(b
 ordered_json PinFacts(const Subject& subject, const SiteTable& sites,
                       const std::vector<SiteName>& names, const HeapMap& map) {
   const bool plan = map.kind == "plan";
+  ordered_json json = {{"map", map.name}, {"sites", ordered_json::array()}};
+  if (!IsWasteful(map.height, subject.statistics.max_load)) return json;
   const replay::Pins pins =
       replay::FindPins(subject.recording, map.offsets, !plan, 0, subject.alignment);
-  ordered_json json = {{"map", map.name}, {"event", pins.event}, {"sites", ordered_json::array()}};
   if (pins.held_bytes == pins.live_bytes) return json;
   const double share =
       100.0 * static_cast<double>(pins.live_bytes) / static_cast<double>(pins.held_bytes);
+  json["when"] =
+      absl::StrCat(subject.is_instance ? "time " : "event ",
+                   subject.recording.first_instant +
+                       static_cast<int64_t>(trace::TimeOf(subject.recording, pins.event)));
   json["what"] = absl::StrFormat(
-      "At event %d %s although there was free memory: %s were held, of which %s (%.0f %%) were "
+      "At %s %s although there was free memory: %s were held, of which %s (%.0f %%) were "
       "live. In between lay %s, the largest of %s. These blocks kept them apart:",
-      pins.event, plan ? "the plan reached higher" : "new pages were taken", Bytes(pins.held_bytes),
-      Bytes(pins.live_bytes), share, base::Counted(pins.holes, "free range"),
-      Bytes(pins.largest_hole));
+      json["when"].get<std::string>(), plan ? "the plan reached higher" : "new pages were taken",
+      Bytes(pins.held_bytes), Bytes(pins.live_bytes), share,
+      base::Counted(pins.holes, "free range"), Bytes(pins.largest_hole));
   for (const replay::PinnedBySite& it : pins.sites) {
     if (json["sites"].size() == kPinningSites) break;
     std::string threads;
@@ -46,7 +51,7 @@ ordered_json PinFacts(const Subject& subject, const SiteTable& sites,
       absl::StrAppend(&threads, threads.empty() ? "" : ", ",
                       thread == 0 ? "main" : absl::StrCat(thread));
     }
-    json["sites"].push_back({{"label", names[sites.Of(it.site)].brief},
+    json["sites"].push_back({{"label", names[sites.Of(it.site)].label},
                              {"hostage_bytes", it.hostage_bytes},
                              {"bytes", it.bytes},
                              {"blocks", it.blocks},
@@ -71,11 +76,11 @@ void AddAdvice(const Subject& subject, const SiteTable& sites, const std::vector
     if (asked.size() == kHintedSites) break;
   }
   facts["hints"] = ordered_json::array();
-  if (asked.empty()) return;
+  if (asked.empty() || subject.is_instance) return;  // buffers have no pools, nor threads
   trace::WhatIfBuilder builder(subject.recording, asked);
   trace::ForEachEvent(subject.recording, [&](const trace::Event& event) { builder.Add(event); });
   for (const trace::WhatIf& it : builder.Finish()) {
-    facts["hints"].push_back({{"label", names[sites.Of(it.site)].brief},
+    facts["hints"].push_back({{"label", names[sites.Of(it.site)].label},
                               {"peak_bytes", it.peak_bytes},
                               {"freed_at_once", it.freed_at_once},
                               {"pooled", it.pooled},

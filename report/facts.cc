@@ -11,9 +11,10 @@
 #include "absl/strings/str_format.h"
 #include "base/text.h"
 #include "replay/plan/plan_format.h"
+#include "report/classes.h"
 #include "report/measured_facts.h"
+#include "report/palette.h"
 #include "report/raster.h"
-#include "trace/symbols.h"
 
 namespace reprise::report {
 namespace {
@@ -41,8 +42,13 @@ std::vector<uint32_t> ThreadRanks(const Subject& subject) {
   return ranks;
 }
 
-ordered_json MapFacts(const HeapMap& map) {
+ordered_json MapFacts(const Subject& subject, const HeapMap& map) {
   ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
+  fact["wasteful"] = IsWasteful(map.height, subject.statistics.max_load);
+  fact["held"] = ordered_json::array();  // times; -1: never
+  for (const uint64_t since : HeldSince(subject.recording, map, kHeldRows)) {
+    fact["held"].push_back(since == trace::kNever ? -1 : static_cast<int64_t>(since));
+  }
   fact["label"] = map.name;
   fact["detail"] = map.detail;
   return fact;
@@ -57,7 +63,8 @@ ordered_json Contenders(const std::vector<HeapMap>& maps, const json& comparison
       return it["label"] == map.name && it["label"] != "";
     });
     if (!known) {
-      contenders.push_back({{"label", map.name}, {"footprint", map.height}});
+      contenders.push_back(
+          {{"label", map.name}, {"footprint", map.height}, {"plan", map.kind == "plan"}});
     }
   }
   return contenders;
@@ -65,10 +72,36 @@ ordered_json Contenders(const std::vector<HeapMap>& maps, const json& comparison
 
 ordered_json Curves(const Subject& subject, const json& comparison) {
   const LoadCurve curve = CurveOf(subject.recording, kCurvePoints, subject.alignment);
+  const auto times = [&](const auto& events) {
+    ordered_json list = ordered_json::array();
+    for (const uint64_t event : events) list.push_back(trace::TimeOf(subject.recording, event));
+    return list;
+  };
   ordered_json curves = {
-      {"events", curve.events}, {"live", curve.live}, {"requested", curve.requested}};
+      {"events", times(curve.events)}, {"live", curve.live}, {"requested", curve.requested}};
   curves["series"] = comparison.is_null() ? ordered_json::array() : MeasuredSeries(comparison);
+  for (ordered_json& it : curves["series"]) {
+    it["events"] = times(it["events"].get<std::vector<uint64_t>>());
+  }
   return curves;
+}
+
+// What only the buffers of an instance have; the offset is that of the first map.
+void AddBuffers(const Subject& subject, const SiteTable& sites, const std::vector<HeapMap>& maps,
+                ordered_json& facts) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const trace::CsvBuffer& buffer = subject.instance.buffers[sites.rows[i].site];
+    facts[i]["size"] = buffer.size;
+    facts[i]["lower"] = buffer.lower;
+    facts[i]["upper"] = buffer.upper;
+    facts[i]["fixed"] = buffer.offset.has_value() && !subject.is_graph;
+  }
+  const std::vector<trace::Allocation>& allocations = subject.recording.allocations;
+  for (size_t i = 0; i < allocations.size() && !maps.empty(); ++i) {
+    const uint32_t row = sites.Of(allocations[i].site);
+    const int64_t offset = maps.front().offsets[i];
+    if (row < facts.size() && offset != HeapMap::kNowhere) facts[row]["offset"] = offset;
+  }
 }
 
 }  // namespace
@@ -80,40 +113,26 @@ std::string ThreadName(const trace::Recording& recording, size_t index) {
 }
 
 std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites) {
+  if (!recording.buffer_names.empty()) {  // each once
+    std::vector<SiteName> names;
+    for (const SiteTable::Row& row : sites.rows) {
+      trace::CallSiteText text = trace::DescribeCallSite(recording, row.site, nullptr);
+      names.push_back({text.function, std::move(text)});
+    }
+    return names;
+  }
   // Reading debug information takes longer than all the rest.
   trace::Symbolizer symbolizer;
-  std::vector<SiteName> names;
+  std::vector<trace::CallSiteText> texts;
   for (const SiteTable::Row& row : sites.rows) {
-    SiteName name;
-    if (row.site == kNone) {
-      name.label = name.brief = "not known";
-      names.push_back(std::move(name));
-      continue;
-    }
-    name.known = true;
-    const trace::Site& site = recording.sites[row.site];
-    trace::Symbol symbol;
-    std::string module;
-    if (site.module != kNone) {
-      const trace::Module& where = recording.modules[site.module];
-      module = absl::StrFormat("%s+%#x", base::FileName(where.path), site.offset);
-      if (names.size() < kMostNamedSites) symbol = symbolizer.Find(where, site.offset);
-    } else {
-      module = absl::StrFormat("%#x", site.offset);
-    }
-    name.brief = symbol.function.empty() ? module : symbol.function;
-    if (symbol.line > 0) name.place = absl::StrCat(symbol.file, ":", symbol.line);
-    if (!symbol.function.empty())
-      absl::StrAppend(&name.place, name.place.empty() ? "" : "  ", module);
-    name.label = name.place.empty() ? name.brief : absl::StrCat(name.brief, ", ", name.place);
-    if (row.callers) {
-      for (const trace::Frame& frame : trace::CallersOf(recording, row.site)) {
-        const trace::Symbol caller = trace::FindSymbol(recording, frame, symbolizer);
-        name.callers.push_back(trace::DescribeFrame(recording, frame, caller));
-      }
-    }
-    if (!name.callers.empty()) absl::StrAppend(&name.brief, " ← ", name.callers[0]);
-    names.push_back(std::move(name));
+    trace::Symbolizer* const names = texts.size() < kMostNamedSites ? &symbolizer : nullptr;
+    texts.push_back(trace::DescribeCallSite(recording, row.site, names));
+    if (!row.callers) texts.back().callers.clear();
+  }
+  std::vector<std::string> lines = trace::DistinctLines(texts, trace::Detail::kFunction);
+  std::vector<SiteName> names;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    names.push_back({std::move(lines[i]), std::move(texts[i])});
   }
   return names;
 }
@@ -133,15 +152,30 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
                         {"complete", recording.process.complete},
                         {"max_load", statistics.max_load},
                         {"requested_max_load", statistics.requested_max_load},
-                        {"peak_event", statistics.peak_event}};
+                        {"peak", trace::TimeOf(recording, statistics.peak_event)},
+                        {"first", recording.first_instant},
+                        {"end", std::max<uint64_t>(1, trace::TimeOf(recording, recording.events))},
+                        {"time", subject.is_graph      ? "operator"
+                                 : subject.is_instance ? "time"
+                                                       : "event"},
+                        {"operators", subject.operators},
+                        {"size_bounds", SizeBounds(subject)},
+                        {"age_bounds", AgeBounds(subject)},
+                        {"palette", PaletteFacts()}};
   facts["images"] = ordered_json::array();
   for (const ImageLoad& image : subject.images) {
     facts["images"].push_back({{"name", image.name},
                                {"trace", base::FileName(image.path)},
                                {"max_load", image.max_load}});
+    const auto same = [&](const ImageLoad& it) { return it.name == image.name; };
+    const bool one = std::count_if(subject.images.begin(), subject.images.end(), same) == 1;
+    if (!one && !image.command.empty()) {
+      constexpr size_t kColumns = 60;
+      facts["images"].back()["command"] = base::Shortened(base::Printable(image.command), kColumns);
+    }
   }
   facts["maps"] = ordered_json::array();
-  for (const HeapMap& map : maps) facts["maps"].push_back(MapFacts(map));
+  for (const HeapMap& map : maps) facts["maps"].push_back(MapFacts(subject, map));
   facts["contenders"] = Contenders(maps, comparison);
   facts["curves"] = Curves(subject, comparison);
   facts["sites"] = ordered_json::array();
@@ -152,21 +186,26 @@ ordered_json GatherFacts(const Subject& subject, const SiteTable& sites,
     if (added) facts["frames"].push_back(frame);
     return entry->second;
   };
-  for (size_t i = 0; i < sites.rows.size(); ++i) {
+  // An instance may have a million buffers; the page has the names of all in a column.
+  const size_t rows =
+      subject.is_instance ? std::min(kMostNamedSites, sites.rows.size()) : sites.rows.size();
+  for (size_t i = 0; i < rows; ++i) {
     const SiteTable::Row& row = sites.rows[i];
+    const trace::CallSiteText& text = names[i].text;
     facts["sites"].push_back({{"label", names[i].label},
-                              {"short", names[i].brief},
-                              {"place", names[i].place},
-                              {"known", names[i].known},
+                              {"place", text.place},
+                              {"address", text.address},
+                              {"known", text.known},
                               {"peak_bytes", row.peak_bytes},
                               {"peak_blocks", row.peak_blocks},
                               {"allocations", row.allocations},
                               {"bytes", row.bytes},
                               {"end_bytes", row.end_bytes}});
-    if (names[i].callers.empty()) continue;
+    if (text.callers.empty()) continue;
     ordered_json& callers = facts["sites"].back()["callers"] = ordered_json::array();
-    for (const std::string& caller : names[i].callers) callers.push_back(number(caller));
+    for (const std::string& caller : text.callers) callers.push_back(number(caller));
   }
+  if (subject.is_instance) AddBuffers(subject, sites, maps, facts["sites"]);
   facts["threads"] = ordered_json::array();
   for (size_t i = 0; i < recording.threads.size(); ++i) {
     facts["threads"].push_back(ThreadName(recording, i));
@@ -210,12 +249,14 @@ std::vector<uint32_t> LargestBlocks(const trace::Recording& recording, size_t co
 
 // How full each cell of the map is, 0 to 255, and of what size class; the lowest row first.
 void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
-             std::vector<Column>& columns, ordered_json& fact) {
+             std::vector<Column>& columns, ordered_json& facts) {
+  ordered_json& fact = facts["maps"][number];
   const RasterView view = {.begin = 0,
-                           .end = static_cast<double>(subject.recording.events),
+                           .end = facts["end"].get<double>(),
                            .bottom = 0,
                            .top = static_cast<double>(std::max<int64_t>(map.height, 1))};
-  const Raster raster = Paint(subject.recording, map, view, kGridColumns, kGridRows, false);
+  const Raster raster = Paint(subject.recording, map, facts["size_bounds"].get<Bounds>(), view,
+                              kGridColumns, kGridRows, false);
   std::string coverage, group;
   coverage.reserve(raster.coverage.size());
   group.reserve(raster.coverage.size());
@@ -231,23 +272,19 @@ void AddGrid(const Subject& subject, const HeapMap& map, size_t number,
   }
   columns.push_back(PackBytes(absl::StrCat("coverage-", number), coverage));
   columns.push_back(PackBytes(absl::StrCat("group-", number), group));
-  fact["density"] = {{"columns", kGridColumns},
-                     {"rows", kGridRows},
-                     {"events", subject.recording.events},
-                     {"bytes", view.top}};
+  fact["density"] = {
+      {"columns", kGridColumns}, {"rows", kGridRows}, {"end", view.end}, {"bytes", view.top}};
 }
 
 // The whole map as the page shows it first, of all blocks; the page replaces it as soon as it has
 // unpacked them. A byte for each cell, the uppermost row first: size class, and in the lower half
 // the root of how full it is, 1 to 15 (so that what is hardly covered stays apart); 0 is empty.
 void AddPreview(const Subject& subject, const HeapMap& map, size_t number, double top,
-                std::vector<Column>& columns, ordered_json& fact) {
-  const RasterView view = {
-      .begin = 0,
-      .end = static_cast<double>(std::max<uint64_t>(subject.recording.events, 1)),
-      .bottom = 0,
-      .top = top};
-  const Raster raster = Paint(subject.recording, map, view, kPreviewColumns, kPreviewRows, true);
+                std::vector<Column>& columns, ordered_json& facts) {
+  ordered_json& fact = facts["maps"][number];
+  const RasterView view = {.begin = 0, .end = facts["end"].get<double>(), .bottom = 0, .top = top};
+  const Raster raster = Paint(subject.recording, map, facts["size_bounds"].get<Bounds>(), view,
+                              kPreviewColumns, kPreviewRows, true);
   std::string cells(raster.coverage.size(), '\0');
   for (size_t cell = 0; cell < cells.size(); ++cell) {
     const float covered = std::min(1.0f, raster.coverage[cell]);
@@ -281,7 +318,7 @@ std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites
   const std::vector<uint32_t> blocks = LargestBlocks(
       subject.recording, sampled ? std::min(most_blocks, kBlocksBesideGrid) : allocations.size());
   for (size_t map = 0; map < maps.size() && allocations.size() > kBlocksWithoutPreview; ++map) {
-    AddPreview(subject, maps[map], map, facts["top"], columns, facts["maps"][map]);
+    AddPreview(subject, maps[map], map, facts["top"], columns, facts);
   }
   const auto add = [&](const std::string& name, auto value, bool delta = false) {
     std::vector<int64_t> values;
@@ -289,20 +326,31 @@ std::vector<Column> GatherColumns(const Subject& subject, const SiteTable& sites
     for (const uint32_t i : blocks) values.push_back(value(i));
     columns.push_back(PackColumn(name, values, delta));
   };
+  const auto time = [&](uint64_t event) {
+    return static_cast<int64_t>(trace::TimeOf(subject.recording, event));
+  };
   add(
-      "birth", [&](uint32_t i) { return static_cast<int64_t>(allocations[i].birth); }, true);
+      "birth", [&](uint32_t i) { return time(allocations[i].birth); }, true);
   // 0: never freed.
   add("lifetime", [&](uint32_t i) {
     const trace::Allocation& it = allocations[i];
-    return it.death == trace::kNever ? 0 : static_cast<int64_t>(it.death - it.birth);
+    return it.death == trace::kNever ? 0 : time(it.death) - time(it.birth);
   });
   add("size", [&](uint32_t i) { return static_cast<int64_t>(allocations[i].size); });
   for (size_t map = 0; map < maps.size(); ++map) {
     add(absl::StrCat("offset-", map), [&](uint32_t i) { return maps[map].offsets[i]; });
-    if (sampled) AddGrid(subject, maps[map], map, columns, facts["maps"][map]);
+    if (sampled) AddGrid(subject, maps[map], map, columns, facts);
   }
   add("site", [&](uint32_t i) { return int64_t{sites.Of(allocations[i].site)}; });
   add("thread", [&](uint32_t i) { return int64_t{allocations[i].thread}; });
+  if (subject.is_instance) {  // a line for each block
+    std::string names;
+    for (const uint32_t i : blocks) {
+      absl::StrAppend(&names, base::Printable(subject.recording.buffer_names[allocations[i].site]),
+                      "\n");
+    }
+    columns.push_back(PackBytes("names", names));
+  }
   if (sampled) facts["sampled"] = blocks.size();
   return columns;
 }

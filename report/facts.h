@@ -9,16 +9,14 @@
 #include "absl/status/statusor.h"
 #include "report/model.h"
 #include "report/subject.h"
+#include "trace/call_sites.h"
 
 namespace reprise::report {
 
-// What the reader is told of a call site.
+// What the reader is told of a call site, or of a buffer.
 struct SiteName {
-  std::string label;  // everything that is known
-  std::string brief;  // the function, or module+offset
-  std::string place;  // file and line, or module; may be empty
-  bool known = false;
-  std::vector<std::string> callers{};  // the nearest first; none without call stacks
+  std::string label;  // no other row has the same
+  trace::CallSiteText text;
 };
 std::vector<SiteName> NameSites(const trace::Recording& recording, const SiteTable& sites);
 

@@ -18,6 +18,7 @@ ordered_json MeasuredContenders(const json& comparison) {
   ordered_json contenders = ordered_json::array();
   for (const json& it : comparison.at("results")) {
     ordered_json one = {{"label", it.at("allocator")},
+                        {"plan", it.at("allocator") == "plan"},
                         {"version", it.value("version", "")},
                         {"footprint", it.at("footprint")},
                         {"requested", it.value("requested_at_peak", int64_t{-1})},
@@ -101,7 +102,9 @@ ordered_json ReplayFacts(const json& statistics, const std::string& executable) 
     size_t lane_number = 0;
     for (const json& image : replay.value("images", json::array({replay}))) {
       for (const json& lane : image.value("lanes", json::array())) {
-        const auto at = lane.value("diverged_at", uint64_t{0});
+        // As `replay` says it: a number of the lane's allocations, where that is known.
+        const auto at =
+            lane.value("diverged_at_allocation", lane.value("diverged_at", uint64_t{0}));
         if (at > 0 && lane.value("unmatched", uint64_t{0}) > 0) {
           absl::StrAppend(&text, " Lane ", lane_number, " first differed at its allocation ", at,
                           Difference(lane), ".");

@@ -36,6 +36,8 @@ constexpr JsonField kResult[] = {{"allocator", JsonKind::kText, true},
                                  {"address_span"},
                                  {"fragmentation"},
                                  {"fragmentation_percent"},
+                                 {"total_fragmentation"},
+                                 {"total_fragmentation_percent"},
                                  {"seconds"},
                                  {"cpu_seconds"},
                                  {"wall_seconds"},
@@ -75,7 +77,7 @@ constexpr JsonField kRequest[] = {
     {"where", JsonKind::kText}, {"shape", JsonKind::kCount}, {"site", JsonKind::kCount}};
 constexpr JsonField kLane[] = {{"served"},
                                {"improvised"},
-                               {"annex_bytes", JsonKind::kCount},
+                               {"planned"},
                                {"fallback"},
                                {"blocked"},
                                {"unmatched", JsonKind::kCount},
@@ -85,7 +87,7 @@ constexpr JsonField kLane[] = {{"served"},
                                {"thread", JsonKind::kHexadecimal},
                                {"diverged_at_allocation"},
                                {"blocked_by_unnamed"},
-                               {"ran_free_at_allocation"}};
+                               {"off_plan_at_allocation"}};
 constexpr JsonField kMissedSite[] = {{"thread", JsonKind::kHexadecimal, true},
                                      {"where", JsonKind::kText},
                                      {"bytes"},
@@ -96,7 +98,7 @@ constexpr JsonField kMissedSite[] = {{"thread", JsonKind::kHexadecimal, true},
                                      {"unexpected"},
                                      {"blocked", JsonKind::kCount, true},
                                      {"in_the_way", JsonKind::kText},
-                                     {"ran_free", JsonKind::kFlag, true}};
+                                     {"off_plan", JsonKind::kFlag, true}};
 constexpr JsonField kBlocker[] = {{"thread", JsonKind::kHexadecimal, true},
                                   {"allocation", JsonKind::kCount, true},
                                   {"where", JsonKind::kText},
@@ -112,6 +114,7 @@ constexpr JsonField kRecording[] = {{"events", JsonKind::kCount, true},
 constexpr JsonField kTotals[] = {{"allocations"},
                                  {"served", JsonKind::kNumber, true},
                                  {"served_percent"},
+                                 {"planned"},
                                  {"improvised"},
                                  {"fallback"},
                                  {"blocked"},
@@ -120,6 +123,7 @@ constexpr JsonField kTotals[] = {{"allocations"},
                                  {"lanes_moved"},
                                  {"reallocs"},
                                  {"reallocs_in_place"},
+                                 {"held_bytes"},
                                  {"arena_bytes"},
                                  {"table_bytes"},
                                  {"peak_rss"},
@@ -202,7 +206,9 @@ std::span<const JsonField> ReplayCounters() { return kTotals; }
 absl::StatusOr<json> ParseReplayStatistics(std::string_view text, const std::string& name,
                                            base::UnknownNames& unknown) {
   const std::vector<JsonField> image = TotalsAnd(kOnlyImages);
-  const JsonField more[] = {{"images_without_plan"}, {"images", JsonKind::kObjects, true, image}};
+  const JsonField more[] = {{"images_without_plan"},
+                            {"runs", JsonKind::kAny},
+                            {"images", JsonKind::kObjects, true, image}};
   return Parse(text, name, TotalsAnd(more), kStatisticsAre, unknown);
 }
 

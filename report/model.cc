@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "base/page.h"
 #include "trace/reader.h"
@@ -78,7 +78,7 @@ namespace {
 SiteTable TabulatePlaces(const Recording& recording, const std::vector<trace::SitePlace>& places,
                          uint64_t peak_event, uint64_t alignment) {
   SiteTable table;
-  std::map<trace::SitePlace, uint32_t> known;
+  absl::flat_hash_map<trace::SitePlace, uint32_t> known;
   table.row_of.resize(recording.sites.size() + 1, kNone);
   for (uint32_t i = 0; i < recording.sites.size(); ++i) {
     const auto [entry, added] =

@@ -21,6 +21,12 @@ struct HeapMap {
   int64_t height = 0;              // bytes: every block ends at or below it
 };
 
+// Whether a map of that height needs more than the max load by what is worth a word: 0.05 %.
+inline bool IsWasteful(int64_t height, uint64_t max_load) {
+  constexpr double kWorthAWord = 1.0005;
+  return static_cast<double>(height) > kWorthAWord * static_cast<double>(max_load);
+}
+
 // Numbers of one kind, packed for the page: whole ones of 1 to 4 bytes, or doubles; little-endian,
 // split into byte planes (all lowest bytes first), deflated, base64. `delta`: each is the
 // difference to the one before.

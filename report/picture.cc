@@ -12,6 +12,8 @@
 #include "absl/strings/str_replace.h"
 #include "base/text.h"
 #include "report/bitmap_font.h"
+#include "report/classes.h"
+#include "report/palette.h"
 #include "report/raster.h"
 
 namespace reprise::report {
@@ -98,7 +100,8 @@ RasterView WholeView(const Subject& subject, const std::vector<HeapMap>& maps) {
   double top = std::max<double>(1, static_cast<double>(subject.statistics.max_load));
   for (const HeapMap& map : maps) top = std::max(top, static_cast<double>(map.height));
   return {.begin = 0,
-          .end = static_cast<double>(std::max<uint64_t>(subject.recording.events, 1)),
+          .end = static_cast<double>(
+              std::max<uint64_t>(trace::TimeOf(subject.recording, subject.recording.events), 1)),
           .bottom = 0,
           .top = top * 1.04};
 }
@@ -229,9 +232,33 @@ class PixelCanvas {
   Image image_;
 };
 
+// What is held, from when on it is: what no block covers then stays to be seen. Until the map has
+// grown for the last time that is waste.
 template <typename Canvas>
-void DrawMap(Canvas& canvas, const Subject& subject, const HeapMap& map, const RasterView& view,
-             int top) {
+void DrawHeld(Canvas& canvas, const Subject& subject, const HeapMap& map, const RasterView& view,
+              int top) {
+  const double bottom = top + kPlotHeight, per_byte = kPlotHeight / view.top;
+  const double row = static_cast<double>(map.height) / kHeldRows;
+  const std::vector<uint64_t> since = HeldSince(subject.recording, map, kHeldRows);
+  uint64_t grown = 0;
+  const bool wasteful = IsWasteful(map.height, subject.statistics.max_load);
+  for (const uint64_t it : since) {
+    if (wasteful && it != trace::kNever) grown = std::max(grown, it);
+  }
+  const double idle = kPlotWidth * static_cast<double>(grown) / view.end;
+  for (size_t i = 0; i < since.size(); ++i) {
+    if (since[i] == trace::kNever) continue;
+    const double left = kPlotWidth * static_cast<double>(since[i]) / view.end;
+    const double upper = bottom - per_byte * row * static_cast<double>(i + 1);
+    const double middle = std::max(left, idle);
+    canvas.Box(kLeft + left, upper, middle - left, per_byte * row, WasteColour(false));
+    canvas.Box(kLeft + middle, upper, kPlotWidth - middle, per_byte * row, IdleColour(false));
+  }
+}
+
+template <typename Canvas>
+void DrawMap(Canvas& canvas, const Subject& subject, const HeapMap& map, const Bounds& sizes,
+             const RasterView& view, int top) {
   canvas.Words(kLeft, top - 8, Anchor::kStart, 13,
                {{map.name, kInk, true}, {"  " + Caption(subject, map), kQuiet}});
   const auto y_of = [&](double bytes) { return top + kPlotHeight * (view.top - bytes) / view.top; };
@@ -239,9 +266,14 @@ void DrawMap(Canvas& canvas, const Subject& subject, const HeapMap& map, const R
     canvas.Line(kLeft, y_of(tick), kPlotWidth, kLine, false);
     canvas.Words(kLeft - 8, y_of(tick) + 4, Anchor::kEnd, 11, {{Bytes(tick), kQuiet}});
   }
+  DrawHeld(canvas, subject, map, view, top);
   canvas.Picture(kLeft, top,
-                 Colourize(Paint(subject.recording, map, view, kPlotWidth * kScale,
-                                 kPlotHeight * kScale, true)));
+                 Colourize(Paint(subject.recording, map, sizes, view, kPlotWidth * kScale,
+                                 kPlotHeight * kScale, true),
+                           sizes.size()));
+  const auto peak =
+      static_cast<double>(trace::TimeOf(subject.recording, subject.statistics.peak_event));
+  canvas.Box(kLeft + kPlotWidth * peak / view.end, top, 1, kPlotHeight, kAccent);
   const auto load = static_cast<double>(subject.statistics.max_load);
   const double at = y_of(load);
   canvas.Line(kLeft, at, kPlotWidth, kAccent, true);
@@ -265,23 +297,32 @@ std::string Draw(Canvas canvas, const Subject& subject, const std::vector<HeapMa
   const RasterView view = WholeView(subject, maps);
   canvas.Box(0, 0, kWidth, PictureHeight(maps), kPaper);
   canvas.Words(kLeft, 22, Anchor::kStart, 16, {{subject.name, kInk, true}});
-  canvas.Words(kWidth - kRight, 22, Anchor::kEnd, 12,
-               {{absl::StrFormat("%s in %s: address upwards, events to the right",
-                                 base::Counted(subject.statistics.buffers, "block"),
-                                 base::Counted(subject.recording.events, "event")),
-                 kQuiet}});
+  canvas.Words(
+      kWidth - kRight, 22, Anchor::kEnd, 12,
+      {{absl::StrFormat("%s: addresses upwards, %s to the right; the thin line is the peak",
+                        base::Counted(subject.statistics.buffers, "block"),
+                        subject.is_graph      ? "operators"
+                        : subject.is_instance ? "time"
+                                              : "events"),
+        kQuiet}});
+  const Bounds sizes = SizeBounds(subject);
   int top = kTop;
   for (const HeapMap& map : maps) {
-    DrawMap(canvas, subject, map, view, top);
+    DrawMap(canvas, subject, map, sizes, view, top);
     top += kPlotHeight + kGap;
   }
   canvas.Words(kLeft, top - 8, Anchor::kStart, 11, {{"requested size", kQuiet}});
   double x = kLeft + 92;
-  for (int i = 0; i < kSizeClasses; ++i) {
-    canvas.Box(x, top - 17, 10, 10, SizeColour(i));
-    canvas.Words(x + 14, top - 8, Anchor::kStart, 11, {{kSizeClassNames[i], kInk}});
+  const auto key = [&](Colour colour, const std::string& text) {
+    canvas.Box(x, top - 17, 10, 10, colour);
+    canvas.Words(x + 14, top - 8, Anchor::kStart, 11, {{text, kInk}});
     x += 84;
+  };
+  const std::vector<Colour> colours = ClassColours(sizes.size(), /*dark=*/false);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    key(colours[i], absl::StrCat("≤ ", Bytes(static_cast<double>(sizes[i]))));
   }
+  key(WasteColour(/*dark=*/false), "free, yet more was taken");
   return std::move(canvas).Finish();
 }
 
@@ -308,7 +349,7 @@ std::string DrawCurves(const nlohmann::ordered_json& facts) {
   for (const auto& one : source["series"]) {
     curves.push_back({one["label"], one["events"], one["values"]});
   }
-  const double events = std::max(1.0, facts["events"].get<double>());
+  const double events = std::max(1.0, facts["end"].get<double>());
   for (const auto& map : facts["maps"]) {
     if (map["kind"] != "plan") continue;
     const double height = map["height"];
@@ -324,7 +365,7 @@ std::string DrawCurves(const nlohmann::ordered_json& facts) {
   const int below = 40 + static_cast<int>((curves.size() + 3) / 4) * 20;
   std::string svg = absl::StrFormat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"inherit\" "
-      "role=\"img\" aria-label=\"Memory over the events\">\n",
+      "role=\"img\" aria-label=\"Memory over time\">\n",
       kWidth, kHeight + below);
   const auto x_of = [&](double event) { return kLeft + kPlotWidth * event / events; };
   const auto y_of = [&](double bytes) { return 8 + (kHeight - 16) * (1 - bytes / top); };

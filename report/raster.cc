@@ -3,23 +3,13 @@
 #include <png.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <numbers>
+#include <numeric>
 
 namespace reprise::report {
 
-const char* const kSizeClassNames[kSizeClasses] = {"≤ 32 B",    "≤ 128 B",   "≤ 512 B",
-                                                   "≤ 2 KiB",   "≤ 8 KiB",   "≤ 32 KiB",
-                                                   "≤ 128 KiB", "≤ 512 KiB", "larger"};
-
-int SizeClass(uint64_t bytes) {
-  const int log2 = bytes == 0 ? 0 : static_cast<int>(std::bit_width(bytes - 1));
-  return std::clamp((log2 - 4) / 2, 0, kSizeClasses - 1);
-}
-
-Raster Paint(const trace::Recording& recording, const HeapMap& map, const RasterView& view,
-             uint32_t width, uint32_t height, bool edges) {
+Raster Paint(const trace::Recording& recording, const HeapMap& map, const Bounds& sizes,
+             const RasterView& view, uint32_t width, uint32_t height, bool edges) {
   Raster raster{.width = width, .height = height, .coverage = {}, .group = {}};
   const size_t pixels = size_t{width} * height;
   raster.coverage.assign(pixels, 0);
@@ -45,10 +35,10 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
     }
     return Extent{from, std::min(to, most), weight};
   };
-  std::vector<uint32_t> blocks[kSizeClasses];
+  std::vector<uint32_t> blocks[kMostClasses];
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     if (map.offsets[i] != HeapMap::kNowhere) {
-      blocks[SizeClass(recording.allocations[i].size)].push_back(i);
+      blocks[ClassOf(sizes, recording.allocations[i].size)].push_back(i);
     }
   }
   // How coverage changes from the pixel on the left, one class at a time: however long a block
@@ -57,14 +47,14 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
   const size_t stride = size_t{width} + 1;
   std::vector<int32_t> changes;
   std::vector<float> most(pixels, 0);
-  for (int size_class = 0; size_class < kSizeClasses; ++size_class) {
+  for (size_t size_class = 0; size_class < kMostClasses; ++size_class) {
     if (blocks[size_class].empty()) continue;
     changes.assign(stride * height, 0);
     for (const uint32_t i : blocks[size_class]) {
       const trace::Allocation& it = recording.allocations[i];
-      const auto birth = static_cast<double>(it.birth);
-      const auto death =
-          static_cast<double>(it.death == trace::kNever ? recording.events : it.death);
+      const auto birth = static_cast<double>(trace::TimeOf(recording, it.birth));
+      const auto death = static_cast<double>(
+          trace::TimeOf(recording, it.death == trace::kNever ? recording.events : it.death));
       const auto low = static_cast<double>(map.offsets[i]);
       const double high = low + static_cast<double>(it.size);
       if (birth >= view.end || death <= view.begin || low >= view.top || high <= view.bottom) {
@@ -101,32 +91,36 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Raster
   return raster;
 }
 
-// From OKLCH (Ottosson's OKLab): from blue over teal to yellow, ever lighter.
-Colour SizeColour(int size_class) {
-  const double share = size_class / static_cast<double>(kSizeClasses - 1);
-  const double lightness = 0.34 + 0.50 * share;
-  const double chroma = 0.10 + 0.05 * std::sin(std::numbers::pi * share);
-  const double hue = (290 - 202 * share) * std::numbers::pi / 180;
-  const double a = chroma * std::cos(hue), b = chroma * std::sin(hue);
-  const double l = std::pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
-  const double m = std::pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
-  const double s = std::pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
-  const auto channel = [](double light) {
-    light = std::clamp(light, 0.0, 1.0);
-    const double gamma =
-        light <= 0.0031308 ? 12.92 * light : 1.055 * std::pow(light, 1 / 2.4) - 0.055;
-    return static_cast<uint8_t>(std::lround(255 * gamma));
+std::vector<uint64_t> HeldSince(const trace::Recording& recording, const HeapMap& map,
+                                uint32_t rows) {
+  std::vector<uint64_t> since(rows, trace::kNever);
+  const double per_byte = rows / static_cast<double>(std::max<int64_t>(map.height, 1));
+  // Later blocks change nothing: rows that have a time are passed over.
+  std::vector<uint32_t> next(rows + 1);
+  std::iota(next.begin(), next.end(), 0);
+  const auto first_free = [&](uint32_t row) {
+    while (next[row] != row) row = next[row] = next[next[row]];
+    return row;
   };
-  return {channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
-          channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
-          channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
+  for (size_t i = 0; i < map.offsets.size(); ++i) {
+    const trace::Allocation& it = recording.allocations[i];
+    if (map.offsets[i] == HeapMap::kNowhere || it.size == 0) continue;
+    const auto low = static_cast<double>(map.offsets[i]) * per_byte;
+    const double high = low + static_cast<double>(it.size) * per_byte;
+    const uint32_t end = std::min(rows, static_cast<uint32_t>(std::ceil(high)));
+    for (uint32_t row = first_free(std::min(rows, static_cast<uint32_t>(low))); row < end;
+         row = first_free(row)) {
+      since[row] = trace::TimeOf(recording, it.birth);
+      next[row] = row + 1;
+    }
+  }
+  return since;
 }
 
-Image Colourize(const Raster& raster) {
+Image Colourize(const Raster& raster, size_t classes) {
   Image image{.width = raster.width, .height = raster.height, .pixels = {}};
   image.pixels.assign(raster.coverage.size(), 0);
-  Colour colours[kSizeClasses];
-  for (int i = 0; i < kSizeClasses; ++i) colours[i] = SizeColour(i);
+  const std::vector<Colour> colours = ClassColours(classes, /*dark=*/false);
   for (size_t i = 0; i < raster.coverage.size(); ++i) {
     if (raster.coverage[i] <= 0) continue;
     // What is hardly covered stays visible.

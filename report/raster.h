@@ -6,14 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "report/classes.h"
 #include "report/model.h"
+#include "report/palette.h"
 #include "trace/recording.h"
 
 namespace reprise::report {
 
-// The part of a map that is shown: events across, bytes upwards.
+// The part of a map that is shown: time across, bytes upwards.
 struct RasterView {
-  double begin = 0, end = 1;   // events
+  double begin = 0, end = 1;   // time (trace::TimeOf)
   double bottom = 0, top = 1;  // bytes
 };
 
@@ -24,29 +26,25 @@ struct Raster {
   std::vector<uint8_t> group;   // size class of the block that covers most; where covered
 };
 
-// 0: up to 32 bytes, then a factor of four each, up to 8.
-inline constexpr int kSizeClasses = 9;
-int SizeClass(uint64_t bytes);
-extern const char* const kSizeClassNames[kSizeClasses];
-
 // Blocks thinner than a pixel count with the part of it that they cover. `edges`: large ones are
 // paler at two sides, so that neighbours can be told apart. Time: proportional to the blocks and
 // the pixels.
-Raster Paint(const trace::Recording& recording, const HeapMap& map, const RasterView& view,
-             uint32_t width, uint32_t height, bool edges);
+Raster Paint(const trace::Recording& recording, const HeapMap& map, const Bounds& sizes,
+             const RasterView& view, uint32_t width, uint32_t height, bool edges);
 
-struct Colour {
-  uint8_t red = 0, green = 0, blue = 0;
-};
-// The colour of a size class on a light page, as in report/page/colours.js.
-Colour SizeColour(int size_class);
+// When each of `rows` equal parts of the map, the lowest first, held a block for the first time: it
+// counts as held from then on. kNever: it never did.
+inline constexpr uint32_t kHeldRows = 256;
+std::vector<uint64_t> HeldSince(const trace::Recording& recording, const HeapMap& map,
+                                uint32_t rows);
 
 // Pixels with alpha, 0xAABBGGRR, row by row.
 struct Image {
   uint32_t width = 0, height = 0;
   std::vector<uint32_t> pixels;
 };
-Image Colourize(const Raster& raster);
+// On a light page; `classes`: how many there are.
+Image Colourize(const Raster& raster, size_t classes);
 
 // The image as a PNG file; empty when libpng failed.
 std::string EncodePng(const Image& image);

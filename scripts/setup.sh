@@ -5,7 +5,7 @@ set -euo pipefail
 
 # One line per package; names separated by | are the same thing in different releases.
 packages=(
-  g++ cmake ninja-build pkg-config binutils
+  g++ cmake ninja-build pkg-config binutils dpkg-dev file
   libmimalloc-dev libabsl-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
   libzstd-dev libxxhash-dev libdw-dev libpng-dev zlib1g-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev

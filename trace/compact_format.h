@@ -45,6 +45,7 @@ enum class ChunkType : uint32_t {
   kDamage = 6,
   kEnd = 7,
   kStacks = 8,
+  kThreadNames = 9,
 };
 
 struct ChunkHeader {
@@ -70,6 +71,8 @@ enum class ProcessTag : uint64_t {
   kUnpreloadable = 7,
   kComplete = 8,
   kEnvironment = 9,
+  kPeakRss = 10,
+  kStartedAs = 11,
 };
 enum class EndTag : uint64_t {
   kEvents = 1,

@@ -84,10 +84,12 @@ Process ReadProcessChunk(const std::string& raw) {
   process.start_order = static_cast<uint32_t>(Number(fields, ProcessTag::kStartOrder));
   process.executable = Text(fields, ProcessTag::kExecutable);
   process.build_id = Text(fields, ProcessTag::kBuildId);
+  process.started_as = Text(fields, ProcessTag::kStartedAs);
   process.command = Text(fields, ProcessTag::kCommand);
   process.environment = Text(fields, ProcessTag::kEnvironment);
   process.unpreloadable = Number(fields, ProcessTag::kUnpreloadable);
   process.complete = Number(fields, ProcessTag::kComplete) != 0;
+  process.peak_rss = Number(fields, ProcessTag::kPeakRss);
   return process;
 }
 
@@ -213,6 +215,8 @@ class CompactReader {
         return ReadModules(reader);
       case ChunkType::kThreads:
         return ReadThreads(reader);
+      case ChunkType::kThreadNames:
+        return ReadThreadNames(reader);
       case ChunkType::kSites:
         return ReadSites(reader);
       case ChunkType::kEvents:
@@ -232,7 +236,8 @@ class CompactReader {
  private:
   static bool Defines(ChunkType type) {
     return type == ChunkType::kModules || type == ChunkType::kThreads ||
-           type == ChunkType::kSites || type == ChunkType::kStacks;
+           type == ChunkType::kThreadNames || type == ChunkType::kSites ||
+           type == ChunkType::kStacks;
   }
 
   static constexpr uint64_t kMostOrdinals = uint64_t{1} << 62;
@@ -278,6 +283,18 @@ class CompactReader {
       const uint32_t index = Module(number);
       if (!reader.ok() || index == kNone) return false;
       recording_.modules[index] = std::move(module);
+    }
+    return reader.empty();
+  }
+
+  bool ReadThreadNames(ByteReader& reader) {
+    uint64_t first, end;
+    if (!ReadRange(reader, first, end)) return false;
+    for (uint64_t number = first; number < end; ++number) {
+      std::string name = reader.Text();
+      const uint32_t index = ThreadIndex(number);
+      if (!reader.ok() || index == kNone) return false;
+      recording_.threads[index].name = std::move(name);
     }
     return reader.empty();
   }

@@ -50,6 +50,7 @@ inline SitePlace PlaceOfNone() { return {kNone, UINT64_MAX, kNone}; }
 struct Thread {
   uint64_t path = 0;         // see interpose/process/session.h; kMainThreadPath for the main thread
   uint32_t parent = kNone;   // index into Recording::threads
+  std::string name{};        // what pthread_setname_np gave it last; empty: nothing
   uint64_t first_event = 0;  // half-open range of event indices in which the thread had events
   uint64_t end_event = 0;
 };
@@ -79,13 +80,21 @@ struct Process {
   uint64_t parent_place = 0;  // 0 for the program that was started
   uint32_t start_order = 0;   // 0 for the program that was started
   std::string executable;     // path
+  std::string started_as{};   // the name given to exec, a link's or a script's; empty: not known
   std::string build_id;       // of the executable
   // Only with --with-command: words, each ended by a zero byte.
   std::string command;
   std::string environment;     // NAME=value
   uint64_t unpreloadable = 0;  // children it started that could not be preloaded
+  uint64_t peak_rss = 0;       // bytes, the recorder's included; 0: not known
   bool complete = false;       // the image ended in the ordinary way, with its end mark
 };
+
+// What people call the image: what was started, else its executable without the folder.
+inline std::string ProgramName(const Process& process) {
+  if (!process.started_as.empty()) return process.started_as;
+  return process.executable.substr(process.executable.rfind('/') + 1);
+}
 
 // The words of Process::command or Process::environment.
 inline std::vector<std::string> SplitWords(const std::string& text) {
@@ -128,7 +137,20 @@ struct Recording {
   uint64_t implied_frees = 0;
   uint64_t lost_events = 0;  // events that the recorder or a damaged file lost
   std::vector<Damage> damage;
+
+  // Of an instance only (formats/csv.h), else empty: its buffers have names and its events times.
+  std::vector<std::string> buffer_names;  // per site: each buffer has a site of its own
+  std::vector<uint64_t> instants;         // per event: time since `first_instant`
+  int64_t first_instant = 0;
 };
+
+// When an event happened, since the first: in events of a recording, in an instance's own unit.
+// `recording.events` stands for the end.
+inline uint64_t TimeOf(const Recording& recording, uint64_t event) {
+  const std::vector<uint64_t>& instants = recording.instants;
+  if (instants.empty()) return event;
+  return event < instants.size() ? instants[event] : instants.back();
+}
 
 }  // namespace reprise::trace
 

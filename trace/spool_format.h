@@ -93,9 +93,10 @@ struct SpoolModule {
 };
 
 // SpoolModule::base of records that are no modules, with an empty range; their text takes the
-// path's place: words, each ended by a zero byte, cut after 65,000 bytes.
+// path's place. Of the first two: words, each ended by a zero byte, cut after 65,000 bytes.
 inline constexpr uint64_t kSpoolCommand = 1;      // the command line
 inline constexpr uint64_t kSpoolEnvironment = 2;  // NAME=value
+inline constexpr uint64_t kSpoolThreadName = 3;   // of the thread whose path `begin` and `end` are
 
 struct SpoolHeader {
   uint64_t magic;
@@ -114,8 +115,11 @@ struct SpoolHeader {
   uint64_t lost_events;        // atomic
   uint64_t unpreloadable;      // atomic
   uint32_t threads;            // atomic: thread ids given out; the main thread is 0
-  char executable[1024];       // zero-terminated; cut when longer
-  uint64_t stack_base;         // an address where no code is; 0: without call stacks
+  // The path, zero-terminated; cut when longer. Then, where there is room, the name that it was
+  // started by, zero-terminated; else zeros.
+  char executable[1024];
+  uint64_t stack_base;  // an address where no code is; 0: without call stacks
+  uint64_t peak_rss;    // bytes (VmHWM), when the process said goodbye; 0: not known
 
   // Two rings of chunk numbers; each count only grows and is stored after what it counts. Written
   // by the process under its lock:

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -93,6 +94,11 @@ Process DescribeProcess(const SpoolHeader& header, const std::vector<LoadedModul
   process.start_order = header.start_order;
   process.executable.assign(header.executable,
                             strnlen(header.executable, sizeof(header.executable)));
+  const size_t used = process.executable.size() + 1;
+  if (used < sizeof(header.executable)) {
+    process.started_as.assign(header.executable + used,
+                              strnlen(header.executable + used, sizeof(header.executable) - used));
+  }
   for (const LoadedModule& module : modules) {
     if (module.module.path == process.executable) process.build_id = module.module.build_id;
     if (module.end != 0) continue;
@@ -101,7 +107,18 @@ Process DescribeProcess(const SpoolHeader& header, const std::vector<LoadedModul
   }
   process.unpreloadable = header.unpreloadable;
   process.complete = header.complete == 1;
+  process.peak_rss = header.peak_rss;
   return process;
+}
+
+// By the paths of their threads.
+std::map<uint64_t, std::string> ThreadNames(const std::vector<LoadedModule>& records) {
+  std::map<uint64_t, std::string> names;
+  for (const LoadedModule& record : records) {
+    const bool is_name = record.module.base == kSpoolThreadName && record.begin == record.end;
+    if (is_name && record.end != 0) names[record.end] = record.module.path;
+  }
+  return names;
 }
 
 // Walks one segment.
@@ -268,9 +285,14 @@ absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recordin
   if (!header.ok()) return header.status();
   std::vector<LoadedModule> modules = ReadModules(file, *header, recording.damage);
   recording.process = DescribeProcess(*header, modules);
-  std::erase_if(modules, [](const LoadedModule& module) { return module.end == 0; });
+  const std::map<uint64_t, std::string> names = ThreadNames(modules);
+  std::erase_if(modules, [](const LoadedModule& module) { return module.begin >= module.end; });
   recording.lost_events = header->lost_events;
   const SpoolIndex index = IndexSpool(file, *header, recording);
+  for (Thread& thread : recording.threads) {
+    const auto name = names.find(thread.path);
+    if (name != names.end()) thread.name = name->second;
+  }
   Interpreter interpreter(recording, std::move(modules), header->stack_base, index, on_event);
   Merge(file, index, interpreter);
   absl::StatusOr<SpoolHeader> now = ReadHeader(file, path);

@@ -96,7 +96,11 @@ Statistics ComputeStatistics(const Recording& recording, size_t top_sites) {
 Statistics ComputeStatistics(const CsvInstance& instance, const Recording& recording) {
   StatisticsBuilder builder(1);
   ForEachEvent(recording, [&](const Event& event) { builder.Add(event); });
-  Statistics statistics = builder.Finish({}, 0);
+  Statistics statistics = builder.Finish(recording.sites, 0);
+  statistics.lifetimes = {};
+  for (const CsvBuffer& it : instance.buffers) {
+    ++statistics.lifetimes[std::bit_width(static_cast<uint64_t>(it.upper - it.lower))];
+  }
   const CsvPeak peak = Peak(instance);
   statistics.max_load = statistics.requested_max_load = static_cast<uint64_t>(peak.load);
   statistics.peak_event = peak.event;

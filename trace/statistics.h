@@ -39,7 +39,8 @@ struct Statistics {
   uint64_t peak_event = 0;          // index of the event that first reached max_load
   uint64_t never_freed_bytes = 0;   // requested
   Histogram sizes{};                // bytes requested
-  Histogram lifetimes{};            // in events, of blocks that were freed
+  Histogram lifetimes{};            // of blocks that were freed: in events; of an instance's
+                                    // buffers: in its unit of time
   std::vector<SitePeak> top_sites;  // at peak_event, most bytes first
 };
 

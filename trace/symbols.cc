@@ -24,12 +24,13 @@
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "base/text.h"
+#include "trace/function_names.h"
 #include "trace/module_file.h"
 
 namespace reprise::trace {
 namespace {
 
-constexpr char kCacheHeader[] = "reprise-symbols 2 ";  // and which file its names are of
+constexpr char kCacheHeader[] = "reprise-symbols 4 ";  // and which files its names are of
 constexpr uint64_t kMostCacheBytes = 64 << 20;
 constexpr char kDebugFolder[] = "/usr/lib/debug/.build-id/";
 
@@ -49,27 +50,69 @@ std::string Demangle(const char* name) {
   return result;
 }
 
+std::string NameOf(Dwarf_Die& function) {
+  for (const unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    Dwarf_Attribute found;
+    if (dwarf_attr_integrate(&function, attribute, &found) == nullptr) continue;
+    const std::string name = Demangle(dwarf_formstring(&found));
+    if (!name.empty()) return name;
+  }
+  const char* plain = dwarf_diename(&function);
+  return plain != nullptr ? plain : "";
+}
+
+// Where an inlined function was called.
+void SetPlaceOfCall(Dwarf_Die* unit, Dwarf_Die& inlined, Symbol& symbol) {
+  Dwarf_Attribute found;
+  Dwarf_Word number = 0, line = 0;
+  Dwarf_Files* files = nullptr;
+  size_t count = 0;
+  if (dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_line, &found), &line) != 0 ||
+      dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_file, &found), &number) != 0 ||
+      dwarf_getsrcfiles(unit, &files, &count) != 0) {
+    return;
+  }
+  const char* file = dwarf_filesrc(files, number, nullptr, nullptr);
+  if (file == nullptr) return;
+  symbol.file = file;
+  symbol.line = static_cast<int>(line);
+}
+
 // The name of the innermost function, inlined or not, whose code `address` belongs to; without the
-// unit's bias.
-std::string InnermostFunction(Dwarf_Die* unit, Dwarf_Addr address) {
+// unit's bias. Inlined functions that only carry requests are passed over: then also the place of
+// their call. `symbol` has the place of the innermost one.
+void NameFunction(Dwarf_Die* unit, Dwarf_Addr address, Symbol& symbol) {
   Dwarf_Die* scopes = nullptr;
   const int count = dwarf_getscopes(unit, address, &scopes);
-  std::string name;
-  for (int i = 0; i < count && name.empty(); ++i) {
-    const int tag = dwarf_tag(&scopes[i]);
-    if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine) continue;
-    for (const unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
-      Dwarf_Attribute found;
-      if (dwarf_attr_integrate(&scopes[i], attribute, &found) == nullptr) continue;
-      name = Demangle(dwarf_formstring(&found));
-      break;
+  const auto is_function = [](Dwarf_Die& scope) {
+    const int tag = dwarf_tag(&scope);
+    return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
+  };
+  for (int i = 0; i < count && symbol.function.empty(); ++i) {
+    if (!is_function(scopes[i])) continue;
+    symbol.function = NameOf(scopes[i]);
+    if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine || !CarriesRequests(symbol.function)) {
+      continue;
     }
-    if (name.empty()) {
-      if (const char* plain = dwarf_diename(&scopes[i])) name = plain;
+    // dwarf_getscopes goes on with where the inlined function is defined, this with its callers.
+    Dwarf_Die* callers = nullptr;
+    const int levels = dwarf_getscopes_die(&scopes[i], &callers);
+    Symbol found = symbol;
+    for (int k = 0; k < levels && CarriesRequests(found.function); ++k) {
+      if (!is_function(callers[k])) continue;
+      found.function = NameOf(callers[k]);
+      if (CarriesRequests(found.function)) SetPlaceOfCall(unit, callers[k], found);
     }
+    std::free(callers);
+    if (!found.function.empty() && !CarriesRequests(found.function)) symbol = found;
+    break;
   }
   std::free(scopes);
-  return name;
+}
+
+// Where debug information that is installed apart lies. `build_id` is one, of four digits or more.
+std::string DebugFile(const std::string& build_id) {
+  return absl::StrCat(kDebugFolder, build_id.substr(0, 2), "/", build_id.substr(2), ".debug");
 }
 
 // Dwfl_Callbacks: a module that is reported has its file already.
@@ -86,7 +129,7 @@ int FindDebugInfo(Dwfl_Module* module, void** data, const char* name, Dwarf_Addr
   const std::string id = absl::BytesToHexString(
       std::string(reinterpret_cast<const char*>(bits), static_cast<size_t>(length)));
   if (!IsBuildId(id) || id.size() < 4) return -1;
-  const std::string path = absl::StrCat(kDebugFolder, id.substr(0, 2), "/", id.substr(2), ".debug");
+  const std::string path = DebugFile(id);
   const absl::StatusOr<ModuleFile> opened = OpenModuleFile(path);
   if (opened.ok()) {
     *found = strdup(path.c_str());
@@ -222,12 +265,12 @@ struct Symbolizer::LoadedModule {
     // A return address is the one after the call.
     const Dwarf_Addr address = bias + offset - 1;
     if (const Unit unit = FindUnit(address); unit.die != nullptr) {
-      symbol.function = InnermostFunction(unit.die, address - unit.bias);
       if (Dwarf_Line* line = dwarf_getsrc_die(unit.die, address - unit.bias)) {
         dwarf_lineno(line, &symbol.line);
         const char* file = dwarf_linesrc(line, nullptr, nullptr);
         if (file != nullptr) symbol.file = file;
       }
+      NameFunction(unit.die, address - unit.bias, symbol);
     }
     if (symbol.function.empty()) {
       symbol.function = Demangle(dwfl_module_addrname(module, address));
@@ -254,13 +297,14 @@ struct Symbolizer::LoadedModule {
           !absl::SimpleAtoi(fields[1], &symbol.line)) {
         continue;
       }
+      // A server may know more than what is installed.
+      if (symbol.line == 0 && debuginfod_allowed) continue;
       symbol.function = fields[2];
       symbol.file = fields[3];
       known.emplace(offset, symbol);
     }
   }
 
-  // Only what names a line: the rest may become better when debug information is installed.
   void WriteCache() const {
     if (!known_changed || cache_file.empty()) return;
     std::error_code error;
@@ -268,7 +312,7 @@ struct Symbolizer::LoadedModule {
     base::AtomicFile file(cache_file);
     file.Write(cache_header + "\n");
     for (const auto& [offset, symbol] : known) {
-      if (symbol.line == 0 || !IsOneField(symbol.function) || !IsOneField(symbol.file)) continue;
+      if (!IsOneField(symbol.function) || !IsOneField(symbol.file)) continue;
       file.Write(
           absl::StrCat(offset, "\t", symbol.line, "\t", symbol.function, "\t", symbol.file, "\n"));
     }
@@ -304,7 +348,10 @@ Symbolizer::LoadedModule& Symbolizer::Load(const Module& module) {
     if (!cache_.empty() && IsBuildId(module.build_id) && !identity.empty() &&
         IsOneField(module.path)) {
       loaded->cache_file = absl::StrCat(cache_, "/", module.build_id);
-      loaded->cache_header = absl::StrCat(kCacheHeader, identity, " ", module.path);
+      // Names become better when debug information is installed.
+      const std::string debug =
+          module.build_id.size() < 4 ? "" : FileIdentity(DebugFile(module.build_id));
+      loaded->cache_header = absl::StrCat(kCacheHeader, identity, " ", debug, " ", module.path);
       loaded->ReadCache();
     }
   }
@@ -318,7 +365,7 @@ Symbol Symbolizer::Find(const Module& module, uint64_t offset) {
   if (!loaded.opened) loaded.Open();
   const Symbol symbol = loaded.Look(offset);
   loaded.known.emplace(offset, symbol);
-  loaded.known_changed |= symbol.line > 0;
+  loaded.known_changed |= loaded.module != nullptr;
   return symbol;
 }
 
@@ -330,23 +377,27 @@ std::vector<std::string> Symbolizer::Complaints() const {
   return complaints;
 }
 
-std::string DescribeSite(const Recording& recording, uint32_t index, const Symbol& symbol) {
+std::string DescribeSite(const Recording& recording, uint32_t index, const Symbol& symbol,
+                         bool whole) {
   if (index == kNone) return "(unknown)";
+  if (index < recording.buffer_names.size()) return base::Printable(recording.buffer_names[index]);
   const Site& site = recording.sites[index];
-  return DescribeFrame(recording, {site.module, site.offset}, symbol);
+  return DescribeFrame(recording, {site.module, site.offset}, symbol, whole);
 }
 
-std::string DescribeFrame(const Recording& recording, const Frame& frame, const Symbol& symbol) {
+std::string DescribeFrame(const Recording& recording, const Frame& frame, const Symbol& symbol,
+                          bool whole) {
   const std::string module =
       frame.module == kNone ? std::string() : base::FileName(recording.modules[frame.module].path);
   if (symbol.function.empty()) {
     return module.empty() ? absl::StrFormat("%#x", frame.offset)
                           : base::Printable(absl::StrFormat("%s+%#x", module, frame.offset));
   }
-  return base::Printable(symbol.line == 0
-                             ? absl::StrCat(symbol.function, " (", module, ")")
-                             : absl::StrCat(symbol.function, " (", base::FileName(symbol.file), ":",
-                                            symbol.line, ")"));
+  const std::string function = whole ? symbol.function : ShortName(symbol.function);
+  return base::Printable(
+      symbol.line == 0
+          ? absl::StrCat(function, " (", module, ")")
+          : absl::StrCat(function, " (", base::FileName(symbol.file), ":", symbol.line, ")"));
 }
 
 Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer) {

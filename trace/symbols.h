@@ -16,7 +16,8 @@ namespace reprise::trace {
 
 // What is known of a call site. Empty fields: not known.
 struct Symbol {
-  std::string function;  // demangled; of the innermost inlined call
+  std::string function;  // demangled; of the innermost inlined call that does more than carry
+                         // requests to malloc (function_names.h)
   std::string file;      // as the debug information names it
   int line = 0;          // 0: not known
 };
@@ -27,7 +28,8 @@ void AllowDebuginfod();
 
 // Looks names up and remembers them, also on disk: in $XDG_CACHE_HOME/reprise/symbols (or
 // ~/.cache/…), a file per build id, so that a large program is read once. It holds for the file
-// that the names were read from, as it was then. Debug information that is installed apart
+// that the names were read from, and its debug information, as they were then. Debug information
+// that is installed apart
 // (/usr/lib/debug/.build-id) is found. A module whose file has another build id than was recorded,
 // or is none that OpenModuleFile takes (module_file.h), has no names. Not for several threads at
 // once.
@@ -56,11 +58,14 @@ class Symbolizer {
   std::map<std::pair<std::string, std::string>, std::unique_ptr<LoadedModule>> modules_;
 };
 
-// "function (file:line)", "function (module)", or "module+0x12ab" where no name is known.
-std::string DescribeSite(const Recording& recording, uint32_t site, const Symbol& symbol);
+// "function (file:line)", "function (module)", or "module+0x12ab" where no name is known; of an
+// instance the buffer's name. Functions as ShortName has them, or their `whole` names.
+std::string DescribeSite(const Recording& recording, uint32_t site, const Symbol& symbol,
+                         bool whole = false);
 
 // The same for a place in the code.
-std::string DescribeFrame(const Recording& recording, const Frame& frame, const Symbol& symbol);
+std::string DescribeFrame(const Recording& recording, const Frame& frame, const Symbol& symbol,
+                          bool whole = false);
 
 // The name of a place in the code; empty outside every module.
 Symbol FindSymbol(const Recording& recording, const Frame& frame, Symbolizer& symbolizer);

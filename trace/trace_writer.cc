@@ -50,6 +50,7 @@ void TraceWriter::WriteProcess(const Process& process) {
   AppendField(raw, ProcessTag::kStartOrder, process.start_order);
   if (!drop_names_) {
     AppendField(raw, ProcessTag::kExecutable, process.executable);
+    if (!process.started_as.empty()) AppendField(raw, ProcessTag::kStartedAs, process.started_as);
     AppendField(raw, ProcessTag::kBuildId, process.build_id);
     // Both may hold passwords.
     if (!process.command.empty() || !process.environment.empty()) file_.KeepPrivate();
@@ -60,6 +61,7 @@ void TraceWriter::WriteProcess(const Process& process) {
   }
   AppendField(raw, ProcessTag::kUnpreloadable, process.unpreloadable);
   AppendField(raw, ProcessTag::kComplete, process.complete);
+  if (process.peak_rss != 0) AppendField(raw, ProcessTag::kPeakRss, process.peak_rss);
   WriteChunk(ChunkType::kProcess, raw);
   process_written_ = true;
 }
@@ -90,6 +92,11 @@ void TraceWriter::WriteDefinitions(const Recording& tables) {
           AppendVarint(out, tables.threads[i].path);
           AppendVarint(out, static_cast<uint32_t>(tables.threads[i].parent + 1));
         });
+  if (!drop_names_ && std::any_of(tables.threads.begin(), tables.threads.end(),
+                                  [](const Thread& it) { return !it.name.empty(); })) {
+    write(ChunkType::kThreadNames, thread_names_written_, tables.threads.size(),
+          [&](std::string& out, size_t i) { AppendText(out, tables.threads[i].name); });
+  }
   write(ChunkType::kStacks, stacks_written_, tables.stacks.size(), [&](std::string& out, size_t i) {
     AppendVarint(out, tables.stacks[i].size());
     for (const Frame& frame : tables.stacks[i]) {
@@ -199,13 +206,16 @@ absl::Status TraceWriter::Finish(const Recording& tables) {
   return file_.Finish() ? absl::OkStatus() : absl::UnavailableError(file_.problem());
 }
 
-absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to, bool drop_names) {
+absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to, bool drop_names,
+                                  const std::function<void(const Event&)>& also) {
   absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(to);
   if (!writer.ok()) return writer.status();
   if (drop_names) (*writer)->DropNames();
   Recording tables;
-  const absl::Status read =
-      ReadTrace(from, tables, [&](const Event& event) { (*writer)->Add(event, tables); });
+  const absl::Status read = ReadTrace(from, tables, [&](const Event& event) {
+    (*writer)->Add(event, tables);
+    if (also) also(event);
+  });
   if (!read.ok()) return read;
   const absl::Status finished = (*writer)->Finish(tables);
   if (!finished.ok()) return finished;

@@ -3,6 +3,7 @@
 #define REPRISE_TRACE_TRACE_WRITER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,7 +59,8 @@ class TraceWriter {
   uint32_t chunks_ = 0;
   bool drop_names_ = false;
   bool process_written_ = false;
-  size_t modules_written_ = 0, threads_written_ = 0, stacks_written_ = 0, sites_written_ = 0;
+  size_t modules_written_ = 0, threads_written_ = 0, thread_names_written_ = 0;
+  size_t stacks_written_ = 0, sites_written_ = 0;
   std::vector<CallSite> call_sites_;
   absl::flat_hash_map<uint64_t, uint32_t> key_of_;
   std::string events_;    // tokens of the chunk being made
@@ -75,9 +77,10 @@ absl::Status WriteRecording(const Recording& recording, const std::string& path)
 
 // Epochs the trace at `from` (a spool, usually) into a compact one at `to`, in one streaming pass.
 // Damage of the source is kept in the new file. `drop_names` as TraceWriter::DropNames. Returns
-// what the new trace holds, without the allocations.
+// what the new trace holds, without the allocations. `also` is given every event, too.
 absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to,
-                                  bool drop_names = false);
+                                  bool drop_names = false,
+                                  const std::function<void(const Event&)>& also = {});
 
 }  // namespace reprise::trace
 

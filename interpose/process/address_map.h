@@ -24,7 +24,6 @@ inline constexpr Range kReserved = {0x2a0000000000, 2048 * kGiB};
 inline constexpr Range kControl = {kReserved.begin, 64 * kGiB};  // state, registry, plan, stats
 inline constexpr Range kSpool = {kReserved.begin + 64 * kGiB, 256 * kGiB};
 inline constexpr Range kArena = {kReserved.begin + 512 * kGiB, 512 * kGiB};
-inline constexpr Range kFallback = {kReserved.begin + 1024 * kGiB, 256 * kGiB};
 inline constexpr Range kSideHeap = {kReserved.begin + 1536 * kGiB, 64 * kGiB};
 
 // Parts of kControl.
@@ -32,8 +31,7 @@ inline constexpr Range kSessionMap = {kControl.begin + kGiB / 2, kGiB / 4};
 inline constexpr Range kTakenMap = {kSessionMap.begin + kSessionMap.bytes, kGiB / 4};
 inline constexpr Range kRegistryMap = {kControl.begin + 1 * kGiB, 1 * kGiB};
 inline constexpr Range kCountersMap = {kControl.begin + 2 * kGiB, 1 * kGiB};
-inline constexpr Range kStackMap = {kControl.begin + 3 * kGiB, 1 * kGiB};         // record --stacks
-inline constexpr Range kFallbackSizes = {kControl.begin, kFallback.bytes >> 16};  // fallback.h
+inline constexpr Range kStackMap = {kControl.begin + 3 * kGiB, 1 * kGiB};  // record --stacks
 inline constexpr Range kArenaState = {kControl.begin + 4 * kGiB, 28 * kGiB};
 inline constexpr Range kPlanMap = {kControl.begin + 32 * kGiB, 32 * kGiB};
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -93,7 +94,26 @@ ImageEntry* ClaimImage() {
   return entry;
 }
 
+// Puts the name that was given to exec behind the executable's path, where there is room.
+void KeepStartedName() {
+  const auto* path = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (path == nullptr) return;
+  const char* slash = strrchr(path, '/');
+  const char* name = slash != nullptr ? slash + 1 : path;
+  const size_t bytes = strnlen(name, kPathBytes), used = strlen(process.executable) + 1;
+  const bool number = strspn(name, "0123456789") == bytes;  // /dev/fd/3, of fexecve
+  if (number || used + bytes + 1 > kPathBytes) return;
+  memcpy(process.executable + used, name, bytes + 1);
+}
+
 }  // namespace
+
+const char* ProgramName() {
+  const size_t used = strlen(process.executable) + 1;
+  if (used < kPathBytes && process.executable[used] != 0) return process.executable + used;
+  const char* slash = strrchr(process.executable, '/');
+  return slash != nullptr ? slash + 1 : process.executable;
+}
 
 void* MapSessionFile(const char* directory, const char* name, Range range, bool writable) {
   char path[kPathBytes + 32];
@@ -122,6 +142,7 @@ bool RegisterImage() {
   const long length = SystemCall(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
                                  reinterpret_cast<long>(process.executable), kPathBytes - 1);
   process.executable[length > 0 ? length : 0] = 0;
+  KeepStartedName();
   ImageEntry* entry = ClaimImage();
   if (entry == nullptr) return false;
   entry->start_time = StartTime();

@@ -5,7 +5,6 @@
 #include <link.h>
 #include <string.h>
 
-#include "base/page.h"
 #include "base/system_call.h"
 #include "interpose/process/process.h"
 #include "interpose/process/shared_page.h"
@@ -60,63 +59,20 @@ int VisitObject(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+constexpr size_t kMostNames = 32;
+
 struct CallSearch {
   const char* const* names;
   size_t count;
+  uint64_t defined[kMostNames];  // where each is in this process; 0: nowhere, or nobody asks for it
+  bool imported[kMostNames];
   bool found;
 };
-
-int OpenPageMap() { return OpenFile("/proc/self/pagemap", O_RDONLY); }
-
-// Gives back the pages of [begin, end) that are resident and the file's own. One that somebody has
-// written to (a breakpoint), or that came from no file (an unpacked program), would be lost.
-// Lies beside malloc, and names no file: to look elsewhere would bring pages back for nothing.
-__attribute__((hot, noinline)) void DropFilePages(int page_map, uint64_t begin, uint64_t end) {
-  constexpr uint64_t kPage = base::kPageBytes;
-  constexpr uint64_t kAtOnce = 64;
-  constexpr uint64_t kOfFile = uint64_t{1} << 63 | uint64_t{1} << 61;  // proc_pid_pagemap(5)
-  uint64_t entries[kAtOnce];
-  end = (end + kPage - 1) / kPage;
-  for (uint64_t at = begin / kPage; at < end;) {
-    const uint64_t count = end - at < kAtOnce ? end - at : kAtOnce;
-    const auto bytes = static_cast<long>(count * sizeof(uint64_t));
-    const long got = SystemCall(SYS_pread64, page_map, reinterpret_cast<long>(entries), bytes,
-                                static_cast<long>(at * sizeof(uint64_t)));
-    if (got != bytes) break;
-    uint64_t dropped = 0;
-    for (uint64_t i = 0; i <= count; ++i) {
-      if (i < count && (entries[i] & kOfFile) == kOfFile) continue;
-      if (i > dropped) {
-        Advise(reinterpret_cast<void*>((at + dropped) * kPage), (i - dropped) * kPage,
-               MADV_DONTNEED);
-      }
-      dropped = i + 1;
-    }
-    at += count;
-  }
-}
-
-// Calls visit(begin, end, whether it is code) for the segments of the module that holds `address`
-// which are not to be written to, the last one first.
-template <typename Visit>
-[[gnu::always_inline]] inline void ForEachReadOnlySegment(const void* address, Visit visit) {
-  LoadedModule module;
-  if (!FindModule(reinterpret_cast<uint64_t>(address), &module)) return;
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(module.begin);
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
-  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.begin + header->e_phoff);
-  for (int i = header->e_phnum - 1; i >= 0; --i) {
-    if (segment[i].p_type != PT_LOAD || (segment[i].p_flags & PF_W) != 0) continue;
-    const uint64_t begin = module.base + segment[i].p_vaddr;
-    visit(begin, begin + segment[i].p_memsz, (segment[i].p_flags & PF_X) != 0);
-  }
-}
 
 // What SearchObject needs of a module's dynamic section.
 struct Imports {
   const ElfW(Sym) * symbols;
   const char* strings;
-  uint64_t strings_bytes;
   const ElfW(Rela) * relocations[2];  // of calls, and of data
   uint64_t bytes[2];
 };
@@ -133,7 +89,6 @@ Imports FindImports(const dl_phdr_info& info) {
     const uint64_t value = dynamic->d_un.d_val;
     if (dynamic->d_tag == DT_PLTRELSZ) imports.bytes[0] = value;
     if (dynamic->d_tag == DT_RELASZ) imports.bytes[1] = value;
-    if (dynamic->d_tag == DT_STRSZ) imports.strings_bytes = value;
     // glibc has relocated the addresses, but for those of the vDSO, which imports nothing.
     if (value < info.dlpi_addr) continue;
     switch (dynamic->d_tag) {
@@ -173,18 +128,22 @@ void ForEachImport(const dl_phdr_info& info, Visitor visit) {
       ++relocation;
     }
   }
-  // The names follow the symbols. Of a large program both are, and few are looked at again.
-  const int page_map = OpenPageMap();
-  DropFilePages(page_map, reinterpret_cast<uint64_t>(imports.symbols),
-                reinterpret_cast<uint64_t>(imports.strings) + imports.strings_bytes);
-  CloseFile(page_map);
 }
 
 int SearchObject(dl_phdr_info* info, size_t, void* data) {
   auto* search = static_cast<CallSearch*>(data);
-  ForEachImport(*info, [search](const char* imported) {
+  // A library's calls of what it defines itself do not count.
+  uint64_t end = 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type == PT_LOAD) end = info->dlpi_addr + segment.p_vaddr + segment.p_memsz;
+  }
+  ForEachImport(*info, [=](const char* imported) {
     for (size_t name = 0; name < search->count; ++name) {
-      if (strcmp(imported, search->names[name]) == 0) search->found = true;
+      if (strcmp(imported, search->names[name]) != 0) continue;
+      search->imported[name] = true;
+      const uint64_t at = search->defined[name];
+      if (at != 0 && (at < info->dlpi_addr || at >= end)) search->found = true;
     }
   });
   return search->found ? 1 : 0;
@@ -257,31 +216,17 @@ void ForEachModule(void (*visit)(const LoadedModule& module, void* context), voi
   dl_iterate_phdr(VisitObject, &data);
 }
 
-__attribute__((hot)) void DropCleanPages(const void* address) {
-  const int page_map = OpenPageMap();
-  ForEachReadOnlySegment(address, [page_map](uint64_t begin, uint64_t end, bool) {
-    DropFilePages(page_map, begin, end);
-  });
-  CloseFile(page_map);
-}
-
-void MapCodeInPieces(const void* address) {
-  constexpr uint64_t kPage = base::kPageBytes;
-  constexpr uint64_t kPiece = 16 << 10;
-  ForEachReadOnlySegment(address, [](uint64_t begin, uint64_t end, bool code) {
-    if (!code) return;
-    uint64_t next;
-    for (uint64_t at = begin & ~(kPage - 1); at < end; at = next) {
-      next = (at / kPiece + 1) * kPiece;
-      if (at / kPiece % 2 == 0) continue;
-      Advise(reinterpret_cast<void*>(at), (next < end ? next : end) - at, MADV_RANDOM);
-    }
-  });
-}
-
 bool AnyModuleCalls(const char* const* names, size_t count) {
-  CallSearch search{names, count, false};
+  CallSearch search{names, count < kMostNames ? count : kMostNames, {}, {}, false};
   dl_iterate_phdr(SearchObject, &search);
+  // A look-up that fails allocates and frees: only what somebody imports is looked up.
+  bool any = false;
+  for (size_t name = 0; name < search.count; ++name) {
+    if (!search.imported[name]) continue;
+    search.defined[name] = reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, names[name]));
+    any = any || search.defined[name] != 0;
+  }
+  if (any) dl_iterate_phdr(SearchObject, &search);
   return search.found;
 }
 

@@ -30,15 +30,8 @@ void* SymbolOf(uint64_t address, const char* name);
 // Calls `visit` for every loaded module. Takes the loader's lock: only while the library starts.
 void ForEachModule(void (*visit)(const LoadedModule& module, void* context), void* context);
 
-// Gives back what is resident of the module that holds `address` and nobody has written to. What
-// runs again comes back from the file; what ran once does not.
-void DropCleanPages(const void* address);
-
-// From now on, with a page of that module's code that is fetched, fewer of those around it come:
-// the system maps 64 KiB at once, as far as the mapping goes.
-void MapCodeInPieces(const void* address);
-
-// Whether a loaded module calls one of these functions. Only while the library starts.
+// Whether a loaded module calls one of these functions, of at most 32, of another one. Only while
+// the library starts.
 bool AnyModuleCalls(const char* const* names, size_t count);
 
 }  // namespace reprise::interpose

@@ -46,12 +46,12 @@ struct Process {
   bool reserved;               // kReserved is ours
   const SessionFile* session;  // null in kPlain without a session
   Registry* registry;
-  uint32_t* taken;        // atomic, one for each plan of the session; null without plans
-  ImageEntry* image;      // our entry, or our parent's: see IsOwnImage
-  uint32_t image_number;  // its index: 0 is the program that was started
-  char executable[kPathBytes];
-  bool behind;          // another malloc stands in front of ours
-  FileIdentity loader;  // the dynamic linker, which loads our library; (0, 0): not known
+  uint32_t* taken;              // atomic, one for each plan of the session; null without plans
+  ImageEntry* image;            // our entry, or our parent's: see IsOwnImage
+  uint32_t image_number;        // its index: 0 is the program that was started
+  char executable[kPathBytes];  // behind its zero the name it was started by (ProgramName)
+  bool behind;                  // another malloc stands in front of ours
+  FileIdentity loader;          // the dynamic linker, which loads our library; (0, 0): not known
 };
 
 // Hidden, so that no table of addresses is read to find them.
@@ -69,6 +69,10 @@ inline bool Forked() {
 // Whether Process::image is the calling process's: not in a child of vfork, nor in one of fork that
 // has not been noticed or has no entry.
 bool IsOwnImage();
+
+// What the program was started as, without its folder: a script's or a link's name, else that of
+// the executable.
+const char* ProgramName();
 
 // Leaves one line for the launcher to print, unless there is one already.
 void ReportToLauncher(const char* message);

@@ -1,7 +1,6 @@
 #include "interpose/process/real.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 #include <type_traits>
 
@@ -11,16 +10,7 @@ namespace reprise::interpose {
 
 REPRISE_SHARED_PAGE constinit Real real{};
 
-void* NextSymbol(const char* name) {
-  void* symbol = dlsym(RTLD_NEXT, name);
-  Dl_info info;
-  if (symbol != nullptr && dladdr(symbol, &info) != 0 && info.dli_fname != nullptr &&
-      strstr(info.dli_fname, "libmimalloc") != nullptr) {
-    void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-    symbol = libc != nullptr ? dlsym(libc, name) : nullptr;
-  }
-  return symbol;
-}
+void* NextSymbol(const char* name) { return dlsym(RTLD_NEXT, name); }
 
 void FindReal() {
   const auto find = [](auto& function, const char* name) {

@@ -1,5 +1,5 @@
 // The allocator that the program would use without us: the next definition in the loader's order
-// (glibc's, or jemalloc's when the program brings it), never libmimalloc's, which we bring.
+// (glibc's, or jemalloc's when the program brings it).
 #ifndef REPRISE_INTERPOSE_PROCESS_REAL_H_
 #define REPRISE_INTERPOSE_PROCESS_REAL_H_
 
@@ -29,8 +29,7 @@ extern __attribute__((visibility("hidden"))) Real real;
 // the side heap.
 void FindReal();
 
-// The next definition of `name` after this library that is not libmimalloc's; null when there is
-// none.
+// The next definition of `name` after this library; null when there is none.
 void* NextSymbol(const char* name);
 
 }  // namespace reprise::interpose

@@ -35,7 +35,6 @@ enum SessionFlags : uint32_t {
   kSessionHugePages = 8,
   kSessionNoHugePages = 16,
   kSessionRelease = 32,  // with kSessionReplay: give back pages that the plan leaves idle for long
-  kSessionDearPages = 64,  // with kSessionReplay: give back long runs of pages only
 };
 
 // A plan that an image of this session may take.

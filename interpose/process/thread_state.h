@@ -7,17 +7,12 @@
 
 #include "trace/spool_format.h"
 
-struct mi_heap_s;
-
-namespace reprise::interpose {
-class FallbackCache;
-}
 namespace reprise::trace {
 struct SpoolChunk;
 }
 namespace reprise::replay {
 class Lane;
-struct LaneCounters;
+class LocalHeap;
 }  // namespace reprise::replay
 
 namespace reprise::interpose {
@@ -35,9 +30,7 @@ struct alignas(64) ThreadState {
   uint64_t stack_base;   // stack depths count from here
   uint64_t stack_bytes;  // a frame further away is on another stack and has no depth
 
-  replay::LaneCounters* resting;  // the thread's, while its requests are mimalloc's and `heap` may
-                                  // be used, else null
-  replay::Lane* roaming;          // `lane`, when it runs free and does not rest, else null
+  replay::LocalHeap* off_plan;  // `heap`, when no lane is followed, else null
 
   // Recorder.
   uint64_t epoch;   // its latest; 0: it needs another before its next event
@@ -49,14 +42,11 @@ struct alignas(64) ThreadState {
   uint32_t starved;          // no room was found: events to lose before it is looked for again
 
   // Replay.
-  uint32_t lane_tried;  // the thread has asked for its lane, whether or not it got one
-  replay::Lane* lane;   // null: this thread has none, everything comes from the fallback
-  replay::Lane* quiet;  // `lane`, when it follows its stream and nothing is recorded as well, else
-                        // null
-  mi_heap_s* heap;      // the thread's fallback heap; null until needed
-  mi_heap_s* aligned_heap;  // for alignments above 16: there a size tells nothing of where it ends
-  FallbackCache* cache;     // not null while `resting` is not
-  replay::LaneCounters* own_counters;  // of a thread without a lane, or null: then it shares some
+  uint32_t lane_tried;      // the thread has asked for its lane, whether or not it got one
+  replay::Lane* lane;       // null: this thread has none
+  replay::Lane* quiet;      // `lane`, when it follows its stream and nothing is recorded as well,
+                            // else null
+  replay::LocalHeap* heap;  // the thread's; null until needed
 
   // Identity.
   uint64_t path;        // 0: not known yet
@@ -64,9 +54,7 @@ struct alignas(64) ThreadState {
   uint32_t parent;      // id
   uint32_t created;     // threads this one created so far
   uint8_t ended;        // the thread's exit hook has run; only destructors of others may follow
-  uint8_t leaving;      // replay: destructors of thread-local objects have run, of keys follow
   uint8_t exit_rounds;  // how often the exit hook has stood back behind other destructors
-  uint8_t beginning;    // replay: libc allocates for us, not for the program
 };
 
 extern __thread ThreadState this_thread;

@@ -16,8 +16,6 @@
 
 extern "C" {
 extern void* __libc_stack_end;
-extern void* __dso_handle;
-int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* library);
 }
 
 namespace reprise::interpose {
@@ -29,7 +27,7 @@ namespace {
 // Until the thread's own part of the path of a thread that nobody named.
 constexpr uint64_t kUnknownParent = 0x756e6b6e6f776e;
 
-REPRISE_SHARED_PAGE ThreadCallbacks callbacks;
+REPRISE_SHARED_PAGE void (*at_end)();
 REPRISE_SHARED_PAGE pthread_key_t exit_key;
 REPRISE_SHARED_PAGE bool exit_key_made;
 REPRISE_SHARED_PAGE uint32_t thread_ids;  // given out so far; 0 is the main thread
@@ -78,14 +76,13 @@ void DropStartRecord(StartRecord* record) {
 // Other libraries' destructors may still allocate. glibc runs them in rounds: stand back as often
 // as it allows, and take leave in the last.
 void OnThreadExit(void*) {
-  this_thread.resting = nullptr;
   if (++this_thread.exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
     pthread_setspecific(exit_key, &this_thread);
     return;
   }
   if (Forked()) return;
   this_thread.ended = 1;
-  callbacks.end();
+  at_end();
 }
 
 uint64_t ThreadPointer() {
@@ -107,8 +104,6 @@ void BeginThread(uint64_t path, uint32_t id, uint32_t parent, uint64_t stack_byt
   if (exit_key_made) pthread_setspecific(exit_key, &this_thread);
 }
 
-void OnThreadLocalsGone(void*) { callbacks.locals_gone(); }
-
 uint32_t NewThreadId() { return __atomic_add_fetch(&thread_ids, 1, __ATOMIC_RELAXED); }
 
 // Of the next thread that the calling one creates; null when there is no room.
@@ -126,7 +121,6 @@ StartRecord TakeStartRecord(void* pointer) {
   const StartRecord record = *static_cast<StartRecord*>(pointer);
   DropStartRecord(static_cast<StartRecord*>(pointer));
   BeginThread(record.path, record.id, record.parent, record.stack_bytes);
-  if (process.mode >= Mode::kReplay) WatchThreadLeaving();
   return record;
 }
 
@@ -175,14 +169,8 @@ bool TakeAnnounced(uint64_t* path, uint32_t* parent) {
 
 }  // namespace
 
-void WatchThreadLeaving() {
-  this_thread.beginning = 1;
-  __cxa_thread_atexit_impl(OnThreadLocalsGone, nullptr, &__dso_handle);
-  this_thread.beginning = 0;
-}
-
-void StartMainThread(const ThreadCallbacks& with) {
-  callbacks = with;
+void StartMainThread(void (*end)()) {
+  at_end = end;
   this_thread.path = kMainThreadPath;
   this_thread.stack_base = reinterpret_cast<uint64_t>(__libc_stack_end);
   rlimit limit{};
@@ -204,7 +192,6 @@ void NameUnknownThread(uint64_t address) {
     path = MixPath(MixPath(kUnknownParent, place), NumberAt(place));
   }
   BeginThread(path, NewThreadId(), parent, default_stack_bytes);
-  if (process.mode >= Mode::kReplay) WatchThreadLeaving();
 }
 
 void AnnounceThread(void* thread_pointer) {

@@ -8,21 +8,9 @@
 
 namespace reprise::interpose {
 
-// What recording and replay do when a thread ends, in that thread.
-struct ThreadCallbacks {
-  void (*end)();  // its last destructor of a key runs; not in a forked child
-  void (
-      *locals_gone)();  // the destructors of its thread-local objects have run (WatchThreadLeaving)
-};
-
-// Names the calling thread the main thread. Called once, in Start().
-void StartMainThread(const ThreadCallbacks& callbacks);
-
-// In replay: has the calling thread's end noticed before the destructors of its keys run, whose
-// order is not ours to choose, and of which one is mimalloc's. It is no key's, and comes after
-// those of the thread-local objects when it is the first to be registered. What libc allocates for
-// it does not come from the plan.
-void WatchThreadLeaving();
+// Names the calling thread the main thread. Called once, in Start(). `end` is called in each thread
+// when its last destructor of a key runs; not in a forked child.
+void StartMainThread(void (*end)());
 
 // Names a thread that came to be without our knowing (timers, asynchronous I/O and other threads of
 // libc's own) by the place in the code that it allocates at first, and by how many threads began

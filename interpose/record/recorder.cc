@@ -261,7 +261,9 @@ bool StartRecording() {
 }
 
 __attribute__((hot)) void EndRecording() {
-  if (spool.header != nullptr) __atomic_store_n(&spool.header->complete, 1, __ATOMIC_RELEASE);
+  if (spool.header == nullptr) return;
+  spool.header->peak_rss = process.image->peak_rss;
+  __atomic_store_n(&spool.header->complete, 1, __ATOMIC_RELEASE);
 }
 
 void ResumeRecording() {

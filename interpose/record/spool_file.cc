@@ -29,8 +29,7 @@ void NameSpool(char* path) {
     *at++ = static_cast<char>('0' + number / digit % 10);
   }
   *at++ = '-';
-  const char* name = strrchr(process.executable, '/');
-  name = name != nullptr ? name + 1 : process.executable;
+  const char* name = ProgramName();
   const size_t name_length = strnlen(name, 64);
   memcpy(at, name, name_length);
   strcpy(at + name_length, ".spool");

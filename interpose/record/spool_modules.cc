@@ -25,6 +25,7 @@ struct Records {
 };
 
 constinit Records records{};
+constinit uint32_t thread_names = 0;  // written
 
 // Room for a record of the module area with `text_bytes` of text; null when there is none. Under
 // the lock, signals blocked.
@@ -112,6 +113,7 @@ void ForgetModules() {
 void ForgetModuleRecords() {
   memset(static_cast<void*>(&records), 0, sizeof(records));
   modules_epoch = 0;
+  thread_names = 0;
 }
 
 namespace {
@@ -148,6 +150,24 @@ void WriteText(uint64_t kind, const char* path) {
     EndRecord(record);
   }
   CloseFile(fd);
+}
+
+void WriteThreadName(uint64_t path, const char* name) {
+  constexpr uint32_t kMostNames = 1000;
+  if (spool.header == nullptr) return;
+  const SignalBlock block;
+  spool.lock.Lock();
+  const size_t bytes = strnlen(name, 64);
+  if (SpoolModule* record = thread_names < kMostNames ? BeginRecord(bytes) : nullptr;
+      record != nullptr) {
+    record->base = trace::kSpoolThreadName;
+    record->begin = record->end = path;
+    record->path_bytes = static_cast<uint16_t>(bytes);
+    memcpy(record + 1, name, bytes);
+    EndRecord(record);
+    ++thread_names;
+  }
+  spool.lock.Unlock();
 }
 
 }  // namespace reprise::interpose

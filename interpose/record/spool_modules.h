@@ -33,6 +33,9 @@ void ForgetModuleRecords();
 // there are events. `kind`: trace::kSpoolCommand or kSpoolEnvironment.
 void WriteText(uint64_t kind, const char* path);
 
+// Appends the name that a thread was given; `path` is the thread's. After 1,000 names no more.
+void WriteThreadName(uint64_t path, const char* name);
+
 }  // namespace reprise::interpose
 
 #endif  // REPRISE_INTERPOSE_RECORD_SPOOL_MODULES_H_

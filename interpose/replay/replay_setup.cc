@@ -9,7 +9,6 @@
 #include "interpose/process/modules.h"
 #include "interpose/process/process.h"
 #include "interpose/process/shared_page.h"
-#include "replay/arena/drop_behind.h"
 
 namespace reprise::interpose {
 
@@ -27,10 +26,8 @@ REPRISE_SHARED_PAGE constinit Arena replay_arena{};
 
 namespace {
 
-// Lanes that must move get at most this many times the arena.
-constexpr uint64_t kSpareFactor = 4;
-constexpr uint64_t kMostSpare = 64 * kGiB;
-constexpr uint64_t kMostAnnexes = 8 * kGiB;
+// The shared heap grows up to here, and the boxes come behind it.
+constexpr uint64_t kMostHeap = 128 * kGiB;
 
 struct Replay {
   const PlanHeader* plan;
@@ -243,43 +240,30 @@ void ChoosePages(char* blocks) {
   }
 }
 
-bool SetUpArena() {
-  const PlanHeader& plan = *replay_state.plan;
-  if (plan.arena_bytes > kArena.bytes / 2) return false;
-  const uint64_t spare =
-      plan.arena_bytes < kMostSpare / kSpareFactor ? plan.arena_bytes * kSpareFactor : kMostSpare;
-  const uint64_t annexes = Arena::AnnexBytes(plan);
-  const uint64_t block_bytes =
-      (plan.arena_bytes + spare + (8 << 20) + (annexes < kMostAnnexes ? annexes : kMostAnnexes)) &
-      ~uint64_t{4095};
-  replay::ArenaMemory memory{};
-  memory.block_bytes = block_bytes;
-  memory.blocks = static_cast<char*>(MapMemory(kArena.begin, block_bytes + 4096));
-  if (memory.blocks != nullptr) ChoosePages(memory.blocks);
-  const auto layout = replay::CountersLayout::Of(plan);
-  char* counters = reinterpret_cast<char*>(replay_state.counters);
-  memory.counters = replay_state.counters;
-  memory.releases = (process.session->flags & kSessionRelease) != 0;
-  memory.dear_pages = (process.session->flags & kSessionDearPages) != 0;
-  memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
-  replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
-  const uint64_t key_bytes = (2 * plan.keys.count * sizeof(LiveKey) + 4095) & ~uint64_t{4095};
-  const uint64_t module_bytes =
-      (plan.modules.count * (sizeof(uint64_t) + 1) + plan.keys.count + 4095) & ~uint64_t{4095};
-  const uint64_t state_bytes = Arena::StateBytes(plan, block_bytes);
-  const uint64_t all = key_bytes + module_bytes + state_bytes;
-  if (memory.blocks == nullptr || all > kArenaState.bytes) return false;
-  char* state = static_cast<char*>(MapMemory(kArenaState.begin, all));
-  if (state == nullptr) return false;
-  replay_state.keys = reinterpret_cast<LiveKey*>(state) + plan.keys.count;
-  replay_state.bases = reinterpret_cast<uint64_t*>(state + key_bytes);
+// Addresses that count as no memory until they are made writable, with small pages. MAP_NORESERVE
+// would go on without the system's check when they are.
+char* MapReserved(uint64_t address, uint64_t bytes, int protection) {
+  void* mapped = MapAt(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS);
+  if (mapped != nullptr) Advise(mapped, bytes, MADV_NOHUGEPAGE);
+  return static_cast<char*>(mapped);
+}
+
+// The keys of the plan as this process has them, and where its modules lie: of so many bytes.
+uint64_t KeyBytes(const PlanHeader& plan) {
+  return (2 * plan.keys.count * sizeof(LiveKey) + plan.modules.count * (sizeof(uint64_t) + 1) +
+          plan.keys.count + 4095) &
+         ~uint64_t{4095};
+}
+
+LiveKeys SetUpKeys(const PlanHeader& plan, char* memory) {
+  replay_state.keys = reinterpret_cast<LiveKey*>(memory) + plan.keys.count;
+  replay_state.bases = reinterpret_cast<uint64_t*>(replay_state.keys + plan.keys.count);
   replay_state.module_known = reinterpret_cast<uint8_t*>(replay_state.bases + plan.modules.count);
-  uint8_t* key_granules = replay_state.module_known + plan.modules.count;
-  memory.state = state + key_bytes + module_bytes;
+  uint8_t* sizes = replay_state.module_known + plan.modules.count;
   const auto* keys = Table<PlanKey>(plan.keys);
   for (uint64_t key = 0; key < plan.keys.count; ++key) {
     if (keys[key].shape == 0) continue;  // stays untouched
-    key_granules[key] = LiveKeys::FewGranules(keys[key]);
+    sizes[key] = LiveKeys::SizeOf(keys[key]);
     if (IsTold(key, keys[key])) continue;
     replay_state.keys[key].shape = keys[key].shape;
     if (keys[key].module == replay::kNoModule && keys[key].site_offset != 0) {
@@ -287,9 +271,29 @@ bool SetUpArena() {
     }
   }
   ForEachModule([](const LoadedModule& module, void*) { LearnModule(module); }, nullptr);
-  replay_arena.Start(&plan, {replay_state.keys, LearnSite, key_granules, keys, replay_state.bases},
-                     memory);
-  return true;
+  return {replay_state.keys, LearnSite, sizes, keys, replay_state.bases};
+}
+
+bool SetUpArena() {
+  const PlanHeader& plan = *replay_state.plan;
+  const auto layout = replay::CountersLayout::Of(plan);
+  char* counters = reinterpret_cast<char*>(replay_state.counters);
+  const uint64_t key_bytes = KeyBytes(plan);
+  const uint64_t state_bytes = Arena::StateBytes(plan, kMostHeap);
+  if (plan.arena_bytes > kArena.bytes - kMostHeap) return false;
+  if (key_bytes + state_bytes > kArenaState.bytes) return false;
+  replay::ArenaMemory memory{};
+  memory.heap_bytes = kMostHeap;
+  memory.blocks = MapReserved(kArena.begin, kMostHeap + plan.arena_bytes, PROT_NONE);
+  memory.state = MapReserved(kArenaState.begin + key_bytes, state_bytes, PROT_READ);
+  char* keys = static_cast<char*>(MapMemory(kArenaState.begin, key_bytes));
+  if (memory.blocks == nullptr || memory.state == nullptr || keys == nullptr) return false;
+  ChoosePages(memory.blocks + kMostHeap);
+  memory.counters = replay_state.counters;
+  memory.notes = reinterpret_cast<replay::NotePage*>(counters + layout.notes);
+  memory.releases = (process.session->flags & kSessionRelease) != 0;
+  replay_state.modules = reinterpret_cast<replay::ModuleRange*>(counters + layout.modules);
+  return replay_arena.Start(&plan, SetUpKeys(plan, keys), memory);
 }
 
 void WarnOfAnotherBuild() {
@@ -316,18 +320,12 @@ void WarnOfAnotherBuild() {
 
 }  // namespace
 
-__attribute__((hot)) void DropPlan() {
-  const char* plan = reinterpret_cast<const char*>(replay_state.plan);
-  const uint64_t bytes = (replay_state.plan->file_bytes + 4095) & ~uint64_t{4095};
-  replay::DropPages(plan + replay::kPlanFirst, bytes - replay::kPlanFirst);
-}
-
-bool HasLongPlan() { return replay_state.plan->file_bytes >= 1 << 20; }
-
 bool StartReplay() {
   static const char* const kForeign[] = {"mallocx",   "rallocx",    "xallocx",   "sallocx",
                                          "dallocx",   "sdallocx",   "tc_malloc", "tc_free",
-                                         "tc_calloc", "tc_realloc", "tc_delete", "tc_free_sized"};
+                                         "tc_calloc", "tc_realloc", "tc_delete", "tc_free_sized",
+                                         "mi_malloc", "mi_free",    "mi_calloc", "mi_realloc",
+                                         "mi_zalloc", "mi_new",     "mi_strdup", "mi_usable_size"};
   const PlanEntry* entry = FindPlan();
   if (entry == nullptr) {
     if (process.image_number == 0) ReportToLauncher("not replayed: no plan was made for it");
@@ -341,8 +339,8 @@ bool StartReplay() {
   }
   if (AnyModuleCalls(kForeign, sizeof(kForeign) / sizeof(kForeign[0]))) {
     ReportToLauncher(
-        "not replayed: it calls its own allocator's entry points (mallocx, tc_malloc and others), "
-        "which cannot take blocks of the arena");
+        "not replayed: it calls its own allocator's entry points (mallocx, tc_malloc, mi_malloc) "
+        "that cannot take blocks of the arena");
     return false;
   }
   if (!MapPlan(*entry)) return false;
@@ -355,7 +353,10 @@ bool StartReplay() {
   }
   process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);
   WarnOfAnotherBuild();
-  DropPlan();  // most of what was read is not read again
+  // Most of what was read of the plan is not read again.
+  Advise(const_cast<char*>(reinterpret_cast<const char*>(replay_state.plan)) + replay::kPlanFirst,
+         ((replay_state.plan->file_bytes + 4095) & ~uint64_t{4095}) - replay::kPlanFirst,
+         MADV_DONTNEED);
   return true;
 }
 

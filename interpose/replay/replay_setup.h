@@ -14,12 +14,6 @@ extern __attribute__((visibility("hidden"))) replay::Arena replay_arena;
 // left for the launcher, when that is a surprise).
 bool StartReplay();
 
-// Gives back what is resident of the plan, but for its first page. What is read again comes back.
-void DropPlan();
-
-// Whether the run is so long that what saves it a few pages at its end is not what its end costs.
-bool HasLongPlan();
-
 }  // namespace reprise::interpose
 
 #endif  // REPRISE_INTERPOSE_REPLAY_REPLAY_SETUP_H_

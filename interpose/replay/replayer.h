@@ -1,5 +1,5 @@
-// The replayer: serves the program's allocations from the plan, and from the fallback what does not
-// fit it.
+// The replayer: serves the program's allocations from the plan, from the thread's local heap what
+// does not fit it, and from the program's own allocator what the arena has no room for.
 #ifndef REPRISE_INTERPOSE_REPLAY_REPLAYER_H_
 #define REPRISE_INTERPOSE_REPLAY_REPLAYER_H_
 
@@ -8,41 +8,35 @@
 
 #include "interpose/process/process.h"
 #include "interpose/process/thread_state.h"
-#include "interpose/replay/fallback.h"
 #include "replay/arena/lane.h"
+#include "replay/arena/local_heap.h"
 
 namespace reprise::interpose {
-
-// Gives back what is resident of code that a start needs and little else.
-[[gnu::hot]] void DropCodeOfStart();
-// And all else that is resident because a start needed it.
-[[gnu::hot]] void DropPagesOfStart();
 
 // Brings the counters up to date.
 void PublishReplay();
 
-// A forked child goes on without a plan, and without the fallback (FallbackForget): it gets
-// everything new from the allocator that the program has without us. What it inherited stays
-// usable and is never given back.
+// A forked child goes on without a plan: it gets everything new from the allocator that the program
+// has without us. What it inherited stays usable and is never given back.
 void StopReplayAfterFork();
 
 // Bytes usable in a block that a forked child inherited. Waits for nobody: a thread that was
-// changing the block's lane at the fork never gets any further.
+// changing the arena at the fork never gets any further.
 size_t InheritedUsable(const void* pointer);
 
-// The calling thread ends: it leaves its lane, which it took with its first allocation.
+// The calling thread ends: it leaves its lane and its local heap.
 void EndReplayThread();
 
 // Notes in `this_thread` what the thread's lane does now.
 inline void NoteWay() {
   replay::Lane* lane = this_thread.lane;
-  const bool free = lane != nullptr && lane->running_free();
-  this_thread.plain = this_thread.quiet = !free && process.mode == Mode::kReplay ? lane : nullptr;
-  this_thread.roaming = free && lane->gives_kept() ? lane : nullptr;
+  const bool follows = lane != nullptr && !lane->is_off_plan();
+  this_thread.plain = this_thread.quiet = follows && process.mode == Mode::kReplay ? lane : nullptr;
+  this_thread.off_plan = follows ? nullptr : this_thread.heap;
 }
 
 // Whether a hook is changing this thread's state: then this is a signal handler, which must keep
-// out of the thread's lane and heap.
+// out of the arena.
 inline bool IsBusy() {
   return this_thread.busy != 0 || (this_thread.plain == nullptr && this_thread.quiet != nullptr);
 }
@@ -59,12 +53,7 @@ inline void BeginBusy() {
 }
 inline void EndBusy() {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-#if defined(__x86_64__)
-  const uint64_t zero = 0;  // in a register: less code than to write it out
-  asm volatile("movq %1, %0" : "=m"(this_thread.busy) : "r"(zero) : "memory");
-#else
   this_thread.busy = 0;
-#endif
 }
 
 // The `quiet` lane, from which signal handlers are kept out until it is given back; null: there is
@@ -86,11 +75,10 @@ inline void GiveBack(replay::Lane* lane) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   this_thread.plain = lane;
 }
-// After nothing has happened: a handler that came first may have made the lane run free.
+// After nothing has happened: a handler that came first may have made the lane leave its plan.
 inline void GiveBack() { GiveBack(this_thread.quiet); }
 
-// Keeps signal handlers out of everything: for changes after which the lane may follow its stream
-// no longer, or may rest.
+// Keeps signal handlers out of everything: for changes after which the lane may be off plan.
 class Busy {
  public:
   Busy() {
@@ -105,50 +93,35 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
 };
 
-[[gnu::hot]] void* ReplayMallocWithCare(size_t size, replay::Lane* lane);
-void* ReplayMallocResting(size_t size, replay::LaneCounters* counters);
-void* ReplayMallocRoaming(size_t size, Caller caller, replay::Lane* lane);
-[[gnu::hot]] void* ReplayMallocApart(size_t size, Caller caller);
-void ReplayFreeRoaming(void* pointer, replay::Lane* lane);
-void ReplayFreeResting(void* pointer);
-void ReplayFreeAside(void* pointer);
-[[gnu::hot]] void ReplayFreeApart(void* pointer);
+void* ReplayMallocGuarded(size_t size, replay::Lane* lane);
+void* ReplayMallocApart(size_t size, Caller caller);
+void ReplayFreeApart(void* pointer);
 
-// In a lane that runs free; null: nothing has happened.
-inline void* ReplayTakeKept(size_t size, replay::Lane* lane) {
-  BeginBusy();
-  void* pointer = lane->AllocateKeptQuickly(replay::PlainShape(size));
-  EndBusy();
-  return pointer;
-}
-
-// What the stream does not tell. One comparison each: the lane does not run free, or does not rest,
-// or a hook is active.
+// What the stream does not tell. A thread that is off plan first looks for a block that is ready;
+// one comparison tells that it is, and that no hook is active.
 inline void* ReplayMallocSlowly(size_t size, Caller caller) {
-  replay::Lane* lane = this_thread.roaming;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > this_thread.busy, 1)) {
-    return ReplayMallocRoaming(size, caller, lane);
+  replay::LocalHeap* heap = this_thread.off_plan;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
+    BeginBusy();
+    void* pointer = heap->AllocateQuickly(size);
+    EndBusy();
+    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
   }
-  replay::LaneCounters* resting = this_thread.resting;
-  if (reinterpret_cast<uint64_t>(resting) > this_thread.busy)
-    return ReplayMallocResting(size, resting);
   return ReplayMallocApart(size, caller);
 }
 inline void ReplayFreeSlowly(void* pointer) {
-  replay::Lane* lane = this_thread.roaming;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(lane) > this_thread.busy, 1)) {
-    return ReplayFreeRoaming(pointer, lane);
+  replay::LocalHeap* heap = this_thread.off_plan;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
+    BeginBusy();
+    const bool freed = heap->FreeQuickly(pointer);
+    EndBusy();
+    if (__builtin_expect(freed, 1)) return;
   }
-  if (reinterpret_cast<uint64_t>(this_thread.resting) > this_thread.busy)
-    return ReplayFreeResting(pointer);
-  if (IsFallback(pointer) && !IsBusy()) return ReplayFreeAside(pointer);
   ReplayFreeApart(pointer);
 }
 
 // A run that follows its plan goes no further than these. They call nothing, so that nothing need
-// be saved on the stack. What one call writes and the next one reads is the cursor alone: loads
-// that wait for stores are what they cost, and loads; and the bytes of their code, which is fetched
-// in pieces of 64 (exports.cc): so the mark of a busy thread is what a register holds already.
+// be saved on the stack. What one call writes and the next one reads is the cursor alone.
 //
 // A forked child that does not know yet that it is one goes on with its copy of the lane, until
 // something is not as planned.
@@ -160,26 +133,27 @@ inline void KeepInPlace(size_t& first_argument) {
   asm("" : "+D"(first_argument));
 #endif
 }
-inline void* ReplayMallocWithCare(size_t size, replay::Lane* lane, Caller) {
-  return ReplayMallocWithCare(size, lane);
+inline void* ReplayMallocGuarded(size_t size, replay::Lane* lane, Caller) {
+  return ReplayMallocGuarded(size, lane);
 }
-// What the stream does not expect is `otherwise`'s, what takes care is `with_care`'s. A caller is a
-// Caller, or ThisCaller in an exported function, which this is then a part of in any build.
+// What the stream does not expect is `otherwise`'s, what a lane with a map is to place `guarded`'s.
+// A caller is a Caller, or ThisCaller in an exported function, which this is then a part of in any
+// build.
 template <void* (*otherwise)(size_t size, Caller caller),
-          void* (*with_care)(size_t size, replay::Lane* lane, Caller caller) = ReplayMallocWithCare,
+          void* (*guarded)(size_t size, replay::Lane* lane, Caller caller) = ReplayMallocGuarded,
           typename AnyCaller>
 [[gnu::always_inline]] inline void* ReplayMallocOr(size_t size, AnyCaller caller) {
   if (replay::Lane* lane = TakeQuiet()) {
     const uint32_t* next = lane->Next();
     const uint64_t differs = lane->Differs(next, size, caller);
-    // What takes care is near, and not among what is unlikely: a short jump.
+    // A guarded placement is near, and not among what is unlikely: a short jump.
     if (__builtin_expect_with_probability(differs == 0, 1, 0.7)) {
-      void* pointer = lane->PlacePlainly(next);
+      void* pointer = lane->PlaceUnguarded(next);
       GiveBack(lane);
       return pointer;
     }
-    if (__builtin_expect(differs == replay::Lane::kWithCare, 1)) {
-      return with_care(size, lane, caller);
+    if (__builtin_expect(differs == replay::Lane::kGuarded, 1)) {
+      return guarded(size, lane, caller);
     }
     GiveBack();
   }
@@ -201,13 +175,12 @@ inline bool ReplayExpectedFree(const void* pointer) {
 // The same where it is a part of something else.
 [[gnu::noinline]] void* ReplayMalloc(size_t size, Caller caller);
 [[gnu::noinline]] void ReplayFree(void* pointer);
-[[gnu::hot]] void* ReplayCalloc(size_t bytes, Caller caller);
+void* ReplayCalloc(size_t bytes, Caller caller);
 void* ReplayAllocate(size_t size, size_t alignment, uint64_t site);
-[[gnu::hot]] void* ReplayRealloc(void* pointer, size_t size, Caller caller);
-// What the stream expects, or what may stay where it is in a lane that runs free; null: nothing has
-// happened.
-[[gnu::hot]] void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller);
-[[gnu::hot]] size_t ReplayUsable(void* pointer);
+void* ReplayRealloc(void* pointer, size_t size, Caller caller);
+// What the stream expects, or what may stay where it is off plan; null: nothing has happened.
+void* ReplayReallocQuickly(void* pointer, size_t size, Caller caller);
+size_t ReplayUsable(void* pointer);
 
 }  // namespace reprise::interpose
 

@@ -24,6 +24,9 @@ struct Options {
   BufferName name;                            // of the buffers, in messages
   // Called with every better makespan, from any thread but never two at once. May be empty.
   std::function<void(int64_t makespan, std::string_view finder)> on_improvement;
+  // When set, the search also ends where its curve has flattened (flat_curve.h), and this is called
+  // then. Without effect when iterations are given, or plans for two seconds or less.
+  std::function<void()> on_flat{};
 };
 
 struct StrategyInfo {

@@ -1,101 +1,53 @@
 #include "replay/arena/arena.h"
 
-#include "base/page.h"
-
 namespace reprise::replay {
 namespace {
 
-constexpr uint64_t kPage = base::kPageBytes;
-
 uint64_t Pages(uint64_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
 
-const PlanLane* PlanLanes(const PlanHeader& plan) {
-  return reinterpret_cast<const PlanLane*>(reinterpret_cast<const char*>(&plan) +
-                                           plan.lanes.offset);
+uint64_t LaneBytes(const PlanHeader& plan) { return Pages(plan.lanes.count * sizeof(Lane)); }
+uint64_t OwnerBytes(const PlanHeader& plan) {
+  return Pages(plan.arena_bytes / kBoxAlignment * sizeof(uint32_t));
+}
+uint64_t HeapsBytes(uint64_t heaps) { return Pages(heaps * sizeof(LocalHeap)); }
+
+// Of heap and boxes.
+uint64_t BlockBytes(const PlanHeader& plan, uint64_t heap_bytes) {
+  constexpr uint64_t kMiB = 1 << 20;
+  return (heap_bytes + plan.arena_bytes + kMiB - 1) & ~(kMiB - 1);
 }
 
-// What a box that moves is aligned to at least: its blocks may be more strictly aligned than pages.
-constexpr uint64_t kSpareAlignment = 2 << 20;
-
-// No two blocks of an arena of that size are as far apart as a lane's last words say.
+// No two blocks of boxes of that length are as far apart as a lane's last words say.
 constexpr uint64_t kRoomy = kMostLaneGranules * kGranule - kPage;
 
 }  // namespace
 
-uint64_t Arena::AnnexBytes(const PlanHeader& plan) {
-  uint64_t bytes = 0;
-  const PlanLane* lanes = PlanLanes(plan);
-  for (uint64_t i = 0; i < plan.lanes.count; ++i) bytes += Lane::AnnexBytes(plan, lanes[i]);
-  return bytes;
+uint64_t Arena::StateBytes(const PlanHeader& plan, uint64_t heap_bytes) {
+  const uint64_t blocks = BlockBytes(plan, heap_bytes);
+  return LaneBytes(plan) + OwnerBytes(plan) + HeapsBytes(kMostHeaps) +
+         Pages(ArenaTables::BytesFor(blocks)) + Heap::StateBytes(blocks);
 }
 
-uint64_t Arena::StateBytes(const PlanHeader& plan, uint64_t block_bytes) {
-  uint64_t bytes = Pages(plan.lanes.count * sizeof(Lane)) +
-                   Pages(block_bytes / kBoxAlignment * sizeof(uint32_t));
-  const PlanLane* lanes = PlanLanes(plan);
-  for (uint64_t i = 0; i < plan.lanes.count; ++i) bytes += Pages(Lane::StateBytes(plan, lanes[i]));
-  return bytes;
-}
-
-void Arena::Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemory& memory) {
+bool Arena::Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemory& memory) {
   plan_ = plan;
-  plan_lanes_ = PlanLanes(*plan);
-  keys_ = keys;
+  plan_lanes_ =
+      reinterpret_cast<const PlanLane*>(reinterpret_cast<const char*>(plan) + plan->lanes.offset);
   memory_ = memory;
-  lanes_ = reinterpret_cast<Lane*>(memory.state);
-  owner_ = reinterpret_cast<uint32_t*>(memory.state + Pages(plan->lanes.count * sizeof(Lane)));
-  lane_state_ = reinterpret_cast<char*>(owner_) +
-                Pages(memory.block_bytes / kBoxAlignment * sizeof(uint32_t));
-  held_.Start(plan->arena_bytes, &other_counters()->annex_bytes);
-}
-
-void Arena::SetOwner(char* box, uint64_t bytes, uint32_t owner) {
-  if (bytes == 0) return;
-  uint32_t* entry = &owner_[(box - memory_.blocks) / kBoxAlignment];
-  for (uint64_t page = 0; page < bytes / kBoxAlignment; ++page) {
-    __atomic_store_n(&entry[page], owner, __ATOMIC_RELEASE);
-  }
-}
-
-// Whether no other lane has a live block in the range. Lanes there whose threads have ended and
-// whose blocks are all free are released.
-bool Arena::Clear(char* box, uint64_t bytes) {
-  const uint32_t* entry = &owner_[(box - memory_.blocks) / kBoxAlignment];
-  for (uint64_t page = 0; page < bytes / kBoxAlignment; ++page) {
-    if (entry[page] == 0) continue;
-    Lane& other = lanes_[entry[page] - 1];
-    if (other.state == kHeld || !other.Empty()) return false;
-    held_.Take(other.GivenBytes());
-    SetOwner(other.room().box, other.plan()->box_bytes, 0);
-    SetOwner(other.room().annex, other.room().annex_bytes, 0);
-    other.state = kReleased;
-  }
-  return true;
-}
-
-// Where the lane can run; null when nowhere.
-char* Arena::BoxFor(const PlanLane& plan_lane, bool* moved) {
-  *moved = false;
-  char* box = memory_.blocks + plan_lane.box_offset;
-  if (Clear(box, plan_lane.box_bytes)) return box;
-  *moved = true;
-  uint64_t alignment = kSpareAlignment;
-  const auto* rings =
-      reinterpret_cast<const PlanRing*>(reinterpret_cast<const char*>(plan_) + plan_->rings.offset);
-  for (uint64_t ring = plan_lane.first_ring; ring < plan_lane.first_ring + plan_lane.rings;
-       ++ring) {
-    const uint64_t step = ShapeStep(keys_.Of(rings[ring].key).shape) * kGranule;
-    if (step > alignment) alignment = step;
-  }
-  return Spare(plan_lane.box_bytes, alignment);
-}
-
-// Takes a part of the spare range, for good; null when there is none left.
-char* Arena::Spare(uint64_t bytes, uint64_t alignment) {
-  const uint64_t begin = (plan_->arena_bytes + spare_used_ + alignment - 1) & ~(alignment - 1);
-  if (begin + bytes > memory_.block_bytes) return nullptr;
-  spare_used_ = begin + bytes - plan_->arena_bytes;
-  return memory_.blocks + begin;
+  bytes_ = BlockBytes(*plan, memory.heap_bytes);
+  char* state = memory.state;
+  lanes_ = reinterpret_cast<Lane*>(state);
+  state += LaneBytes(*plan);
+  owner_ = reinterpret_cast<uint32_t*>(state);
+  state += OwnerBytes(*plan);
+  heaps_ = reinterpret_cast<LocalHeap*>(state);
+  state += HeapsBytes(kMostHeaps);
+  char* tables = state;
+  state += Pages(ArenaTables::BytesFor(bytes_));
+  held_.Start(&other_counters()->most_held);
+  heap_.Start(memory.blocks, memory.heap_bytes, &tables_, state, &held_);
+  around_ = {plan, keys, &tables_, &heap_, &held_, memory.releases, plan->arena_bytes > kRoomy};
+  return MakeWritable(lanes_, LaneBytes(*plan) + OwnerBytes(*plan)) &&
+         tables_.Attach(tables, bytes_) && tables_.Cover(memory.heap_bytes, bytes_);
 }
 
 // Whether a lane is still to be had and begins with this request.
@@ -105,8 +57,9 @@ bool Arena::BeginsWith(uint64_t index, uint64_t shape, uint64_t site) const {
   const auto* words =
       reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(plan_) + plan_->words.offset);
   const uint32_t* first = words + lane.first_word;
+  while (DecodeWord(first, lane.offset_bits).kind == Word::kUsedPages) first += 2;
   if (DecodeWord(first, lane.offset_bits).kind != Word::kAllocation) return false;
-  const LiveKey key = keys_.At(first, lane.offset_bits);
+  const LiveKey key = around_.keys.At(first, lane.offset_bits);
   return key.shape == shape && key.site == site;
 }
 
@@ -134,68 +87,119 @@ uint64_t Arena::FindLane(uint64_t path, uint64_t first_shape, uint64_t first_sit
   return named;
 }
 
-Lane* Arena::Take(uint64_t path, uint64_t first_shape, uint64_t first_site) {
-  lock_.Lock();
+Lane* Arena::TakeLane(uint64_t path, uint64_t first_shape, uint64_t first_site) {
+  lane_lock_.Lock();
   const uint64_t index = FindLane(path, first_shape, first_site);
-  if (index == plan_->lanes.count) {
-    lock_.Unlock();
-    return nullptr;
-  }
+  Lane* lane = index < plan_->lanes.count ? &lanes_[index] : nullptr;
+  if (lane != nullptr && lane->state != kUnused) lane = nullptr;
+  char* box = memory_.blocks + memory_.heap_bytes;
+  if (lane != nullptr) box += plan_lanes_[index].box_offset;
+  if (lane != nullptr && !MakeWritable(box, plan_lanes_[index].box_bytes)) lane = nullptr;
+  if (lane != nullptr) StartLane(index, path);
+  lane_lock_.Unlock();
+  return lane;
+}
+
+void Arena::StartLane(uint64_t index, uint64_t path) {
   const PlanLane& plan_lane = plan_lanes_[index];
-  Lane* lane = &lanes_[index];
-  Lane* taken = nullptr;
-  bool moved = false;
-  if (lane->state == kUnused) {
-    Lane::Room room{};
-    room.box = BoxFor(plan_lane, &moved);
-    room.releases = memory_.releases;
-    room.dear_pages = memory_.dear_pages;
-    room.crowded = memory_.block_bytes > kRoomy;
-    room.held = &held_;
-    if (room.box != nullptr) {
-      const uint64_t annex_bytes = Lane::AnnexBytes(*plan_, plan_lane);
-      room.annex = Spare(annex_bytes, kBoxAlignment);
-      room.annex_bytes = room.annex != nullptr ? annex_bytes : 0;
-      LaneNotes notes;
-      const uint32_t pages = CountersLayout::Of(*plan_).pages;
-      notes.Attach(memory_.notes + index * pages, pages);
-      lane->Start(plan_, &plan_lane, keys_, room, lane_state_, &memory_.counters[index], notes);
-      lane_state_ += Pages(Lane::StateBytes(*plan_, plan_lane));
-      lane->counters()->moved = moved ? 1 : 0;
-      lane->taker = path;
-      __atomic_store_n(&lane->state, int32_t{kHeld}, __ATOMIC_RELEASE);
-      SetOwner(room.box, plan_lane.box_bytes, static_cast<uint32_t>(index + 1));
-      SetOwner(room.annex, room.annex_bytes, static_cast<uint32_t>(index + 1));
-      taken = lane;
-    }
+  LaneNotes notes;
+  const uint32_t pages = CountersLayout::Of(*plan_).pages;
+  notes.Attach(memory_.notes + index * pages, pages);
+  Lane& lane = lanes_[index];
+  lane.Start(around_, &plan_lane, memory_.blocks + memory_.heap_bytes + plan_lane.box_offset,
+             &memory_.counters[index], notes);
+  lane.taker = path;
+  __atomic_store_n(&lane.state, int32_t{kHeld}, __ATOMIC_RELEASE);
+  uint32_t* owner = &owner_[plan_lane.box_offset / kBoxAlignment];
+  for (uint64_t page = 0; page < plan_lane.box_bytes / kBoxAlignment; ++page) {
+    __atomic_store_n(&owner[page], static_cast<uint32_t>(index + 1), __ATOMIC_RELEASE);
   }
-  lock_.Unlock();
-  return taken;
 }
 
-void Arena::Leave(Lane* lane) {
-  lane->Publish();
-  lock_.Lock();
-  lane->state = kLeft;
-  lock_.Unlock();
-}
-
-LaneCounters* Arena::TakeCounters() {
-  static_assert(kOtherCounters == 32);
-  uint32_t taken = __atomic_load_n(&others_taken_, __ATOMIC_RELAXED);
-  while (taken != ~uint32_t{0}) {
-    const int first = __builtin_ctz(~taken);
-    if (__atomic_compare_exchange_n(&others_taken_, &taken, taken | uint32_t{1} << first,
-                                    /*weak=*/true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-      return other_counters() + first;
+LocalHeap* Arena::TakeHeap(const Lane* lane) {
+  const HeapLock lock(heap_);
+  LocalHeap* heap = closed_;
+  if (heap != nullptr) {
+    closed_ = heap->next_closed;
+  } else {
+    if (heaps_made_ == kMostHeaps || !MakeWritable(&heaps_[heaps_made_], sizeof(LocalHeap))) {
+      return nullptr;
     }
+    heap = &heaps_[heaps_made_++];
+    heap->Start(&heap_, &tables_, bytes_, heaps_made_);
   }
-  return nullptr;
+  LaneCounters* own = other_counters() + (heap - heaps_) + 1;
+  heap->Open(lane != nullptr ? &lane->counters()->heap : &own->heap);
+  return heap;
 }
 
-void Arena::LeaveCounters(const LaneCounters* counters) {
-  const auto index = static_cast<unsigned>(counters - other_counters());
-  __atomic_fetch_and(&others_taken_, ~(uint32_t{1} << index), __ATOMIC_RELEASE);
+void Arena::Leave(Lane* lane, LocalHeap* heap) {
+  if (lane != nullptr) {
+    lane->LeavePlan();
+    lane_lock_.Lock();
+    lane->state = kLeft;
+    lane_lock_.Unlock();
+  }
+  if (heap == nullptr) return;
+  const HeapLock lock(heap_);
+  heap->Close();
+  heap->next_closed = closed_;
+  closed_ = heap;
+}
+
+void* Arena::AllocateShared(uint64_t bytes, uint64_t alignment) {
+  if (bytes > bytes_ || alignment > bytes_) return nullptr;
+  const uint64_t units = bytes != 0 ? (bytes + kHeapUnit - 1) / kHeapUnit : 1;
+  const HeapLock lock(heap_);
+  const uint64_t unit = heap_.Take(units, alignment > kHeapUnit ? alignment / kHeapUnit : 1);
+  if (unit == Heap::kNone) return nullptr;
+  heap_.MarkLive(unit);
+  HeapCounters& counters = other_counters()->heap;
+  ++counters.allocations;
+  counters.addresses += reinterpret_cast<uint64_t>(heap_.AddressOf(unit));
+  return heap_.AddressOf(unit);
+}
+
+bool Arena::Free(void* pointer, LocalHeap* heap, Lane* lane) {
+  if (const uint32_t owner = RegionOwner(pointer); owner != 0) {
+    if (heap != nullptr && heap == &heaps_[owner - 1]) return heap->FreeSmall(pointer);
+    return heaps_[owner - 1].FreeRemotely(pointer);
+  }
+  const uint64_t unit = heap_.UnitOf(pointer);
+  if (heap_.IsLive(unit)) {
+    if (heap != nullptr) return heap->FreeLarge(pointer);
+    if (OffsetOf(pointer) % kHeapUnit != 0 || !heap_.UnmarkLive(unit)) return false;
+    const HeapLock lock(heap_);
+    heap_.Return(unit);
+    return true;
+  }
+  Lane* owner = LaneOf(pointer);
+  if (owner == nullptr) return false;
+  if (owner == lane && !lane->is_off_plan()) return lane->Free(pointer);
+  return owner->FreeRemotely(pointer);
+}
+
+void Arena::FreeWhatWasLeft(LocalHeap* heap, Lane* lane) {
+  for (void* block = later_.TakeAll(); block != nullptr;) {
+    if (!Contains(block)) return;  // it was written over
+    void* next = RemoteFrees::Next(block);
+    if (!Free(block, heap, lane)) {
+      __atomic_fetch_add(&other_counters()->invalid_frees, 1, __ATOMIC_RELAXED);
+    }
+    block = next;
+  }
+}
+
+uint64_t Arena::Usable(const void* pointer) {
+  if (const uint32_t owner = RegionOwner(pointer); owner != 0) {
+    return heaps_[owner - 1].UsableSmall(pointer);
+  }
+  const uint64_t unit = heap_.UnitOf(pointer);
+  if (heap_.IsLive(unit)) {
+    return OffsetOf(pointer) % kHeapUnit == 0 ? heap_.Length(unit) * kHeapUnit : 0;
+  }
+  Lane* lane = LaneOf(pointer);
+  return lane != nullptr ? lane->Usable(pointer) : 0;
 }
 
 void Arena::Publish() const {

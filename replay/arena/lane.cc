@@ -1,250 +1,162 @@
 #include "replay/arena/lane.h"
 
-#include <string.h>
-
 #include "base/give_back.h"
-#include "base/page.h"
-#include "replay/arena/drop_behind.h"
 
 namespace reprise::replay {
 namespace {
 
-// The memory that a lane's samples take, in whole cache lines.
-uint64_t SampleBytes(const PlanLane& lane) {
-  return (Samples(lane) * sizeof(PlanSample) + 63) & ~uint64_t{63};
-}
+constexpr uint64_t kPageGranules = kPage / kGranule;
+constexpr uint64_t kUnitGranules = kHeapUnit / kGranule;
 
 }  // namespace
 
-uint64_t Lane::StateBytes(const PlanHeader& plan, const PlanLane& lane) {
-  return LongGaps::MemoryFor() +
-         GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
-         GranuleSet::MemoryFor(lane.box_bytes / kGranule / kNear) +
-         GranuleSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kBoxAlignment) +
-         BlockSet::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
-         BlockSet::MemoryFor(lane.box_bytes / kGranule) +
-         KeptPlaces::MemoryFor((lane.box_bytes + AnnexBytes(plan, lane)) / kGranule) +
-         SlotIndex::MemoryFor(lane.rings) +
-         BlockNotes::MemoryFor(lane.box_bytes / kGranule, plan.keys.count) + SampleBytes(lane);
-}
-
-void Lane::Start(const PlanHeader* plan, const PlanLane* lane, const LiveKeys& keys,
-                 const Room& room, void* lane_state, LaneCounters* counters, LaneNotes notes) {
-  plan_ = plan;
+void Lane::Start(const LaneSurroundings& around, const PlanLane* lane, char* box,
+                 LaneCounters* counters, LaneNotes notes) {
+  const char* file = reinterpret_cast<const char*>(around.plan);
+  const auto* words = reinterpret_cast<const uint32_t*>(file + around.plan->words.offset);
+  around_ = around;
   lane_ = lane;
-  const char* file = reinterpret_cast<const char*>(plan);
-  cursor_ = first_word_ =
-      reinterpret_cast<const uint32_t*>(file + plan->words.offset) + lane->first_word;
-  end_word_ = first_word_ + lane->words - 1;
-  placements_ =
-      reinterpret_cast<const PlanBlock*>(file + plan->placements.offset) + lane->first_placement;
-  rings_ = reinterpret_cast<const PlanRing*>(file + plan->rings.offset) + lane->first_ring;
-  all_slots_ = reinterpret_cast<const uint32_t*>(file + plan->slots.offset);
-  live_keys_ = keys;
-  keys_ = keys.keys;
-  key_granules_ = keys.granules;
-  box_ = box_here_ = room.box;
-  freed_base_ = room.crowded ? kNowhere : reinterpret_cast<uint64_t>(box_) + kFreedBase;
-  annex_ = room.annex != nullptr ? room.annex : room.box + lane->box_bytes;
-  annex_granules_ = room.annex_bytes / kGranule;
-  releases_ = room.releases;
-  dear_pages_ = room.dear_pages;
-  keeps_pages_ = false;
-  box_bytes_ = lane->box_bytes;
-  box_granules_ = box_bytes_ / kGranule;
-  open_granules_ = box_granules_ - lane->reserved;
-  to_annex_ = static_cast<uint64_t>(annex_ - box_) - box_bytes_;
-  to_all_ = Granules() - open_granules_;
-  counters_ = counters;
-  counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(first_word_);
-  counters_->box = reinterpret_cast<uint64_t>(box_);
-  notes_ = notes;
+  stream_ = {words + lane->first_word, words + lane->first_word + lane->words - 1,
+             lane->offset_bits, around.keys};
+  cursor_ = walked_ = next_allocation_ = stream_.first;
+  keys_ = around.keys.keys;
+  key_sizes_ = around.keys.sizes;
+  box_ = box;
+  box_granules_ = lane->box_bytes / kGranule;
+  box_granule_ = static_cast<uint64_t>(box - around.heap->AddressOf(0)) / kGranule;
+  freed_base_ = around.crowded ? kNowhere : reinterpret_cast<uint64_t>(box) + kFreedBase;
   offset_bits_ = lane->offset_bits;
   offset_mask_ = (uint32_t{1} << lane->offset_bits) - 1;
-  late_count_ = late_changes_ = noting_ = 0;
-  SetEarlyCount(0);
-  fetched_ = lane->fetched;
-  calm_ = fetched_ != 0 ? 1 : 0;
-  SetCare(calm_);
-  const uint64_t granules = (box_bytes_ + AnnexBytes(*plan, *lane)) / kGranule;
-  const auto* samples = reinterpret_cast<const PlanSample*>(file + plan->samples.offset) +
-                        (lane->first_placement + kSampled - 1) / kSampled;
-  memcpy(lane_state, samples, Samples(*lane) * sizeof(PlanSample));
-  DropAround(samples, samples + Samples(*lane), samples);
-  samples_ = static_cast<const PlanSample*>(lane_state);
-  char* memory = static_cast<char*>(lane_state) + SampleBytes(*lane);
-  late_.Attach(memory);
-  memory += BlockSet::MemoryFor(granules);
-  planned_memory_ = memory;
-  memory += BlockSet::MemoryFor(box_granules_);
-  early_.Attach(memory);
-  memory += GranuleSet::MemoryFor(granules);
-  late_near_.Attach(memory);
-  memory += GranuleSet::MemoryFor(box_granules_ / kNear);
-  given_.Attach(memory);
-  slot_memory_ = memory + GranuleSet::MemoryFor(granules / kPageGranules);
-  held_ = room.held;
-  answered_ = held_->Asks();
-  taken_ = most_taken_ = 0;
-  given_pages_ = 0;
-  until_idle_ = kLookForIdle;
-  running_free_ = false;
-  effort_ = kFirstEffort;
-  earned_ = 0;
-  window_ = spent_ = failed_ = misses_ = 0;
-  rest_ = rests_ = 0;
-  missed_at_ = first_word_;
-  missed_ = awaited_ = awaited_bytes_ = 0;
-  look_ = kLeastLook;
-  LookIn(look_);
-  gap_search_ = annex_search_ = 0;
-  annex_lacks_ = UINT64_MAX;
-  long_gaps_.Attach(slot_memory_, &late_);
-  char* kept = static_cast<char*>(slot_memory_) + LongGaps::MemoryFor();
-  kept_.Attach(kept, granules);
-  last_.Clear();
-  slot_memory_ = kept + KeptPlaces::MemoryFor(granules);
-  notes_of_blocks_.Attach(static_cast<char*>(slot_memory_) + SlotIndex::MemoryFor(lane->rings),
-                          plan->keys.count);
-  asked_ = far_frees_ = 0;
-  turns_ = 0;
-  looked_at_ = kNoSample;
-  FoundAgain();
-  behind_replaced_ = nullptr;
-  rare_until_ = nullptr;
-  for (Request& request : skipped_) request = {};
-  skips_ = 0;
-  remote_ = nullptr;
-  for (void*& recent : recent_) recent = nullptr;
-  recents_ = 0;
+  map_ = around.tables->blocks();
+  SetMapped(false);
+  counters_ = counters;
+  counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(stream_.first);
+  counters_->box = reinterpret_cast<uint64_t>(box);
+  notes_ = notes;
+  resync_.Start(&stream_);
+  off_plan_ = wants_to_leave_ = keeps_pages_ = false;
 }
 
-void Lane::AddEarly(uint64_t granule) {
-  early_.Add(granule);
-  SetEarlyCount(early_count_ + 1);
-}
-
-// A block that is planned to live is freed.
-void Lane::FreeEarly(uint64_t granule) {
-  if (noting_ != 0) notes_of_blocks_.Forget(granule);
-  AddEarly(granule);
-}
-
-bool Lane::RemoveEarly(uint64_t granule) {
-  if (!IsEarly(granule)) return false;
-  early_.Remove(granule);
-  SetEarlyCount(early_count_ - 1);
-  return true;
-}
-
-// Other threads that ask for the size of a neighbouring block look again (UsableRemotely).
-void Lane::AddLate(uint64_t granule, uint64_t granules) {
-  BeginLateChange();
-  late_.Add(granule, granules);
-  ++late_count_;
-  Taken(granules);
-  if (granule < box_granules_) {
-    SetCare(care_ + 1);
-    NoteNear(granule, granules);
-  }
-  EndLateChange();
-  if (given_pages_ != 0) TakeAgain(granule, granules);
-}
-
-// Of a block that has become late or is so no longer. Where the lane runs free nobody asks.
-void Lane::NoteNear(uint64_t granule, uint64_t granules) {
-  if (running_free_) return;
-  constexpr uint64_t kBefore = BlockSet::kFew - 1;  // a short block reaches so far
-  const uint64_t first = (granule > kBefore ? granule - kBefore : 0) / kNear;
-  for (uint64_t at = first; at * kNear < granule + granules; ++at) {
-    const bool any = late_.HasAny(at * kNear, (at + 1) * kNear + kBefore);
-    if (any) {
-      late_near_.Add(at);
-    } else {
-      late_near_.Remove(at);
+// The map learns what the stream does up to `until`.
+void Lane::Walk(const uint32_t* until) {
+  constexpr uint64_t kPiece = 1 << 20;
+  const uint32_t* dropped = walked_;
+  while (walked_ < until) {
+    const Word word = stream_.Decode(walked_);
+    if (word.kind == Word::kAllocation) {
+      const uint64_t size = stream_.keys.Size(word.key);
+      map_.Add(box_granule_ + word.granule, (size + 1) / 2, size % 2 == 0);
+    } else if (word.kind == Word::kFree || word.kind == Word::kRemoteFree) {
+      RemoveLive(word.granule);
     }
+    walked_ += word.length;
+    // What was walked over is not needed soon.
+    if (static_cast<uint64_t>(walked_ - dropped) * sizeof(uint32_t) < kPiece) continue;
+    const uint64_t first = (reinterpret_cast<uint64_t>(dropped) + kPage - 1) & ~(kPage - 1);
+    GiveBack(reinterpret_cast<const void*>(first),
+             (reinterpret_cast<uint64_t>(walked_) & ~(kPage - 1)) - first);
+    dropped = walked_;
   }
 }
 
-void Lane::RemoveLate(uint64_t granule, uint64_t granules) {
-  if (!running_free_) NoteFreed(granule);
-  BeginLateChange();
-  late_.Remove(granule, granules);
-  --late_count_;
-  taken_ -= granules;
-  if (granule < box_granules_) {
-    SetCare(care_ - 1);
-    NoteNear(granule, granules);
-  } else {
-    annex_lacks_ = UINT64_MAX;
-  }
-  EndLateChange();
+// Gives back what is resident of the words.
+void Lane::DropStream() const {
+  const uint64_t first = (reinterpret_cast<uint64_t>(stream_.first) + kPage - 1) & ~(kPage - 1);
+  const uint64_t end = reinterpret_cast<uint64_t>(stream_.end) & ~(kPage - 1);
+  if (first < end) GiveBack(reinterpret_cast<const void*>(first), end - first);
 }
 
-void Lane::BeginLateChange() {
-  __atomic_store_n(&late_changes_, late_changes_ + 1, __ATOMIC_RELAXED);
+// From now on the map tells what lives. By the owner.
+void Lane::BecomeMapped() {
+  if (mapped_ != 0) return;
+  walk_lock_.Lock();
+  Walk(cursor_);
   __atomic_thread_fence(__ATOMIC_RELEASE);
+  SetMapped(true);
+  walk_lock_.Unlock();
 }
 
-void Lane::EndLateChange() {
-  __atomic_store_n(&late_changes_, late_changes_ + 1, __ATOMIC_RELEASE);
-}
-
-void Lane::PassTurn() {
-  Publish();
-  // The words behind are not read again. A long stream takes several turns at once, and so does one
-  // to whose box they are little, because the system asks a few microseconds each time, a hundred
-  // where other threads run on a virtual machine. What a look at the placements has brought is kept
-  // for some turns, since the next look is often close.
-  constexpr uint32_t kTurnsKept = 16;
-  constexpr uint64_t kBoxShare = 20;
-  constexpr uint64_t kMostTurns = 16;
-  constexpr uint64_t kPage = base::kPageBytes;
-  constexpr uint64_t kHugeWords = kPlanHugePiece / sizeof(uint32_t);
-  const uint64_t piece = lane_->words < kManyWords ? kPage : kPlanHugePiece;
-  uint64_t at_once = box_bytes_ / kBoxShare / (kTurnWords * sizeof(uint32_t));
-  if (at_once < 1 + (lane_->words >> 22)) at_once = 1 + (lane_->words >> 22);
-  if (at_once > kMostTurns) at_once = kMostTurns;
-  if (lane_->words >= kManyWords) at_once = kHugeWords / kTurnWords;
-  if (turns_ % kTurnsKept == 0 && LookedAt() != kNoSample) LookElsewhere(kNoSample);
-  if (turns_++ % at_once == 0) {
-    const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);
-    const uint64_t first = (reinterpret_cast<uint64_t>(first_word_) + kPage - 1) & ~(kPage - 1);
-    if (here > first) GiveBack(reinterpret_cast<const void*>(first), here - first);
+// Without the map, which somebody is changing: twice its usable bytes / 16.
+uint64_t Lane::SizeByWalking(uint64_t granule) const {
+  uint64_t size = 0;
+  const uint32_t* const here = cursor_.Seen();
+  for (const uint32_t* at = stream_.first; at < here;) {
+    const Word word = stream_.Decode(at);
+    if (word.kind == Word::kEnded) break;
+    if (word.kind == Word::kAllocation && word.granule == granule) {
+      size = stream_.keys.Size(word.key);
+    }
+    at += word.length;
   }
-  ++cursor_;
+  return size;
 }
 
-// Gives pages back in which no block is planned for long, if none is late there.
-void Lane::Release(const Word& idle) {
-  const uint64_t begin = idle.granule * kPageGranules;
-  const uint64_t end = begin + idle.key * kPageGranules;
-  if (!releases_ || keeps_pages_ || (care_ != calm_ && late_.HasAny(begin, end))) return;
-  GiveBack(box_ + begin * kGranule, (end - begin) * kGranule);
+uint64_t Lane::Usable(const void* pointer) {
+  const uint64_t granule = GranuleOf(pointer);
+  if (granule >= box_granules_) return 0;
+  if (__atomic_load_n(&mapped_, __ATOMIC_ACQUIRE) == 0) {
+    if (!walk_lock_.TryLock()) return SizeByWalking(granule) * kGranule / 2;
+    if (__atomic_load_n(&mapped_, __ATOMIC_RELAXED) == 0) Walk(cursor_.Seen());
+    walk_lock_.Unlock();
+  }
+  const MappedBlock block = LiveAt(granule);
+  return block.granules == 0 ? 0 : block.granules * kGranule - (block.marked ? 0 : kGranule / 2);
+}
+
+// The words behind are not read again: they go in pieces of at least a twentieth of the box, since
+// the system asks a few microseconds each time.
+void Lane::PassCheckpoint() {
+  constexpr uint64_t kBoxShare = 20;
+  constexpr uint64_t kMostAtOnce = 16;
+  Publish();
+  ++cursor_;
+  const uint64_t share = box_granules_ * kGranule / kBoxShare / (kTurnWords * sizeof(uint32_t));
+  uint64_t at_once = share < kMostAtOnce ? share + 1 : kMostAtOnce;
+  uint64_t piece = kPage;
+  if (lane_->words >= kManyWords) {
+    piece = kPlanHugePiece;
+    at_once = piece / sizeof(uint32_t) / kTurnWords;
+  }
+  if (++checkpoints_ % at_once != 0) return;
+  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);
+  const uint64_t first = (reinterpret_cast<uint64_t>(stream_.first) + kPage - 1) & ~(kPage - 1);
+  if (here > first) GiveBack(reinterpret_cast<const void*>(first), here - first);
+}
+
+// Gives pages back in which no block is planned for long, if none lives there.
+void Lane::ReleaseIdle(const Word& idle) const {
+  const uint64_t begin = uint64_t{idle.granule} * kPageGranules;
+  const uint64_t end = begin + uint64_t{idle.key} * kPageGranules;
+  if (!around_.releases || keeps_pages_) return;
+  if (mapped_ != 0 && map_.HasAny(box_granule_ + begin, box_granule_ + end)) return;
+  GiveBack(At(begin), (end - begin) * kGranule);
 }
 
 // Passes a step of the stream that the program did not take.
 void Lane::Pass(const Word& word) {
   switch (word.kind) {
-    case Word::kAllocation:
-      AddEarly(word.granule);
-      CountSkipped(cursor_, word.granule);
-      RememberSkipped(cursor_);
+    case Word::kAllocation: {
+      BecomeMapped();
+      ++counters_->skipped;
+      counters_->skipped_hash += MixAddress(Here(), reinterpret_cast<uint64_t>(At(word.granule)));
+      const LiveKey key = stream_.KeyAt(cursor_);
+      resync_.Skipped({key.shape, key.site});
       break;
+    }
     case Word::kFree:
-    case Word::kDrained:
-      if (!RemoveEarly(word.granule)) {
-        const bool told = word.kind == Word::kDrained && word.key != 0;
-        AddLate(word.granule, told ? word.key : PlannedGranules(word.granule));
-        notes_.BecameLate(word.granule, static_cast<uint64_t>(cursor_ - first_word_), word.granule);
-        awaited_ += word.kind == Word::kDrained ? 1 : 0;
-      }
-      return PassFree(word.granule, cursor_ + word.length);
-    case Word::kTurned:
-      PassTurn();
-      return;
-    case Word::kIdling:
-      Release(word);
+    case Word::kRemoteFree:
+      BecomeMapped();
+      if (LiveAt(word.granule).granules == 0) break;
+      notes_.BecameLate(word.granule, Here());
+      overdue_remotely_ += word.kind == Word::kRemoteFree ? 1 : 0;
+      break;
+    case Word::kCheckpoint:
+      return PassCheckpoint();
+    case Word::kIdlePages:
+      ReleaseIdle(word);
+      break;
+    case Word::kUsedPages:
+      CountPages(word.granule);
       break;
     case Word::kEnded:
       return;
@@ -252,324 +164,346 @@ void Lane::Pass(const Word& word) {
   cursor_ += word.length;
 }
 
+// The stream tells that no more pages of the box have been used than so many. What the program did
+// not ask for did not use any.
+void Lane::CountPages(uint64_t told) {
+  uint64_t pages = told;
+  if (mapped_ != 0) {
+    const uint64_t first = box_granule_ / kPageGranules;
+    const uint64_t resident =
+        around_.heap->CountResident(first, first + box_granules_ / kPageGranules);
+    const uint64_t more = resident + told - told_pages_;
+    if (more < pages) pages = more;
+  }
+  told_pages_ = told;
+  around_.held->Add(static_cast<int64_t>(pages) - static_cast<int64_t>(used_pages_));
+  used_pages_ = pages;
+}
+
 void Lane::PassUntil(const uint32_t* target) {
-  while (cursor_ < target) Pass(Decode(cursor_));
+  while (cursor_ < target) Pass(stream_.Decode(cursor_));
   Publish();
 }
 
-// Passes what the cursor need not wait at: planned frees of blocks that are not live, turns, and
-// frees by other threads, which may come at any time.
+// Passes the planned frees of blocks that are not live.
+void Lane::PassFreed() {
+  if (mapped_ == 0) return;
+  while (*cursor_ - kFreeBit < kSpecial - kFreeBit && LiveAt(*cursor_ & ~kFreeBit).granules == 0) {
+    cursor_ = cursor_ + 1;
+  }
+}
+
+// Passes what the cursor need not wait at: planned frees of blocks that are not live, what tells of
+// pages, and frees by other threads, which may come at any time.
 void Lane::Settle() {
   for (;;) {
-    const Word word = Decode(cursor_);
+    const Word word = stream_.Decode(cursor_);
     if (word.kind == Word::kFree) {
-      if (!RemoveEarly(word.granule)) return;
-      PassFree(word.granule, cursor_ + 1);
-    } else if (word.kind == Word::kDrained) {
+      if (mapped_ == 0 || LiveAt(word.granule).granules != 0) return;
+      cursor_ = cursor_ + 1;
+    } else if (word.kind == Word::kRemoteFree) {
       const uint32_t* before = cursor_;
-      if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) Drain();
+      if (remote_.Any()) TakeInRemoteFrees(remote_.TakeAll());
       if (cursor_ == before) Pass(word);
-    } else if (word.kind == Word::kTurned || word.kind == Word::kIdling) {
-      Pass(word);
-    } else {
+    } else if (word.kind == Word::kAllocation || word.kind == Word::kEnded) {
       return;
+    } else {
+      Pass(word);
     }
   }
 }
 
-const uint32_t* Lane::NextAllocation(const uint32_t* from, const uint32_t* limit) const {
-  while (from < limit) {
-    const Word word = Decode(from);
-    if (word.kind == Word::kAllocation) return from;
-    if (word.kind == Word::kEnded) return nullptr;
-    from += word.length;
-  }
-  return nullptr;
-}
-
-LiveKey Lane::KeyAt(const uint32_t* allocation) const {
-  return live_keys_.At(allocation, offset_bits_);
-}
-
-bool Lane::Matches(const uint32_t* allocation, const Request& request) const {
-  const LiveKey key = KeyAt(allocation);
-  return key.shape == request.shape && key.site == request.site;
-}
-
-// Behind the next `count` allocations of the stream, if they are what the program asked for the
-// last `count` times but for the lengths; null if they are not.
-const uint32_t* Lane::BehindTheSameSites(uint64_t count) const {
-  const uint64_t left = static_cast<uint64_t>(end_word_ - cursor_);
-  const uint32_t* limit = cursor_ + (left < kLookAhead ? left : kLookAhead);
+// Places the allocation that the cursor stands at, unless a block lives there.
+Lane::Placed Lane::Place(const Word& word) {
   const uint32_t* at = cursor_;
-  for (uint64_t number = 1; number <= count; ++number) {
-    at = NextAllocation(at, limit);
-    if (at == nullptr) return nullptr;
-    if (KeyAt(at).site != history_[number % kConfirm].site) return nullptr;
-    at += Decode(at).length;
-  }
-  return at;
-}
-
-// The program's unmatched requests took the place of as many planned ones. That is not much of a
-// miss, unless one of them was planned a little earlier: then this is another order.
-void Lane::Replaced(const uint32_t* behind) {
-  if (!reordered_) {
-    const uint64_t refund = unmatched_ * (kMiss - 1);
-    missed_ -= missed_ < refund ? missed_ : refund;
-  }
-  PassUntil(behind);
-  FoundAgain();
-}
-
-bool Lane::WasSkipped(const Request& request) const {
-  for (const Request& skipped : skipped_) {
-    if (skipped.shape == request.shape && skipped.site == request.site) return true;
-  }
-  return false;
-}
-
-// Where the latest requests, which the stream did not expect, stand in a row further on; the last
-// of them. Null: nowhere near.
-const uint32_t* Lane::FindAgain() const {
-  uint64_t window = kLookAhead;
-  if (unmatched_ >= 64 && (unmatched_ & (unmatched_ - 1)) == 0) window = unmatched_ * 64;
-  if (window > kMostLookAhead) window = kMostLookAhead;
-  const uint64_t left = end_word_ - cursor_;
-  const uint32_t* limit = cursor_ + (window < left ? window : left);
-  const auto request = [this](uint64_t age) -> const Request& {
-    return history_[(unmatched_ - age) % kConfirm];
-  };
-  for (const uint32_t* start = NextAllocation(cursor_, limit); start != nullptr;) {
-    const uint32_t* at = start;
-    if (Matches(start, request(kConfirm - 1))) {
-      uint64_t age = kConfirm - 1;
-      while (age > 0) {
-        at = NextAllocation(at + Decode(at).length, limit);
-        if (at == nullptr) return nullptr;
-        if (!Matches(at, request(age - 1))) break;
-        --age;
-      }
-      if (age == 0) return at;
+  const uint64_t size = stream_.keys.Size(word.key);
+  const uint64_t first = box_granule_ + word.granule;
+  const uint64_t granules = (size + 1) / 2;
+  if (mapped_ != 0 && map_.HasAny(first, first + granules)) {
+    // Perhaps another thread has freed what is in the way.
+    if (remote_.Any()) TakeInRemoteFrees(remote_.TakeAll());
+    if (map_.HasAny(first, first + granules)) {
+      cursor_ = at + word.length;
+      return PlaceElsewhere(at, word);
     }
-    start = NextAllocation(start + Decode(start).length, limit);
   }
-  return nullptr;
-}
-
-// The keys that have no code are the rare ones: of a recording with many of them each look at one
-// would be a miss of all caches. One of their allocations is seldom the only one.
-void Lane::FetchRareKeys() {
-  const uint32_t far = (kFreeBit - 1) >> offset_bits_ << offset_bits_;
-  const uint32_t* at = rare_until_ > cursor_.Seen() ? rare_until_ : cursor_.Seen();
-  const int64_t left = end_word_ - cursor_;
-  rare_until_ = cursor_ + (left < kRareAhead ? left : kRareAhead);
-  for (; at < rare_until_; ++at) {
-    // Which words are far is anybody's guess: no branch.
-    const uint32_t key = at[1] & -static_cast<uint32_t>(*at == far);
-    __builtin_prefetch(&keys_[key]);
-    notes_of_blocks_.LookAhead(key);
-  }
-}
-
-// Places the allocation that the cursor stands at, unless a late block lies there.
-void* Lane::Place(const Word& word) {
-  const uint32_t* at = cursor_;
-  const auto birth = static_cast<uint32_t>(cursor_ - first_word_);
-  cursor_ += word.length;
+  if (mapped_ != 0) map_.Add(first, granules, size % 2 == 0);
+  cursor_ = at + word.length;
+  resync_.Found();
   Publish();
-  FoundAgain();
-  if (word.length > 1) FetchRareKeys();
-  if (care_ == calm_ || !IsTaken(word)) return PlaceThere(word);
-  // Perhaps another thread has freed what is in the way. Until that is known the block is not live.
-  AddEarly(word.granule);
-  if (__atomic_load_n(&remote_, __ATOMIC_RELAXED) != nullptr) {
-    Drain();
-    if (!IsTaken(word) && RemoveEarly(word.granule)) return PlaceThere(word);
-  }
-  CountSkipped(at, word.granule);
-  return PlaceElsewhere(word, birth);
+  return {At(word.granule), 0};
 }
 
-void* Lane::Allocate(uint64_t shape, uint64_t site) {
-  if (running_free_) return AllocateFreely(shape, site);
+// A place is taken. The block elsewhere is as long as planned: a program that asks how long it is
+// goes another way when it is shorter.
+Lane::Placed Lane::PlaceElsewhere(const uint32_t* at, const Word& word) {
+  resync_.Found();
+  const uint64_t bytes = stream_.keys.Size(word.key) * (kGranule / 2);
+  const LiveKey key = stream_.KeyAt(at);
+  ++counters_->blocked;
+  ++counters_->skipped;
+  counters_->skipped_hash +=
+      MixAddress(stream_.IndexOf(at), reinterpret_cast<uint64_t>(At(word.granule)));
+  // Of many one stands for those before it: what is in the way is looked for.
+  constexpr uint64_t kAllNamed = 1 << 12;
+  constexpr uint32_t kNamed = 16;
+  const uint32_t times = counters_->blocked <= kAllNamed    ? 1
+                         : counters_->blocked % kNamed == 0 ? kNamed
+                                                            : 0;
+  if (times != 0) {
+    const uint64_t end = word.granule + (bytes + kGranule - 1) / kGranule;
+    const uint64_t taken = map_.NextIn(box_granule_ + word.granule, box_granule_ + end);
+    notes_.Blocked(key.shape, key.site, BlockBegin(taken - box_granule_), times);
+  }
+  // What the thread keeps longer itself is no reason to leave the plan; what it waits for is.
+  if (overdue_remotely_ > 0 && resync_.MissesTooMuch(at, Resync::kMiss)) wants_to_leave_ = true;
+  return {nullptr, bytes};
+}
+
+// The block that a granule is in, by its beginning.
+uint64_t Lane::BlockBegin(uint64_t granule) const {
+  while (granule > 0 && LiveAt(granule).granules == 0) --granule;
+  return granule;
+}
+
+// The next allocation word from the cursor on, and null behind the last.
+const uint32_t* Lane::NextAllocation() {
+  if (next_allocation_ == nullptr) return nullptr;
+  if (next_allocation_ < cursor_ || stream_.Decode(next_allocation_).kind != Word::kAllocation) {
+    next_allocation_ = stream_.NextAllocation(cursor_, stream_.end);
+  }
+  return next_allocation_;
+}
+
+Lane::Placed Lane::Allocate(uint64_t shape, uint64_t site) {
   const Request request = {shape, site};
   Settle();
-  const Word expected = Decode(cursor_);
+  resync_.ComeTo(cursor_);
+  const Word expected = stream_.Decode(cursor_);
   if (expected.kind == Word::kAllocation) {
-    if (Matches(cursor_, request)) return Place(expected);
-    if (KeyAt(cursor_).site == site && unmatched_ == 0 && cursor_ != behind_replaced_ &&
-        !WasSkipped(request)) {
+    if (stream_.Matches(cursor_, request)) return Place(expected);
+    if (stream_.KeyAt(cursor_).site == site && resync_.MayReplace(cursor_, request)) {
       return PlaceInstead(expected, request);
     }
   }
-  const uint64_t left = end_word_ - cursor_;
-  // Behind a block that is kept, frees that came early stand in the way of the next allocation.
-  const uint64_t ahead = kLookAhead + early_count_;
-  const uint32_t* next = NextAllocation(cursor_, cursor_ + (left < ahead ? left : ahead));
-  if (next != nullptr) {
-    const LiveKey key = KeyAt(next);
-    const bool learned = key.site == 0 && key.shape == shape && live_keys_.learn(site);
-    if (learned ? Matches(next, request) : key.shape == shape && key.site == site) {
+  if (const uint32_t* next = NextAllocation()) {
+    const LiveKey key = stream_.KeyAt(next);
+    const bool learned = key.site == 0 && key.shape == shape && stream_.keys.learn(site);
+    if (learned ? stream_.Matches(next, request) : key.shape == shape && key.site == site) {
       PassUntil(next);
-      return Place(Decode(next));
+      return Place(stream_.Decode(next));
     }
   }
-  NoteDivergence(shape, site);
-  // Perhaps the ones before differed in length only.
-  if (unmatched_ > 0 && unmatched_ < kConfirm) {
-    const uint32_t* behind = BehindTheSameSites(unmatched_);
-    const uint32_t* here = behind != nullptr ? NextAllocation(behind, end_word_) : nullptr;
-    if (here != nullptr && Matches(here, request)) {
-      Replaced(here);
-      return Place(Decode(here));
+  NoteDivergence(request);
+  if (const uint32_t* behind = resync_.BehindTheSameSites(cursor_)) {
+    const uint32_t* here = stream_.NextAllocation(behind, stream_.end);
+    if (here != nullptr && stream_.Matches(here, request)) {
+      resync_.Forgive();
+      PassUntil(here);
+      return Place(stream_.Decode(here));
     }
   }
-  reordered_ = reordered_ || WasSkipped(request);
-  if (MissesTooMuch(kMiss)) {
-    RunFree();
-    return AllocateFreely(shape, site);
+  resync_.NoteOrder(request);
+  const uint64_t bytes = ShapeUnits(shape) * 8;
+  if (resync_.MissesTooMuch(cursor_, Resync::kMiss)) {
+    ++counters_->unmatched;
+    wants_to_leave_ = true;
+    return {nullptr, bytes};
+  }
+  if (const uint32_t* found = resync_.Miss(cursor_, request)) {
+    PassUntil(found);
+    return Place(stream_.Decode(found));
   }
   ++counters_->unmatched;
   notes_.Unexpected(shape, site);
-  history_[++unmatched_ % kConfirm] = request;
-  if (unmatched_ < next_look_ || left == 0) return Improvise(shape);
-  next_look_ = unmatched_ + (unmatched_ < 64 ? 1 : 16);
-  const uint32_t* found = FindAgain();
-  if (found == nullptr) return Improvise(shape);
-  PassUntil(found);
-  --counters_->unmatched;
-  return Place(Decode(found));
+  return {nullptr, bytes};
 }
 
 // Places a request that differs in its length from the expected one, whose turn it takes: where
 // that one was to lie, if it is long enough.
-void* Lane::PlaceInstead(const Word& expected, const Request& request) {
-  NoteDivergence(request.shape, request.site);
-  if (MissesTooMuch(1)) {
-    RunFree();
-    return AllocateFreely(request.shape, request.site);
-  }
+Lane::Placed Lane::PlaceInstead(const Word& expected, const Request& request) {
+  NoteDivergence(request);
   ++counters_->unmatched;
-  behind_replaced_ = cursor_ + expected.length;
-  const uint64_t planned = KeyAt(cursor_).shape;
-  if (request.shape <= planned && ShapeStep(request.shape) == ShapeStep(planned)) {
-    RememberSkipped(cursor_);
+  const uint64_t bytes = ShapeUnits(request.shape) * 8;
+  if (resync_.MissesTooMuch(cursor_, Resync::kOtherLength)) {
+    wants_to_leave_ = true;
+    return {nullptr, bytes};
+  }
+  resync_.Replaced(cursor_ + expected.length);
+  const LiveKey planned = stream_.KeyAt(cursor_);
+  if (request.shape <= planned.shape && ShapeStep(request.shape) == ShapeStep(planned.shape)) {
+    resync_.Skipped({planned.shape, planned.site});
     return Place(expected);
   }
   notes_.Unexpected(request.shape, request.site);
   Pass(expected);
   Publish();
-  return Improvise(request.shape);
+  return {nullptr, bytes};
 }
 
-// What the lane follows for a while makes up for what it missed.
-bool Lane::MissesTooMuch(uint64_t words) {
-  const auto passed = static_cast<uint64_t>(cursor_ - missed_at_);
-  missed_at_ = cursor_;
-  if (passed > kAWhile) missed_ -= missed_ < passed ? missed_ : passed;
-  missed_ += words;
-  return missed_ > kMostMissed;
-}
-
-bool Lane::FreeInAnnex(void* pointer) {
-  if (!IsAGranule(pointer) || !FreeLate(GranuleOf(pointer))) {
-    CountInvalidFree();
-    return false;
+bool Lane::Free(void* pointer) {
+  if (FreeExpected(pointer)) return true;
+  Settle();
+  if (FreeExpected(pointer)) return true;
+  const uint64_t granule = GranuleOf(pointer);
+  if (granule >= box_granules_) return false;
+  BecomeMapped();
+  if (LiveAt(granule).granules == 0) return false;
+  // A free tells better than a length where in the stream the program is.
+  const uint32_t* behind = resync_.BehindTheSameSites(cursor_);
+  if (behind != nullptr && *behind == (granule | kFreeBit)) {
+    resync_.Forgive();
+    PassUntil(behind);
+    resync_.Found();
   }
-  // The block was here instead of one whose free the stream expects about now.
-  while (*cursor_ - kFreeBit < kSpecial - kFreeBit && RemoveEarly(*cursor_ & ~kFreeBit)) {
-    PassFree(*cursor_ & ~kFreeBit, cursor_ + 1);
-  }
+  NoteFreed(granule);
+  RemoveLive(granule);
+  PassFreed();
   return true;
 }
 
-bool Lane::FreeSlowly(uint64_t granule) {
-  const bool freed =
-      granule < box_granules_ && (running_free_ ? FreeLate(granule) : FreeBesideTheStream(granule));
-  if (!freed) CountInvalidFree();
-  return freed;
-}
-
-// Of a lane that runs free, or in the annex.
-bool Lane::FreeLate(uint64_t granule) {
-  const uint64_t granules = LateLength(granule);
-  if (granules == 0) return false;
-  FreePlace(granule, granules);
-  return true;
-}
-
-bool Lane::FreeBesideTheStream(uint64_t granule) {
-  if (*cursor_ != (granule | kFreeBit) || IsEarly(granule)) {
-    Settle();
-    // A free tells better than a length where in the stream the program is.
-    if (unmatched_ > 0 && unmatched_ < kConfirm && !IsEarly(granule) && !IsLate(granule)) {
-      const uint32_t* behind = BehindTheSameSites(unmatched_);
-      if (behind != nullptr && *behind == (granule | kFreeBit)) Replaced(behind);
+// The blocks are other threads' to free; what is no live block is counted.
+void Lane::TakeInRemoteFrees(void* first) {
+  for (void* block = first; block != nullptr;) {
+    const uint64_t granule = GranuleOf(block);
+    const bool next_in_stream = *cursor_ == kDrain && cursor_[1] == granule;
+    if (granule >= box_granules_) {  // what it leads to may be anything
+      __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
+      return;
     }
-    // A late block is looked for first: then what is planned live at its place is early.
-    if (IsLate(granule)) {
-      RemoveLate(granule, LateLength(granule));
-      return true;
+    if (!next_in_stream || mapped_ != 0) {
+      BecomeMapped();
+      if (LiveAt(granule).granules == 0) {
+        __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
+        return;
+      }
     }
+    void* next = RemoteFrees::Next(block);
+    if (mapped_ != 0) {
+      NoteFreed(granule);
+      RemoveLive(granule);
+    }
+    if (next_in_stream) {
+      cursor_ = cursor_ + 2;
+    } else {
+      overdue_remotely_ -= overdue_remotely_ > 0 ? 1 : 0;
+    }
+    block = next;
   }
-  if (IsEarly(granule)) return false;
-  if (*cursor_ == (granule | kFreeBit)) {
-    PassFree(granule, cursor_ + 1);
-    return true;
-  }
-  if (IsDrain(*cursor_) && cursor_[1] == granule) {
-    PassFree(granule, cursor_ + 2);
-    return true;
-  }
-  if (!IsPlannedLive(granule)) return false;
-  FreeEarly(granule);
+}
+
+bool Lane::FreeRemotely(void* pointer) {
+  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0) return false;
+  if (remote_.Push(pointer)) return true;
+  const HeapLock lock(*around_.heap);
+  return FreeInBox(GranuleOf(pointer));
+}
+
+// Off plan, with the lock of the heap.
+bool Lane::FreeInBox(uint64_t granule) {
+  if (granule >= box_granules_) return false;
+  const MappedBlock block = LiveAt(granule);
+  if (block.granules == 0) return false;
+  map_.Remove(box_granule_ + granule, block.granules);
+  DonateAround(granule, block.granules);
   return true;
+}
+
+// Gives the units to the heap that are free because these granules are: at the edges a unit may be
+// shared with other blocks.
+void Lane::DonateAround(uint64_t granule, uint64_t granules) {
+  const uint64_t begin = box_granule_ + granule;
+  const uint64_t end = begin + granules;
+  uint64_t first = begin / kUnitGranules;
+  uint64_t last = (end + kUnitGranules - 1) / kUnitGranules;
+  if (map_.HasAny(first * kUnitGranules, begin)) ++first;
+  if (map_.HasAny(end, last * kUnitGranules)) --last;
+  if (first < last) around_.heap->Release(first, last - first);
+}
+
+void Lane::LeavePlan() {
+  if (off_plan_) return;
+  BecomeMapped();
+  TakeInRemoteFrees(remote_.TakeAll());
+  Publish();
+  counters_->off_plan_at = 1 + Here();
+  DropStream();
+  const HeapLock lock(*around_.heap);
+  const uint64_t first_page = box_granule_ / kPageGranules;
+  const uint64_t adopted =
+      around_.heap->AdoptPages(first_page, first_page + box_granules_ / kPageGranules);
+  around_.held->Add(static_cast<int64_t>(adopted) - static_cast<int64_t>(used_pages_));
+  // Everything between the blocks, in whole units.
+  const uint64_t end = box_granule_ + box_granules_;
+  for (uint64_t free = box_granule_; free < end;) {
+    const uint64_t taken = map_.NextIn(free, end);
+    const uint64_t first = (free + kUnitGranules - 1) / kUnitGranules;
+    const uint64_t last = taken / kUnitGranules;
+    if (first < last) around_.heap->Release(first, last - first);
+    if (taken >= end) break;
+    free = taken + LiveAt(taken - box_granule_).granules;
+  }
+  cursor_ = stream_.end;
+  off_plan_ = true;
+  wants_to_leave_ = false;
+  // Who finds the list closed has the lock of the heap next.
+  for (void* block = remote_.Close(); block != nullptr;) {
+    const uint64_t granule = GranuleOf(block);
+    void* next = granule < box_granules_ && LiveAt(granule).granules != 0 ? RemoteFrees::Next(block)
+                                                                          : nullptr;
+    if (!FreeInBox(granule)) __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
+    block = next;
+  }
 }
 
 void* Lane::ReallocateExpected(const void* pointer, uint64_t size, uint64_t site, bool may_move) {
   const uint32_t* at = cursor_;
-  if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer) || unmatched_ != 0) return nullptr;
-  const Word word = Decode(at + 1);
+  if (FreedBy(at[0]) != reinterpret_cast<uint64_t>(pointer)) return nullptr;
+  const uint32_t* next = at[1] == kUsed ? at + 3 : at + 1;
+  const Word word = stream_.Decode(next);
   if (word.kind != Word::kAllocation) return nullptr;
-  const LiveKey key = KeyAt(at + 1);
-  if (key.shape != PlainShape(size) || key.site != site) return nullptr;
+  if (!stream_.Matches(next, {PlainShape(size), site})) return nullptr;
   const uint64_t old = at[0] & ~kFreeBit;
-  if (IsEarly(old)) return nullptr;
   if (word.granule != old && !may_move) return nullptr;
-  if (care_ != calm_ && IsTaken(word)) return nullptr;
-  if (noting_ != 0) {
-    notes_of_blocks_.Forget(old);
-    notes_of_blocks_.Note(word.granule, word.key);
+  if (mapped_ != 0) {
+    const MappedBlock block = LiveAt(old);
+    const uint64_t planned = stream_.keys.Size(word.key);
+    const uint64_t first = box_granule_ + word.granule;
+    if (block.granules == 0) return nullptr;
+    map_.Remove(box_granule_ + old, block.granules);
+    if (map_.HasAny(first, first + (planned + 1) / 2)) {
+      map_.Add(box_granule_ + old, block.granules, block.marked);
+      return nullptr;
+    }
+    map_.Add(first, (planned + 1) / 2, planned % 2 == 0);
   }
-  LookAhead();
-  cursor_ = at + 1 + word.length;
-  if (word.length > 1) FetchRareKeys();
-  return box_ + word.granule * kGranule;
+  if (at[1] == kUsed) CountPages(at[2]);
+  cursor_ = next + word.length;
+  return At(word.granule);
 }
 
-// What is early at this place may be another block by now: the cursor has moved on.
 void Lane::Revive(void* pointer, uint64_t bytes) {
-  const uint64_t granule = GranuleOf(pointer);
-  const uint64_t granules = (bytes + kGranule - 1) / kGranule;
-  if ((running_free_ || !Contains(pointer)) && late_.Has(granule)) {
-    kept_.Remove(static_cast<uint32_t>(granule), granules);
-    late_.Reuse(granule, granules);
-  } else {
-    AddLate(granule, granules);
-  }
+  BecomeMapped();
+  const uint64_t size = (bytes + 7) / 8;
+  map_.Add(box_granule_ + GranuleOf(pointer), (size + 1) / 2, size % 2 == 0);
 }
 
-bool Lane::Empty() {
-  Drain();
-  const uint64_t late = late_count_ - kept_.Count() - (last_.IsFree() ? 1 : 0);
-  if (running_free_) return late == 0;
-  uint64_t live = 0;
-  const uint64_t now = cursor_ - first_word_;
-  for (uint64_t i = 0; i < lane_->placements; ++i) {
-    live += placements_[i].birth < now && placements_[i].death >= now ? 1 : 0;
-  }
-  return live + late == early_count_;
+void Lane::NoteDivergence(const Request& request) {
+  if (counters_->diverged_at != 0) return;
+  counters_->diverged_at = 1 + Here();
+  counters_->seen_shape = request.shape;
+  counters_->seen_site = request.site;
+  const uint32_t* next = NextAllocation();
+  if (next == nullptr) return;
+  const LiveKey key = stream_.KeyAt(next);
+  counters_->expected_shape = key.shape;
+  counters_->expected_site = key.site;
+}
+
+// A block is freed that may have been in the way.
+void Lane::NoteFreed(uint64_t granule) {
+  if (!notes_.AnyLate()) return;
+  if (SquatterNote* note = notes_.LiveSquatter(granule)) notes_.Freed(note, Here());
 }
 
 }  // namespace reprise::replay

@@ -16,16 +16,11 @@
 
 namespace reprise::replay {
 
-// A late block that the plan knows, and that may be a squatter: it outlived its planned free. Those
-// that are still live and those that stood in a request's way are kept before others. A block that
-// was placed elsewhere because its place was taken is noted, too, since it may be the next
-// squatter. Nothing is noted once the lane runs free: when a block should have been freed is then
-// no longer a matter of the stream.
+// A block of the box that outlived its planned free. Those that are still live and those that were
+// in a request's place are kept before others.
 struct SquatterNote {
-  uint32_t word;      // 1 + index in the lane of its allocation, or of the free or drain that was
-                      // planned for it; 0: an unused note
+  uint32_t word;      // 1 + index in the lane of the free that was planned for it; 0: unused
   uint32_t granule;   // where it begins
-  uint32_t planned;   // where the plan has it
   uint32_t blocked;   // requests that found it in their place
   uint32_t freed_at;  // index of the word that the cursor stood at when it was freed; 0: it was not
 };
@@ -44,11 +39,10 @@ struct MissNote {
 struct alignas(64) NotePage {
   static constexpr uint32_t kWays = 4;
   static constexpr uint32_t kSquatterSets = 16;
-  static constexpr uint32_t kMissSets = 21;
+  static constexpr uint32_t kMissSets = 23;
 
-  uint64_t ran_free_at;  // 1 + index of the word at which the lane left its stream; 0: it did not
-  uint64_t unnamed;      // blocked requests of which no note says what was in the way
-  uint64_t padding[14];
+  uint64_t unnamed;  // blocked requests of which no note says what was in the way
+  uint64_t padding[15];
   SquatterNote squatters[kSquatterSets][kWays];
   MissNote misses[kMissSets][kWays];
 };
@@ -90,9 +84,8 @@ class LaneNotes {
     count_ = count;
   }
 
-  // The block at `granule` is late: it has outlived its planned free, which is `word`, or it was to
-  // lie at `planned` by the allocation `word`, where it had no room.
-  void BecameLate(uint64_t granule, uint64_t word, uint64_t planned);
+  // The block at `granule` has outlived its planned free, which is `word`.
+  void BecameLate(uint64_t granule, uint64_t word);
 
   // The note of the late block at `granule`, or null.
   SquatterNote* LiveSquatter(uint64_t granule) const;
@@ -105,15 +98,7 @@ class LaneNotes {
   void Unexpected(uint64_t shape, uint64_t site) { ++MissOf(shape, site)->unexpected; }
 
   // So many requests, one of them of this kind, found the block at `granule` in their place.
-  // `follows`: the lane follows its stream.
-  void Blocked(uint64_t shape, uint64_t site, uint64_t granule, bool follows, uint32_t times);
-  // The same where it is not known which block.
-  void Blocked(uint64_t shape, uint64_t site) {
-    ++MissOf(shape, site)->blocked;
-    ++pages_->unnamed;
-  }
-
-  void RunsFree(uint64_t now) { pages_->ran_free_at = 1 + now; }
+  void Blocked(uint64_t shape, uint64_t site, uint64_t granule, uint32_t times);
 
  private:
   SquatterNote* SquatterSet(uint64_t number) const;

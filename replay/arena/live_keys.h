@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-#include "replay/arena/block_set.h"
 #include "replay/plan/plan_format.h"
 #include "replay/plan/stream.h"
 
@@ -40,19 +39,15 @@ struct LiveKeys {
   // not known to be loaded: true when `site` lies in a module that has been loaded since, and whose
   // keys now have their addresses.
   bool (*learn)(uint64_t site);
-  // How many granules a block of each key has, below kLong: what is looked at for every
-  // allocation that takes care lies close together.
-  const uint8_t* granules;
-  static constexpr uint8_t kLong = BlockSet::kFew + 1;  // as many as its shape needs; above: so
-                                                        // many more
-  static constexpr uint8_t kFarLonger = 255;            // the plan says how many
-  static uint8_t FewGranules(const PlanKey& key) {
-    const uint64_t granules = BlockGranules(key);
-    if (granules < kLong) return static_cast<uint8_t>(granules);
-    const uint64_t more = granules - ShapeGranules(key.shape);
-    return more < kFarLonger - kLong ? static_cast<uint8_t>(kLong + more) : kFarLonger;
+  // Usable bytes of each key's block / 8, below kLong: what is looked at for every guarded
+  // allocation lies close together.
+  const uint8_t* sizes;
+  static constexpr uint8_t kLong = 255;  // or more
+  static uint8_t SizeOf(const PlanKey& key) {
+    const uint64_t size = key.usable / 8;
+    return size < kLong ? static_cast<uint8_t>(size) : kLong;
   }
-  // The plan's, for what is seldom asked: each look maps 64 KiB of them.
+  // The plan's, for what is seldom asked.
   const PlanKey* plan_keys;
   // Where each of the plan's modules lies in this process, + 1; 0: it is not loaded. Of keys that
   // are told.
@@ -64,20 +59,10 @@ struct LiveKeys {
     if (__builtin_expect(word.length != kToldLength, 1)) return keys[word.key];
     return Told(at[3], at[4], at[5] >> kDepthBits, at[5] % kDepths);
   }
-  // A key by its index. The plan is read for it where it is not in memory.
-  bool IsInMemory(uint32_t key) const { return key < kKeysInMemory || keys[key].shape != 0; }
-  LiveKey Of(uint32_t key) const {
-    if (IsInMemory(key)) return keys[key];
-    const PlanKey& told = plan_keys[key];
-    return IsTold(key, told) ? Told(told.shape, told.site_offset, told.module, told.depth)
-                             : keys[key];
-  }
-  // How many granules its block has.
-  uint64_t Granules(uint32_t key) const {
-    const uint8_t few = granules[key];
-    if (few < kLong) return few;
-    return few < kFarLonger ? ShapeGranules(Of(key).shape) + few - kLong
-                            : BlockGranules(plan_keys[key]);
+  // Usable bytes of its block / 8, a block has half as many granules, rounded up.
+  uint64_t Size(uint32_t key) const {
+    const uint8_t size = sizes[key];
+    return size < kLong ? size : plan_keys[key].usable / 8;
   }
 
  private:

@@ -288,8 +288,10 @@ void Decompose(Measurement& measurement, const Observation& observation, uint64_
       observation.usable[static_cast<size_t>(found - observation.events.begin())];
   measurement.requested_at_peak = requested_at_peak;
   if (usable < 0) return;
-  measurement.internal_fragmentation = usable - requested_at_peak;
-  measurement.external_fragmentation = measurement.footprint - usable;
+  // What is usable but was never touched belongs to no page of the footprint.
+  const int64_t total = measurement.footprint - requested_at_peak;
+  measurement.internal_fragmentation = std::min(usable - requested_at_peak, total);
+  measurement.external_fragmentation = total - measurement.internal_fragmentation;
 }
 
 }  // namespace reprise::replay

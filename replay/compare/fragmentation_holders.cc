@@ -78,13 +78,13 @@ class TouchedPages {
   std::vector<int64_t> below_;  // per page
 };
 
-// Finds the event at which more memory was taken although most of it was free. Later, when the
-// program gives back what it has, all the rest is free, and nobody could help that.
+// Finds the event at which the most is held: the first one, because what becomes free later, when
+// the program gives back what it has, was needed once.
 void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, bool grows_only,
                uint64_t alignment, Pins& pins) {
   HighestEnd ends;
   TouchedPages touched;
-  int64_t live = 0, held = 0, most = -1, highest = 0;
+  int64_t live = 0, held = 0;
   const auto step = [&](const trace::Event& event) {
     const bool birth = event.kind == trace::EventKind::kAllocate;
     if (!birth && event.kind != trace::EventKind::kFree &&
@@ -101,14 +101,10 @@ void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, 
       birth ? ends.Add(offset + bytes) : ends.Remove(offset + bytes);
       held = ends.Get();
     }
-    if (held <= highest) return;
-    highest = held;
-    if (held - live > most) {
-      most = held - live;
-      pins.event = event.index;
-      pins.held_bytes = held;
-      pins.live_bytes = live;
-    }
+    if (held <= pins.held_bytes) return;
+    pins.event = event.index;
+    pins.held_bytes = held;
+    pins.live_bytes = live;
   };
   trace::ForEachEvent(recording, step);
 }

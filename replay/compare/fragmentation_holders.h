@@ -1,6 +1,5 @@
-// Who pins the memory: at the moment at which more was taken although most of it was free, the free
-// ranges between live blocks, and the blocks that keep each of them from being joined with its
-// neighbour or given back.
+// Who pins the memory: at the moment at which the most is held, the free ranges between live
+// blocks, and the blocks that keep each of them from being joined with its neighbour or given back.
 #ifndef REPRISE_REPLAY_COMPARE_FRAGMENTATION_HOLDERS_H_
 #define REPRISE_REPLAY_COMPARE_FRAGMENTATION_HOLDERS_H_
 
@@ -30,7 +29,7 @@ struct PinnedBySite {
 };
 
 struct Pins {
-  uint64_t event = 0;      // that took more memory when most was free
+  uint64_t event = 0;      // the first one at which `held_bytes` is reached: the highest
   int64_t held_bytes = 0;  // up to the end of the highest live block, or all pages touched so far
   int64_t live_bytes = 0;
   int64_t holes = 0;                  // free ranges

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/page.h"
 #include "planner/core/check.h"
+#include "replay/plan/lane_choice.h"
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_format.h"
 #include "replay/plan/realloc_chains.h"
@@ -95,15 +96,14 @@ absl::StatusOr<planner::Plan> SolveForPages(const Instance& instance,
   return plan;
 }
 
-constexpr int64_t kMostArenaBytes = int64_t{256} << 30;
+constexpr int64_t kMostArenaBytes = int64_t{128} << 30;
 
 struct LaneWork {
   Members members;
   planner::Plan plan;
   int64_t alignment = kBoxAlignment;
-  bool on_pages = false;     // long blocks begin with a page
-  int64_t shared_bytes = 0;  // from where on the box is reserved; 0: it is not
-  Buffer box;                // when the lane holds memory, and how much
+  bool on_pages = false;  // long blocks begin with a page
+  Buffer box;             // when the lane holds memory, and how much
 };
 
 // Splits the recording into lanes. Without lanes there is one that holds everything.
@@ -169,45 +169,6 @@ absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance, std::vector
   return moving;
 }
 
-uint64_t MostReserved(const Learned& learned, const Recording& recording, size_t thread) {
-  const auto found = learned.most_reserved.find(recording.threads[thread].path);
-  return found == learned.most_reserved.end() ? 0 : found->second;
-}
-
-// Solves a lane in which crowded kinds have places of their own, above everything else.
-absl::StatusOr<planner::Plan> SolveLearned(const Instance& instance,
-                                           const std::vector<uint32_t>& previous,
-                                           const planner::Options& options, const Learned& learned,
-                                           uint64_t most_reserved, LaneWork& lane,
-                                           int64_t* learned_buffers) {
-  std::vector<uint32_t> members;
-  members.reserve(lane.members.count);
-  for (size_t k = 0; k < lane.members.count; ++k) members.push_back(lane.members[k]);
-  const Reserved reserved = ReservePlaces(instance, learned, members, most_reserved);
-  std::vector<uint32_t> other_of(members.size(), kNoBuffer);
-  std::vector<uint32_t> previous_other;
-  for (size_t k = 0; k < members.size(); ++k) {
-    if (reserved.offset[k] != Reserved::kNotReserved) continue;
-    other_of[k] = static_cast<uint32_t>(previous_other.size());
-    previous_other.push_back(previous[k] == kNoBuffer ? kNoBuffer : other_of[previous[k]]);
-  }
-  absl::StatusOr<planner::Plan> plan =
-      SolveInPlace(reserved.others, std::move(previous_other), options, lane.on_pages);
-  if (!plan.ok() || reserved.bytes == 0) return plan;
-  lane.shared_bytes = planner::RoundUp(plan->makespan, reserved.alignment);
-  std::vector<int64_t> offsets;
-  offsets.reserve(members.size());
-  size_t other = 0;
-  for (const int64_t offset : reserved.offset) {
-    offsets.push_back(offset == Reserved::kNotReserved ? plan->offsets[other++]
-                                                       : lane.shared_bytes + offset);
-  }
-  plan->offsets = std::move(offsets);
-  plan->makespan = lane.shared_bytes + reserved.bytes;
-  *learned_buffers += reserved.buffers;
-  return plan;
-}
-
 void CountReallocations(const Recording& recording, BuiltPlan& built) {
   for (size_t i = 0; i < built.offsets.size(); ++i) {
     const uint32_t previous = recording.allocations[i].previous;
@@ -225,7 +186,7 @@ struct Request {
   LaneMode mode;
   const Learned& learned;
 
-  bool as_recorded() const { return learned.upper.empty() && learned.kind.empty(); }
+  bool as_recorded() const { return learned.upper.empty(); }
 };
 
 // Shares the budget among lanes by their number of buffers.
@@ -256,34 +217,24 @@ class LaneBudgets {
 };
 
 absl::StatusOr<planner::Plan> SolveLane(const Request& request, const Instance& instance,
-                                        size_t index, const planner::Options& options,
-                                        LaneWork& lane, int64_t* learned_buffers) {
+                                        const planner::Options& options, const LaneWork& lane) {
   if (request.mode == LaneMode::kNone) return planner::Solve(instance, options);
-  const Learned& learned = request.learned;
-  std::vector<uint32_t> previous = PreviousOf(request.recording, lane.members, learned);
-  if (learned.kind.empty()) {
-    return SolveInPlace(instance, std::move(previous), options, lane.on_pages);
-  }
-  return SolveLearned(instance, previous, options, learned,
-                      MostReserved(learned, request.recording, index), lane, learned_buffers);
+  return SolveInPlace(instance, PreviousOf(request.recording, lane.members, request.learned),
+                      options, lane.on_pages);
 }
 
-// Plans every lane that has members; their plans and boxes are in `lanes` afterwards. Returns the
-// number of buffers that have places of their own because of what was learned.
-absl::StatusOr<int64_t> PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
-  int64_t learned_buffers = 0;
+// Plans every lane that has members; their plans and boxes are in `lanes` afterwards.
+absl::Status PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
   LaneBudgets budgets(request, lanes.size());
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    LaneWork& lane = lanes[i];
+  for (LaneWork& lane : lanes) {
     if (lane.members.count == 0) continue;
     Instance instance =
         LaneInstance(request.recording, request.block_bytes, lane.members, request.learned);
-    lane.on_pages = request.mode == LaneMode::kThread && LengthenForPages(instance);
+    lane.on_pages = request.mode != LaneMode::kNone && LengthenForPages(instance);
     planner::Options options = request.options;
     options.budget_seconds = budgets.Next(lane.members.count);
     const absl::Time start = absl::Now();
-    absl::StatusOr<planner::Plan> plan =
-        SolveLane(request, instance, i, options, lane, &learned_buffers);
+    absl::StatusOr<planner::Plan> plan = SolveLane(request, instance, options, lane);
     if (!plan.ok()) return plan.status();
     budgets.Spend(absl::Now() - start);
     lane.plan = *std::move(plan);
@@ -300,48 +251,65 @@ absl::StatusOr<int64_t> PlanLanes(const Request& request, std::vector<LaneWork>&
     }
     lane.box.size = planner::RoundUp(lane.plan.makespan, kBoxAlignment);
   }
-  return learned_buffers;
+  return absl::OkStatus();
 }
 
-// The boxes of the lanes that have members. They are buffers themselves: lanes of threads that do
-// not coexist share memory.
-struct PackedBoxes {
-  Instance instance;
-  std::vector<size_t> lane;  // of each box
-  planner::Plan plan;
+// Drops lanes whose boxes cost too much memory. Returns what a run that follows the others holds.
+int64_t DropCostlyLanes(const Request& request, std::vector<LaneWork>& lanes, int64_t max_load) {
+  std::vector<PlannedLane> planned(lanes.size());
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const LaneWork& lane = lanes[i];
+    const trace::Thread& thread = request.recording.threads[i];
+    planned[i].first_event = static_cast<int64_t>(thread.first_event);
+    planned[i].end_event = static_cast<int64_t>(thread.end_event);
+    for (size_t k = 0; k < lane.members.count; ++k) {
+      const Allocation& allocation = request.recording.allocations[lane.members[k]];
+      const uint64_t upper = std::min<uint64_t>(allocation.death, request.recording.events);
+      const auto size = static_cast<int64_t>(request.block_bytes[lane.members[k]]);
+      planned[i].blocks.push_back({static_cast<int64_t>(allocation.birth),
+                                   static_cast<int64_t>(upper), lane.plan.offsets[k] + size, size});
+    }
+  }
+  const LaneChoice choice = ChooseLanes(planned, max_load, request.mode == LaneMode::kThread);
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (!choice.taken[i]) lanes[i].members = {};
+  }
+  return choice.held;
+}
+
+// The boxes of the lanes that have members, one behind the other: each thread has addresses of its
+// own, whichever threads run beside it next time.
+struct Boxes {
+  Instance instance;  // when each holds memory, and how much
+  std::vector<size_t> lane;
+  std::vector<int64_t> offset;
 };
 
-absl::StatusOr<PackedBoxes> PackBoxes(const std::vector<LaneWork>& lanes,
-                                      const planner::Options& options) {
-  PackedBoxes boxes;
+Boxes LineUpBoxes(const std::vector<LaneWork>& lanes) {
+  Boxes boxes;
   boxes.instance.alignment = kBoxAlignment;
+  int64_t end = 0;
   for (size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i].members.count == 0) continue;
     boxes.instance.buffers.push_back(lanes[i].box);
-    boxes.instance.alignments.push_back(lanes[i].alignment);
     boxes.lane.push_back(i);
+    boxes.offset.push_back(planner::RoundUp(end, lanes[i].alignment));
+    end = boxes.offset.back() + lanes[i].box.size;
   }
-  if (boxes.lane.empty()) return boxes;
-  planner::Options box_options = options;
-  box_options.budget_seconds = std::min(1.0, std::max(kLeastBudget, options.budget_seconds / 4));
-  box_options.strategy = "auto";
-  box_options.on_improvement = nullptr;
-  absl::StatusOr<planner::Plan> plan = planner::Solve(boxes.instance, box_options);
-  if (!plan.ok()) return plan.status();
-  boxes.plan = *std::move(plan);
   return boxes;
 }
 
 // Puts the lanes' plans into their boxes: offsets, makespan and arena of `built`. Takes the plans'
 // offsets. Returns the lanes as the plan file has them.
-std::vector<EncodedLane> PlaceLanes(const Request& request, const PackedBoxes& boxes,
+std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
                                     std::vector<LaneWork>& lanes, BuiltPlan& built) {
-  const bool single = boxes.lane.size() == 1;  // it holds everything
-  built.offsets.resize(single ? 0 : request.recording.allocations.size());
+  const size_t allocations = request.recording.allocations.size();
+  const bool single = boxes.lane.size() == 1 && lanes[boxes.lane[0]].members.count == allocations;
+  built.offsets.resize(single ? 0 : allocations, kUnplanned);
   std::vector<EncodedLane> encoded;
   for (size_t box = 0; box < boxes.lane.size(); ++box) {
     LaneWork& lane = lanes[boxes.lane[box]];
-    const int64_t base = boxes.plan.offsets[box];
+    const int64_t base = boxes.offset[box];
     const int64_t box_bytes = boxes.instance.buffers[box].size;
     if (single) {
       built.offsets = std::move(lane.plan.offsets);
@@ -355,43 +323,43 @@ std::vector<EncodedLane> PlaceLanes(const Request& request, const PackedBoxes& b
     built.arena_bytes = std::max(built.arena_bytes, base + box_bytes);
     EncodedLane entry;
     // One lane for several threads is a plan to look at, not to replay.
-    const bool by_thread = request.mode == LaneMode::kThread;
     const auto& threads = request.recording.threads;
+    const bool by_thread = request.mode != LaneMode::kNone && threads.size() > 1;
     entry.path = by_thread || threads.size() == 1 ? threads[boxes.lane[box]].path : 0;
     entry.thread = by_thread ? static_cast<uint32_t>(boxes.lane[box]) : trace::kNone;
     entry.box_offset = static_cast<uint64_t>(base);
     entry.box_bytes = static_cast<uint64_t>(box_bytes);
-    if (lane.shared_bytes > 0) {
-      entry.reserved_bytes = entry.box_bytes - static_cast<uint64_t>(lane.shared_bytes);
-    }
     encoded.push_back(entry);
   }
   return encoded;
 }
 
-// What the plan is measured against: loads, bounds, strategy.
-void Summarize(const Request& request, const PackedBoxes& boxes, const std::vector<LaneWork>& lanes,
-               bool on_pages, BuiltPlan& built) {
+int64_t LoadOf(const Request& request, const std::vector<LaneWork>& lanes) {
+  if (lanes.size() == 1 && request.as_recorded() && !lanes[0].on_pages) {
+    return lanes[0].plan.max_load;
+  }
+  return planner::MaxLoad(WholeInstance(request.recording));
+}
+
+// What the plan is measured against: bounds, strategy.
+void Summarize(const Request& request, const Boxes& boxes, const std::vector<LaneWork>& lanes,
+               BuiltPlan& built) {
   const auto by_members = [](const LaneWork& a, const LaneWork& b) {
     return a.members.count < b.members.count;
   };
-  const auto largest = std::max_element(lanes.begin(), lanes.end(), by_members);
   built.lanes = static_cast<int64_t>(boxes.lane.size());
-  if (built.lanes == 1 && request.as_recorded() && !on_pages) {
-    built.max_load = largest->plan.max_load;
-  } else if (built.lanes > 0) {
-    built.max_load = planner::MaxLoad(WholeInstance(request.recording));
-  }
   built.lower_bound = built.max_load;
   if (request.mode == LaneMode::kNone && built.lanes > 0) {
     built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
   }
   // Of one lane for all, page rounding is a matter of the box, not of the planner.
-  if (built.max_load > 0 && !(request.mode == LaneMode::kNone && built.lanes == 1)) {
+  if (built.max_load > 0 && built.lanes > 0 &&
+      !(request.mode == LaneMode::kNone && built.lanes == 1)) {
     const int64_t box_load = planner::MaxLoad(boxes.instance);
     built.lane_overhead_percent =
         std::max(0.0, 100.0 * static_cast<double>(box_load - built.max_load) / built.max_load);
   }
+  const auto largest = std::max_element(lanes.begin(), lanes.end(), by_members);
   if (largest != lanes.end()) built.strategy = largest->plan.strategy;
   if (built.strategy.empty()) built.strategy = request.options.strategy;  // nothing to place
 }
@@ -402,27 +370,44 @@ Instance WholeInstance(const Recording& recording) {
   return LaneInstance(recording, BlockBytes(recording), {recording.allocations.size(), {}});
 }
 
+void KeepPlanned(Instance& instance, std::vector<int64_t>& offsets) {
+  size_t kept = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] == kUnplanned) continue;
+    instance.buffers[kept] = instance.buffers[i];
+    if (!instance.alignments.empty()) instance.alignments[kept] = instance.alignments[i];
+    offsets[kept++] = offsets[i];
+  }
+  instance.buffers.resize(kept);
+  if (!instance.alignments.empty()) instance.alignments.resize(kept);
+  offsets.resize(kept);
+}
+
 absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::Options& options,
                                     LaneMode mode, const Learned& learned) {
   const absl::Time start = absl::Now();
   const BlockBytes block_bytes(recording);
   const Request request{recording, block_bytes, options, mode, learned};
   std::vector<LaneWork> lanes = Split(recording, mode);
-  const absl::StatusOr<int64_t> learned_buffers = PlanLanes(request, lanes);
-  if (!learned_buffers.ok()) return learned_buffers.status();
-  const absl::StatusOr<PackedBoxes> boxes = PackBoxes(lanes, options);
-  if (!boxes.ok()) return boxes.status();
-
-  BuiltPlan built;
-  built.learned = static_cast<int64_t>(learned.upper.size()) + *learned_buffers;
-  const std::vector<EncodedLane> encoded = PlaceLanes(request, *boxes, lanes, built);
-  if (built.arena_bytes > kMostArenaBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
-                                                     " bytes; replay serves up to 256 GiB"));
-  }
+  if (absl::Status status = PlanLanes(request, lanes); !status.ok()) return status;
   const bool on_pages =
       std::any_of(lanes.begin(), lanes.end(), [](const LaneWork& lane) { return lane.on_pages; });
-  Summarize(request, *boxes, lanes, on_pages, built);
+
+  BuiltPlan built;
+  built.max_load = LoadOf(request, lanes);
+  int64_t held = 0;
+  if (lanes.size() > 1) held = DropCostlyLanes(request, lanes, built.max_load);
+  const Boxes boxes = LineUpBoxes(lanes);
+  built.learned = static_cast<int64_t>(learned.upper.size());
+  built.threads = static_cast<int64_t>(std::count_if(
+      lanes.begin(), lanes.end(), [](const LaneWork& lane) { return !lane.plan.offsets.empty(); }));
+  const std::vector<EncodedLane> encoded = PlaceLanes(request, boxes, lanes, built);
+  if (built.arena_bytes > kMostArenaBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
+                                                     " bytes; replay serves up to 128 GiB"));
+  }
+  if (lanes.size() > 1) built.makespan = held;
+  Summarize(request, boxes, lanes, built);
   CountReallocations(recording, built);
 
   // What is put together is checked as a whole, while it is encoded. A single lane was already,
@@ -431,7 +416,10 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   std::future<bool> valid;
   if (built.lanes > 1 || !request.as_recorded() || on_pages || built.reallocs_in_place > 0) {
     valid = std::async(std::launch::async | std::launch::deferred, [&] {
-      return planner::Check(WholeInstance(recording), built.offsets, 1).valid;
+      Instance instance = WholeInstance(recording);
+      std::vector<int64_t> offsets = built.offsets;
+      KeepPlanned(instance, offsets);
+      return planner::Check(instance, offsets, 1).valid;
     });
   }
   built.bytes =

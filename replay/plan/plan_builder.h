@@ -15,18 +15,22 @@
 namespace reprise::replay {
 
 enum class LaneMode {
-  kThread,  // a lane per thread: what replay needs
+  kAuto,    // a lane for each thread where that costs little memory (lane_choice.h)
+  kThread,  // a lane for each thread
   kNone,    // the whole recording as one instance: the planner's own quality
 };
 
 struct BuiltPlan {
   std::string bytes;             // the plan file (plan_format.h)
-  std::vector<int64_t> offsets;  // per allocation of the recording, from the arena's start
-  int64_t makespan = 0;          // bytes: the highest end of a block
+  std::vector<int64_t> offsets;  // per allocation of the recording, from the arena's start;
+                                 // kUnplanned: its thread has no lane
+  int64_t makespan = 0;          // bytes: the highest end of a block; with several threads what a
+                                 // run that follows the plan holds (lane_choice.h)
   int64_t arena_bytes = 0;       // makespan, up to the end of the last box
   int64_t max_load = 0;          // bytes, of the whole recording
   int64_t lower_bound = 0;       // bytes; of the whole recording
   int64_t lanes = 0;
+  int64_t threads = 0;  // with allocations
   // What separate lanes cost before any packing: how much the most that their boxes need at one
   // time exceeds the max load, in percent of it.
   double lane_overhead_percent = 0;
@@ -40,6 +44,9 @@ struct BuiltPlan {
 // The recording as a planning problem: time is the event index, sizes are whole granules of 16
 // bytes, and include what the program was told by malloc_usable_size.
 planner::Instance WholeInstance(const trace::Recording& recording);
+
+// Leaves only the buffers that are planned, both in their order.
+void KeepPlanned(planner::Instance& instance, std::vector<int64_t>& offsets);
 
 // Plans every lane within the budget of `options`, which they share by their number of buffers;
 // encoding is a part of it. What comes out has passed the checker as a whole. Errors: those of

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -14,8 +15,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "replay/plan/idle_pages.h"
 #include "replay/plan/plan_format.h"
-#include "replay/plan/planned_slots.h"
-#include "replay/plan/prefetch_hints.h"
 #include "replay/plan/stream.h"
 
 namespace reprise::replay {
@@ -121,36 +120,6 @@ std::vector<Step> StepsOf(const Recording& recording) {
   return steps;
 }
 
-// A stable sort, in as few passes as do not scatter too widely. Placements come in the order of
-// their births.
-void SortByOffset(std::vector<PlanBlock>& placements) {
-  constexpr int kMostBits = 12;
-  uint32_t most = 0;
-  for (const PlanBlock& block : placements) most = std::max(most, block.offset);
-  const int passes = (std::bit_width(most) + kMostBits - 1) / kMostBits;
-  if (passes == 0) return;
-  const int bits = (std::bit_width(most) + passes - 1) / passes;
-  std::vector<PlanBlock> sorted(placements.size());
-  for (int shift = 0; shift < passes * bits; shift += bits) {
-    std::array<size_t, (size_t{1} << kMostBits) + 1> start{};
-    const auto digit = [&](const PlanBlock& block) {
-      return (block.offset >> shift) & ((1u << bits) - 1);
-    };
-    for (const PlanBlock& block : placements) ++start[digit(block) + 1];
-    for (size_t d = 1; d < start.size(); ++d) start[d] += start[d - 1];
-    for (const PlanBlock& block : placements) sorted[start[digit(block)]++] = block;
-    placements.swap(sorted);
-  }
-}
-
-// Adds those of a lane's placements that the file samples, of which there are `first` before.
-void AddSamples(const std::vector<PlanBlock>& placements, uint64_t first,
-                std::vector<PlanSample>& samples) {
-  for (uint64_t at = samples.size() * kSampled - first; at < placements.size(); at += kSampled) {
-    samples.push_back({placements[at].offset, placements[at].birth});
-  }
-}
-
 // PlanHeader::dense. A program touches all of its short blocks, but perhaps little of a long one.
 std::vector<uint32_t> DensePages(const BlockBytes& block_bytes, const std::vector<int64_t>& offsets,
                                  uint64_t arena_bytes) {
@@ -233,6 +202,7 @@ class LaneEncoder {
     Turn();
     const uint64_t granule = Granule(allocation);
     const uint32_t key = keys_.of[allocation];
+    Use(granule, BlockGranules(keys_.keys[key]));
     const uint32_t far_code = (1u << (kWordBits - offset_bits_)) - 1;
     const auto birth = static_cast<uint32_t>(words_.size());
     if (IsTold(key)) {
@@ -258,9 +228,7 @@ class LaneEncoder {
     if (own) {
       words_.push_back(kFreeBit | granule);
     } else {
-      const uint64_t granules = BlockGranules(keys_.keys[placement.key]);
-      words_.push_back(kDrain +
-                       (granules <= kMostToldByDrain ? static_cast<uint32_t>(granules) : 0));
+      words_.push_back(kDrain);
       words_.push_back(granule);
     }
   }
@@ -278,12 +246,10 @@ class LaneEncoder {
     if (lane_.path != 0 && work.Take(PagesToLookAt())) {
       AddIdlePages(words_, turns_, keys_.keys, lane_.box_bytes, placements_);
     }
+    std::vector<uint32_t>().swap(next_unused_);
     return std::move(words_);
   }
-  std::vector<PlanBlock> TakePlacements() {
-    SortByOffset(placements_);
-    return std::move(placements_);
-  }
+  uint64_t blocks() const { return placements_.size(); }
 
   int offset_bits() const { return offset_bits_; }
   uint64_t words() const { return words_.size(); }
@@ -317,6 +283,37 @@ class LaneEncoder {
     next_turn_ += kTurnWords;
   }
 
+  // A block is born. How many pages of the box have been used is told in steps, a little ahead.
+  void Use(uint64_t granule, uint64_t granules) {
+    constexpr uint64_t kSteps = 64;
+    constexpr uint64_t kLeastStep = 4;  // pages
+    constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
+    if (lane_.path == 0) return;
+    const uint64_t pages = lane_.box_bytes / kBoxAlignment;
+    if (next_unused_.empty()) {
+      next_unused_.resize(pages + 1);
+      std::iota(next_unused_.begin(), next_unused_.end(), 0);
+    }
+    const uint64_t end = (granule + granules - 1) / kPageGranules + 1;
+    for (uint64_t page = NextUnused(granule / kPageGranules); page < end; page = NextUnused(page)) {
+      next_unused_[page] = static_cast<uint32_t>(page + 1);
+      ++used_pages_;
+    }
+    if (used_pages_ <= told_pages_) return;
+    const uint64_t step = std::max(kLeastStep, pages / kSteps);
+    told_pages_ = std::min(pages, (used_pages_ + step - 1) / step * step);
+    words_.push_back(kUsed);
+    words_.push_back(static_cast<uint32_t>(told_pages_));
+  }
+  // The first page from this one on that was not used: links are shortened on the way.
+  uint64_t NextUnused(uint64_t page) {
+    while (next_unused_[page] != page) {
+      next_unused_[page] = next_unused_[next_unused_[page]];
+      page = next_unused_[page];
+    }
+    return page;
+  }
+
   const Recording& recording_;
   Keys& keys_;
   const std::vector<int64_t>& offsets_;
@@ -332,6 +329,9 @@ class LaneEncoder {
   std::vector<uint32_t> words_;
   std::vector<uint32_t> turns_;  // the kTurn words among them
   std::vector<PlanBlock> placements_;
+  std::vector<uint32_t> next_unused_;  // per page of the box: itself, or one behind it; the end
+  uint64_t used_pages_ = 0;
+  uint64_t told_pages_ = 0;
 };
 
 // The file, table by table.
@@ -362,12 +362,6 @@ class File {
     }
     table.count += entries.size();
     bytes_.append(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(T));
-  }
-
-  // Some of a table's entries. Holds until the next change.
-  template <typename T>
-  std::span<const T> Read(const PlanTable& table, uint64_t first, uint64_t count) const {
-    return {reinterpret_cast<const T*>(bytes_.data() + table.offset) + first, count};
   }
 
   uint32_t AddString(std::string_view text, uint32_t* length) {
@@ -408,17 +402,21 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
                                      const std::vector<int64_t>& offsets,
                                      const std::vector<EncodedLane>& lanes) {
   std::vector<LaneEncoder> encoders;
-  std::vector<uint32_t> lane_of(recording.threads.size(), 0);
+  std::vector<uint32_t> lane_of(recording.threads.size(), kNone);
   encoders.reserve(lanes.size());
   for (uint32_t i = 0; i < lanes.size(); ++i) {
     encoders.emplace_back(recording, keys, offsets, lanes[i]);
     if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = i;
   }
-  const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder& {
-    if (encoders.size() == 1) return encoders[0];
-    return encoders[lane_of[recording.allocations[allocation].thread]];
+  const bool whole = lanes.size() == 1 && lanes[0].thread == kNone;
+  const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder* {
+    if (whole) return &encoders[0];
+    const uint32_t lane = lane_of[recording.allocations[allocation].thread];
+    return lane != kNone ? &encoders[lane] : nullptr;
   };
-  for (uint32_t i = 0; i < recording.allocations.size(); ++i) encoder_of(i).Measure(i);
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    if (LaneEncoder* encoder = encoder_of(i)) encoder->Measure(i);
+  }
   for (LaneEncoder& encoder : encoders) encoder.ChooseSplit();
   const std::vector<Step> steps = StepsOf(recording);
   for (size_t s = 0; s < steps.size(); ++s) {
@@ -429,15 +427,18 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
       const uint32_t near = steps[s + kAhead].allocation;
       if (far != kNone) __builtin_prefetch(&keys.of[far & ~Step::kFreeFlag]);
       if (near != kNone && (near & Step::kFreeFlag) != 0) {
-        encoder_of(near & ~Step::kFreeFlag).WillFree(near & ~Step::kFreeFlag);
+        const uint32_t freed = near & ~Step::kFreeFlag;
+        if (LaneEncoder* encoder = encoder_of(freed)) encoder->WillFree(freed);
       }
     }
     if (step.allocation == kNone) continue;  // a free of something never seen allocated
-    if ((step.allocation & Step::kFreeFlag) == 0) {
-      encoder_of(step.allocation).Allocate(step.allocation);
+    const uint32_t allocation = step.allocation & ~Step::kFreeFlag;
+    LaneEncoder* encoder = encoder_of(allocation);
+    if (encoder == nullptr) continue;
+    if (allocation == step.allocation) {
+      encoder->Allocate(allocation);
     } else {
-      const uint32_t allocation = step.allocation & ~Step::kFreeFlag;
-      encoder_of(allocation).Free(allocation);
+      encoder->Free(allocation);
     }
   }
   return encoders;
@@ -468,9 +469,8 @@ PlanHeader Describe(const Recording& recording, uint64_t arena_bytes, uint64_t m
 }
 
 // The lanes' streams, one behind the other.
-void AddWords(const std::vector<EncodedLane>& lanes, const std::vector<PlanKey>& keys,
-              std::vector<LaneEncoder>& encoders, File& file, PlanHeader& header,
-              std::vector<PlanLane>& entries) {
+void AddWords(const std::vector<EncodedLane>& lanes, std::vector<LaneEncoder>& encoders, File& file,
+              PlanHeader& header, std::vector<PlanLane>& entries) {
   PageWork work;
   for (size_t i = 0; i < lanes.size(); ++i) {
     const std::vector<uint32_t> words = encoders[i].TakeWords(work);
@@ -483,43 +483,11 @@ void AddWords(const std::vector<EncodedLane>& lanes, const std::vector<PlanKey>&
     entry.box_bytes = lanes[i].box_bytes;
     entry.first_word = header.words.count;
     entry.words = words.size();
-    entry.reserved = static_cast<uint32_t>(lanes[i].reserved_bytes / kGranule);
-    entry.offset_bits = static_cast<uint16_t>(encoders[i].offset_bits());
-    if (work.Take(entry.box_bytes / 1024 + keys.size())) {
-      entry.fetched = FetchedAhead(words, entry.offset_bits, keys, entry.box_bytes);
-    }
+    entry.blocks = encoders[i].blocks();
+    entry.offset_bits = static_cast<uint32_t>(encoders[i].offset_bits());
     file.Extend(header.words, words);
   }
   file.Extend(header.words, std::vector<uint32_t>(kWordsAhead, kEnd));
-}
-
-// Where the blocks of a lane lie, for lanes that leave their stream.
-struct PlacementTables {
-  std::vector<PlanRing> rings;
-  std::vector<uint32_t> slots;
-  std::vector<PlanSample> samples;
-};
-
-PlacementTables AddPlacements(const std::vector<EncodedLane>& lanes,
-                              const std::vector<PlanKey>& keys, std::vector<LaneEncoder>& encoders,
-                              File& file, PlanHeader& header, std::vector<PlanLane>& entries) {
-  PlacementTables tables;
-  SlotGatherer slots(keys);
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    PlanLane& entry = entries[i];
-    entry.first_placement = header.placements.count;
-    const std::vector<PlanBlock> placements = encoders[i].TakePlacements();
-    entry.placements = placements.size();
-    AddSamples(placements, header.placements.count, tables.samples);
-    file.Extend(header.placements, placements);
-    slots.Gather(file.Read<uint32_t>(header.words, entry.first_word, entry.words),
-                 entry.offset_bits, placements, lanes[i].box_bytes, tables.slots.size());
-    entry.first_ring = tables.rings.size();
-    entry.rings = slots.rings().size();
-    tables.rings.insert(tables.rings.end(), slots.rings().begin(), slots.rings().end());
-    tables.slots.insert(tables.slots.end(), slots.slots().begin(), slots.slots().end());
-  }
-  return tables;
 }
 
 }  // namespace
@@ -558,22 +526,18 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   header.lanes = file.Add(entries);
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
-  header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
+  // What is free in the box of a lane that leaves its plan is used by others, in small pieces.
+  if (recording.threads.size() == 1)
+    header.dense = file.Add(DensePages(block_bytes, offsets, arena_bytes));
   // About what follows: growing would hold all of it twice.
-  file.Reserve(recording.allocations.size() * (3 * sizeof(uint32_t) + sizeof(PlanBlock)));
-  const bool is_long = recording.allocations.size() >= kSampled;
+  file.Reserve(recording.allocations.size() * 3 * sizeof(uint32_t));
+  constexpr size_t kLongRecording = 4096;  // allocations
   uint64_t most_words = 0;
   for (const LaneEncoder& encoder : encoders) most_words = std::max(most_words, encoder.words());
   if (most_words >= kManyWords) header.flags |= kPlanHugeWords;
   const uint64_t piece = most_words >= kManyWords ? kPlanHugePiece : kPlanStretch;
-  if (is_long) file.BeginPiece(piece);
-  AddWords(lanes, keys.keys, encoders, file, header, entries);
-  if (is_long) file.BeginPiece(piece);
-  const PlacementTables tables = AddPlacements(lanes, keys.keys, encoders, file, header, entries);
-  if (is_long) file.BeginPiece(kPlanStretch);  // rings and slots are looked at again and again
-  header.samples = file.Add(tables.samples);
-  header.rings = file.Add(tables.rings);
-  header.slots = file.Add(tables.slots);
+  if (recording.allocations.size() >= kLongRecording) file.BeginPiece(piece);
+  AddWords(lanes, encoders, file, header, entries);
   file.Replace(header.lanes, entries);
   return file.Finish(header);
 }

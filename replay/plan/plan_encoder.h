@@ -16,7 +16,6 @@ struct EncodedLane {
   uint32_t thread = trace::kNone;  // whose allocations it holds; kNone: everybody's
   uint64_t box_offset = 0;         // bytes from the arena's start
   uint64_t box_bytes = 0;
-  uint64_t reserved_bytes = 0;  // at the box's end
 };
 
 // The bytes that each allocation's block takes in a plan: a multiple of 16, at least what was
@@ -38,8 +37,11 @@ class BlockBytes {
 // Tells recordings apart: a hash of what was allocated, by whom, and when it was freed.
 uint64_t HashRecording(const trace::Recording& recording);
 
-// The plan file. `offsets` has one entry per allocation, from the arena's start; every allocation
-// lies in the box of its lane.
+// Of an allocation whose thread has no lane.
+inline constexpr int64_t kUnplanned = -1;
+
+// The plan file. `offsets` has one entry per allocation, from the arena's start, or kUnplanned;
+// every other allocation lies in the box of its lane.
 std::string EncodePlan(const trace::Recording& recording, const BlockBytes& block_bytes,
                        const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
                        uint64_t arena_bytes, uint64_t max_load);

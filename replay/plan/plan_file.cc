@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/standard_stream.h"
+#include "replay/plan/plan_encoder.h"
 #include "replay/plan/stream.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
@@ -45,8 +46,6 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
   };
   if (!fits(header.modules, sizeof(PlanModule)) || !fits(header.keys, sizeof(PlanKey)) ||
       !fits(header.lanes, sizeof(PlanLane)) || !fits(header.words, sizeof(uint32_t)) ||
-      !fits(header.placements, sizeof(PlanBlock)) || !fits(header.samples, sizeof(PlanSample)) ||
-      !fits(header.rings, sizeof(PlanRing)) || !fits(header.slots, sizeof(uint32_t)) ||
       !fits(header.dense, sizeof(uint32_t)) || !fits(header.strings, 1) ||
       !text(header.executable_offset, header.executable_bytes) ||
       !text(header.build_id_offset, header.build_id_bytes)) {
@@ -69,12 +68,7 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
     if (header.words.count < kWordsAhead || lane.offset_bits >= 32 ||
         lane.box_offset % kBoxAlignment != 0 || lane.box_bytes % kBoxAlignment != 0 ||
         !Within(lane.box_offset, lane.box_bytes, header.arena_bytes) ||
-        lane.reserved > lane.box_bytes / kGranule ||
-        !Within(lane.first_word, lane.words, header.words.count - kWordsAhead) ||
-        !Within(lane.first_placement, lane.placements, header.placements.count) ||
-        !Within((lane.first_placement + kSampled - 1) / kSampled, Samples(lane),
-                header.samples.count) ||
-        !Within(lane.first_ring, lane.rings, header.rings.count)) {
+        !Within(lane.first_word, lane.words, header.words.count - kWordsAhead)) {
       return false;
     }
     // A lane that is followed to its end stops there, and each code that its words may have is a
@@ -82,13 +76,6 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
     const uint32_t* words = plan.table<uint32_t>(header.words) + lane.first_word;
     if (lane.words == 0 || words[lane.words - 1] != kEnd ||
         header.keys.count >> (31 - lane.offset_bits) == 0) {
-      return false;
-    }
-  }
-  const auto* rings = plan.table<PlanRing>(header.rings);
-  for (uint64_t i = 0; i < header.rings.count; ++i) {
-    if (rings[i].key >= header.keys.count || rings[i].count == 0 ||
-        !Within(rings[i].first_slot, rings[i].count, header.slots.count)) {
       return false;
     }
   }
@@ -123,6 +110,25 @@ std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
 }
 
 }  // namespace
+
+std::vector<PlanBlock> PlanFile::Blocks(const PlanLane& lane) const {
+  std::vector<PlanBlock> blocks;
+  absl::flat_hash_map<uint32_t, size_t> live;  // by offset
+  const uint32_t* words = table<uint32_t>(header().words) + lane.first_word;
+  for (uint32_t at = 0; at < lane.words;) {
+    const Word word = DecodeWord(words + at, lane.offset_bits);
+    if (word.kind == Word::kEnded) break;
+    if (word.kind == Word::kAllocation) {
+      live[word.granule] = blocks.size();
+      blocks.push_back({word.granule, at, kNeverDies, word.key});
+    } else if (word.kind == Word::kFree || word.kind == Word::kRemoteFree) {
+      const auto block = live.find(word.granule);
+      if (block != live.end()) blocks[block->second].death = at;
+    }
+    at += word.length;
+  }
+  return blocks;
+}
 
 absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path, int descriptor) {
   const std::string source = descriptor < 0 ? path : absl::StrCat("/proc/self/fd/", descriptor);
@@ -206,25 +212,32 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
     by_path[lanes[i].path] = std::move(offsets);
     box_end[lanes[i].path] = lanes[i].box_offset + lanes[i].box_bytes;
   }
+  const bool whole = header.lanes.count == 1 && lanes[0].path == 0;
   const absl::Status another = absl::InvalidArgumentError(
       absl::StrCat("the plan was made for another recording: it holds ", planned,
-                   " allocations, the recording ", recording.allocations.size()));
-  if (planned != recording.allocations.size()) return another;
-  const bool whole = header.lanes.count == 1;
+                   " allocations of ", header.events, " events, the recording ",
+                   recording.allocations.size(), " of ", recording.events));
+  if (header.recording != HashRecording(recording)) return another;
   absl::flat_hash_map<uint64_t, size_t> next;
   std::vector<int64_t> offsets;
-  offsets.reserve(planned);
+  offsets.reserve(recording.allocations.size());
   for (const trace::Allocation& allocation : recording.allocations) {
     const uint64_t path = whole ? lanes[0].path : recording.threads[allocation.thread].path;
     const auto lane = by_path.find(path);
-    if (lane == by_path.end() || next[path] >= lane->second.size()) return another;
+    if (lane == by_path.end()) {
+      offsets.push_back(kUnplanned);
+      continue;
+    }
+    if (next[path] >= lane->second.size()) return another;
     const int64_t offset = lane->second[next[path]++];
     if (!Within(static_cast<uint64_t>(offset), trace::BlockBytes(allocation.size), box_end[path])) {
       return absl::InvalidArgumentError(absl::StrCat("allocation ", offsets.size(), " at ", offset,
                                                      " does not lie in the box of its lane"));
     }
     offsets.push_back(offset);
+    --planned;
   }
+  if (planned != 0) return another;
   return offsets;
 }
 

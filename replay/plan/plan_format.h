@@ -10,11 +10,12 @@
 //               three more: its shape, site_offset, and module << kDepthBits | depth
 //   free        bit 31 = 1 | offset / 16, of the block that dies
 //   special     bit 31 = 1 | a value from kSpecial on:
-//               kDrain  another thread frees a block of this lane; one more word, offset / 16. How
-//                       long the block is, / 16, is added, if it is no more than kMostToldByDrain
+//               kDrain  another thread frees a block of this lane; one more word, offset / 16
 //               kTurn   the words before this one are not read again
 //               kIdle   no block is planned in some pages of the box for a long time from here on;
 //                       two more words, the first page and how many
+//               kUsed   up to the next such word no more pages of the box have been used than so
+//                       many, which one more word tells
 //               kEnd    the lane ends
 //
 // Offsets are relative to the lane's box, which is a part of the arena.
@@ -26,7 +27,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 8;
+inline constexpr uint32_t kPlanVersion = 9;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -36,7 +37,7 @@ inline constexpr uint64_t kLongBlock = 256 << 10;  // bytes: of which a program 
 inline constexpr uint32_t kFreeBit = 1u << 31;
 inline constexpr uint32_t kSpecial = 0xfffff000;
 inline constexpr uint32_t kDrain = kSpecial;
-inline constexpr uint32_t kMostToldByDrain = 0xfef;
+inline constexpr uint32_t kUsed = 0xfffffff8;
 inline constexpr uint32_t kIdle = 0xfffffffc;
 inline constexpr uint32_t kTurn = 0xfffffffe;
 inline constexpr uint32_t kEnd = 0xffffffff;
@@ -53,11 +54,8 @@ inline constexpr uint64_t kManyWords = 16 << 20;
 inline constexpr uint64_t kHugePage = 2 << 20;
 inline constexpr uint64_t kPlanHugePiece = kHugePage;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 64 KiB below 32 GiB
-inline constexpr uint64_t kSampled = 4096;  // placements: one of so many is among the samples
-inline constexpr uint32_t kNeverDies = UINT32_MAX;
+inline constexpr uint32_t kNeverDies = UINT32_MAX;                     // longer than any lane
 inline constexpr uint32_t kNoModule = UINT32_MAX;
-
-constexpr bool IsDrain(uint32_t word) { return word - kDrain <= kMostToldByDrain; }
 
 // What identifies an allocation within its lane: its shape and its call site.
 // Shape: the size in units of 8 bytes, rounded up, in bits 0..55, at least 1; for alignments above
@@ -81,11 +79,6 @@ constexpr unsigned ShapeLog2Alignment(uint64_t shape) {
 constexpr uint64_t ShapeGranules(uint64_t shape) { return (ShapeUnits(shape) + 1) / 2; }
 constexpr uint64_t ShapeStep(uint64_t shape) {
   return (uint64_t{1} << ShapeLog2Alignment(shape)) / kGranule;
-}
-
-// The shape of a request that needs at least so many granules, and is aligned as this one.
-constexpr uint64_t LongerShape(uint64_t shape, uint64_t granules) {
-  return ShapeGranules(shape) >= granules ? shape : shape - ShapeUnits(shape) + 2 * granules;
 }
 
 // Call sites are told apart by how deep the stack is, too, in units of 16 bytes, modulo kDepths:
@@ -113,54 +106,25 @@ constexpr bool IsTold(uint64_t index, const PlanKey& key) {
          key.site_offset >> kWordBits == 0 && key.module >> (kWordBits - kDepthBits) == 0;
 }
 
-// A block of the plan: where it lies and between which words of its lane it lives.
+// A block of a lane: where it lies and between which of its words it lives. Not in the file: what
+// the stream says (PlanFile::Blocks).
 struct PlanBlock {
   uint32_t offset;  // / 16, relative to the box
   uint32_t birth;   // index of its allocation word in the lane
-  uint32_t death;   // index of its free or drain word; kNeverDies
+  uint32_t death;   // index of the word that frees it; kNeverDies
   uint32_t key;
 };
 
-// What the placements are sorted by, of every kSampled-th of the file: it leaves one stretch of
-// them to look at for a block.
-struct PlanSample {
-  uint32_t offset;
-  uint32_t birth;
-};
-
-// The places that a lane has for one kind of request: each offset once, ascending, among the slots
-// of the file.
-struct PlanRing {
-  uint32_t key;  // the first of those that have its shape and call site
-  uint32_t count;
-  uint64_t first_slot;
-};
-
-// What is worth fetching into the processor's caches before it is used: places, keys.
-inline constexpr uint16_t kFetchBlocks = 1;
-inline constexpr uint16_t kFetchKeys = 2;
-
 struct PlanLane {
-  uint64_t path;             // of the thread; 0: the whole recording as one lane, not for replay
-  uint64_t box_offset;       // bytes from the arena's start; a multiple of kBoxAlignment or more
-  uint64_t box_bytes;        // a multiple of kBoxAlignment
-  uint64_t first_word;       // index into the words of the file
-  uint64_t words;            // kEnd included
-  uint64_t first_placement;  // index into the placements, sorted by offset, then birth
-  uint64_t placements;
-  uint64_t first_ring;  // index into the rings, sorted by key
-  uint64_t rings;
-  uint16_t offset_bits;
-  uint16_t fetched;   // kFetchBlocks, kFetchKeys
-  uint32_t reserved;  // granules at the box's end where nothing may be improvised
+  uint64_t path;        // of the thread; 0: the whole recording as one lane, not for replay
+  uint64_t box_offset;  // bytes from the arena's start; a multiple of kBoxAlignment or more
+  uint64_t box_bytes;   // a multiple of kBoxAlignment
+  uint64_t first_word;  // index into the words of the file
+  uint64_t words;       // kEnd included
+  uint64_t blocks;      // allocations among the words
+  uint32_t offset_bits;
+  uint32_t unused;
 };
-
-// Of a lane's placements those before the first one that the file samples, and how many it samples.
-inline uint64_t BeforeFirstSample(const PlanLane& lane) { return -lane.first_placement % kSampled; }
-inline uint64_t Samples(const PlanLane& lane) {
-  const uint64_t before = BeforeFirstSample(lane);
-  return before < lane.placements ? (lane.placements - before - 1) / kSampled + 1 : 0;
-}
 
 struct PlanModule {
   uint32_t path_offset;  // into the strings
@@ -196,10 +160,6 @@ struct PlanHeader {
                     // of bits stay unused
   PlanTable lanes;  // in the order of their threads
   PlanTable words;
-  PlanTable placements;
-  PlanTable samples;
-  PlanTable rings;
-  PlanTable slots;             // uint32_t: offset / 16, relative to the box of the ring's lane
   PlanTable strings;           // bytes
   uint32_t executable_offset;  // into the strings
   uint32_t executable_bytes;
@@ -208,6 +168,7 @@ struct PlanHeader {
   uint64_t recording;  // hash of its allocations: plans of one recording have the same
   // uint32_t, ascending: which huge pages of the arena become resident in any case, because short
   // blocks lie everywhere in them at one time or another, or long ones come and go all the time.
+  // None in a plan with several lanes.
   PlanTable dense;
 };
 

@@ -8,7 +8,7 @@ namespace reprise::replay {
 
 absl::StatusOr<RangeSet> RangeSet::Make(uint64_t size) {
   RangeSet set;
-  uint64_t all = 0;
+  uint64_t all = size / 64 + 1;  // of the beginnings
   for (uint64_t bits = size;;) {
     const uint64_t count = bits / 64 + 1;
     if (set.count_ == kMostLevels) return absl::ResourceExhaustedError("too large a range");
@@ -25,6 +25,8 @@ absl::StatusOr<RangeSet> RangeSet::Make(uint64_t size) {
     return absl::ResourceExhaustedError("no memory to verify it");
   }
   auto* at = static_cast<uint64_t*>(set.memory_);
+  set.begins_ = at;
+  at += size / 64 + 1;
   for (int level = 0; level < set.count_; ++level) {
     const uint64_t words = set.words_[level];
     set.levels_[level] = {at, at + words, at + 2 * words};
@@ -34,7 +36,8 @@ absl::StatusOr<RangeSet> RangeSet::Make(uint64_t size) {
 }
 
 RangeSet::RangeSet(RangeSet&& other) noexcept
-    : count_(other.count_),
+    : begins_(other.begins_),
+      count_(other.count_),
       wide_(other.wide_),
       memory_(std::exchange(other.memory_, nullptr)),
       bytes_(other.bytes_) {
@@ -42,6 +45,11 @@ RangeSet::RangeSet(RangeSet&& other) noexcept
     levels_[level] = other.levels_[level];
     words_[level] = other.words_[level];
   }
+}
+
+void RangeSet::Clear() {
+  madvise(memory_, bytes_, MADV_DONTNEED);
+  wide_ = 0;
 }
 
 RangeSet::~RangeSet() {

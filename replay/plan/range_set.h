@@ -26,6 +26,7 @@ class RangeSet {
   bool Add(uint64_t begin, uint64_t end) {
     if (LiesInOne(begin) || LiesInOne(end - 1)) return false;
     SetEnd(end - 1);
+    begins_[begin >> kBits] |= uint64_t{1} << (begin & kLast);
     return ForEachMask(begin, end, [this](int level, uint64_t word, uint64_t mask) {
       Level& at = levels_[level];
       if (((at.whole[word] | (level > 0 ? at.some[word] : 0)) & mask) != 0) return false;
@@ -34,6 +35,11 @@ class RangeSet {
       Mark(level, word);
       return true;
     });
+  }
+
+  // Whether a range begins there.
+  bool BeginsAt(uint64_t number) const {
+    return (begins_[number >> kBits] >> (number & kLast) & 1) != 0;
   }
 
   // The end of the first range that ends behind a number; 0: there is none.
@@ -59,6 +65,7 @@ class RangeSet {
   // One that was added. Of another one something is removed, and nothing else happens.
   void Remove(uint64_t begin, uint64_t end) {
     ClearEnd(end - 1);
+    begins_[begin >> kBits] &= ~(uint64_t{1} << (begin & kLast));
     ForEachMask(begin, end, [this](int level, uint64_t word, uint64_t mask) {
       levels_[level].whole[word] &= ~mask;
       if (level > 0) wide_ -= 1;
@@ -66,6 +73,9 @@ class RangeSet {
       return true;
     });
   }
+
+  // Removes all of them.
+  void Clear();
 
   // Whether no range of the set overlaps it.
   bool IsFree(uint64_t begin, uint64_t end) const {
@@ -150,6 +160,7 @@ class RangeSet {
   }
 
   Level levels_[kMostLevels] = {};
+  uint64_t* begins_ = nullptr;        // a bit: the first number of a range
   uint64_t words_[kMostLevels] = {};  // of each array of a level
   int count_ = 0;                     // of levels; the last one has one word
   uint64_t wide_ = 0;                 // masks above level 0

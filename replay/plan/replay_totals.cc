@@ -13,15 +13,14 @@ Served ServedBy(const PlanLane& lane, const uint32_t* words, const LaneCounters&
       const Word word = DecodeWord(words + at, lane.offset_bits);
       if (word.kind == Word::kEnded) break;
       if (word.kind == Word::kAllocation) {
-        ++served.allocations;
+        ++served.planned;
         served.address_hash += MixAddress(at, counters.box + word.granule * kGranule);
       }
       at += word.length;
     }
   }
-  served.allocations += counters.Apart() - counters.skipped;
-  served.address_hash +=
-      MixAddress(counters.Apart(), counters.apart_addresses) - counters.skipped_hash;
+  served.planned -= counters.skipped;
+  served.address_hash -= counters.skipped_hash;
   return served;
 }
 

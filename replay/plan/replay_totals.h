@@ -11,7 +11,7 @@
 namespace reprise::replay {
 
 struct Served {
-  uint64_t allocations = 0;
+  uint64_t planned = 0;       // allocations that went where the plan said
   uint64_t address_hash = 0;  // of their addresses, in order
 };
 

@@ -10,12 +10,20 @@ namespace reprise::replay {
 
 // One step of a stream.
 struct Word {
-  enum Kind : uint32_t { kAllocation, kFree, kDrained, kTurned, kIdling, kEnded };
+  enum Kind : uint32_t {
+    kAllocation,
+    kFree,
+    kRemoteFree,
+    kCheckpoint,
+    kIdlePages,
+    kUsedPages,
+    kEnded
+  };
   Kind kind;
   uint32_t length;   // in 32-bit words; 0 at the end
-  uint32_t granule;  // offset / 16; of kAllocation, kFree and kDrained; of kIdling the first page
-  uint32_t key;      // of kAllocation; of kIdling how many pages; of kDrained how many granules the
-                     // block has, 0: it is not told
+  uint32_t granule;  // offset / 16; of kAllocation, kFree and kRemoteFree; of kIdlePages the first
+                     // page; of kUsedPages how many pages
+  uint32_t key;      // of kAllocation; of kIdlePages how many pages
 };
 
 inline Word DecodeWord(const uint32_t* at, uint32_t offset_bits) {
@@ -29,9 +37,10 @@ inline Word DecodeWord(const uint32_t* at, uint32_t offset_bits) {
     return {Word::kAllocation, told ? kToldLength : 3, at[2], at[1]};
   }
   if (word < kSpecial) return {Word::kFree, 1, word & ~kFreeBit, 0};
-  if (IsDrain(word)) return {Word::kDrained, 2, at[1], word - kDrain};
-  if (word == kTurn) return {Word::kTurned, 1, 0, 0};
-  if (word == kIdle) return {Word::kIdling, 3, at[1], at[2]};
+  if (word == kDrain) return {Word::kRemoteFree, 2, at[1], 0};
+  if (word == kTurn) return {Word::kCheckpoint, 1, 0, 0};
+  if (word == kIdle) return {Word::kIdlePages, 3, at[1], at[2]};
+  if (word == kUsed) return {Word::kUsedPages, 2, at[1], 0};
   return {Word::kEnded, 0, 0, 0};
 }
 

@@ -18,6 +18,14 @@ function curveLines() {
   return lines;
 }
 
+// A thin line where the load is at its maximum.
+function markPeak({ctx, bbox, valToPos}) {
+  const at = Math.round(valToPos(facts.peak, 'x', true));
+  if (at < bbox.left || at > bbox.left + bbox.width) return;
+  ctx.fillStyle = getComputedStyle(byId('curves')).getPropertyValue('--accent');
+  ctx.fillRect(at, bbox.top, devicePixelRatio, bbox.height);
+}
+
 function makeChart() {
   const host = byId('curves');
   if (typeof uPlot === 'undefined' || facts.curves.events.length === 0) return;
@@ -27,7 +35,7 @@ function makeChart() {
   const line = style.getPropertyValue('--line').trim();
   const font = `11px ${style.getPropertyValue('font-family')}`;
   const data = uPlot.join(lines.map((it) => [it.events, it.values]));
-  const series = [{label: 'event', value: (_, value) => value === null ? '–' : countText(value)}];
+  const series = [{label: facts.time, value: (_, value) => value === null ? '–' : timeText(value)}];
   lines.forEach((it, index) => {
     const colour = lineColour(index);
     series.push({
@@ -59,15 +67,16 @@ function makeChart() {
     },
     axes: [
       {stroke: ink, font, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1, size: 4},
-       size: 28, splits: (self, axis, low, high) => ticks(low, high, self.width / 70, false),
-       values: (_, values) => values.map(shortCount)},
-      {stroke: ink, font, size: GUTTER, grid: {stroke: line, width: 1}, ticks: {show: false},
+       size: 28, label: timeUnit, labelFont: font, labelSize: 16,
+       splits: (self, axis, low, high) => timeTicks(low, high, self.width / 70),
+       values: (_, values) => values.map((time) => shortCount(fileTime(time)))},
+      {stroke: ink, font, size: gutter() - 16, label: 'bytes', labelFont: font, labelSize: 16, grid: {stroke: line, width: 1}, ticks: {show: false},
        splits: (self, axis, low, high) => ticks(low, high, 5, true),
        values: (_, values) => values.map(bytesText)},
     ],
     cursor: {drag: {x: true, y: false, setScale: false}, points: {size: 6}},
     series,
-    hooks: {setSelect: [(self) => {
+    hooks: {draw: [markPeak], setSelect: [(self) => {
       if (self.select.width < 3) return;
       const begin = self.posToVal(self.select.left, 'x');
       const end = self.posToVal(self.select.left + self.select.width, 'x');

@@ -11,7 +11,8 @@ const workers = facts.maps.map(({density}, index) => {
   const url = URL.createObjectURL(new Blob([byId('worker').textContent],
                                            {type: 'text/javascript'}));
   const worker = new Worker(url);
-  worker.postMessage({type: 'begin', index, events: Math.max(facts.events, 1), densityOf: density});
+  worker.postMessage({type: 'begin', index, end: facts.end, densityOf: density,
+                      bounds: {size: facts.size_bounds, age: facts.age_bounds}});
   return worker;
 });
 
@@ -32,7 +33,7 @@ function takeColumn(name) {
   holder.remove();
   if (name.startsWith('preview-')) {
     maps[Number(name.slice('preview-'.length))].showPreview(column);
-  } else if (name === 'site' || name === 'thread') {
+  } else if (name === 'site' || name === 'thread' || name === 'names') {
     laterColumns.push(column);
   } else {
     sendToWorkers(column);
@@ -43,7 +44,25 @@ const callersOf = (site) => (site.callers ?? []).map((number) => facts.frames[nu
 
 function siteLabel(index) {
   const site = facts.sites[index];
-  return site ? [site.label, ...callersOf(site)].join(' ← ') : 'not known';
+  if (!site) return 'not known';
+  const where = site.place ? `${site.label} (${site.place})` : site.label;
+  return [where, ...callersOf(site)].join(' ← ');
 }
+
+const isInstance = facts.time !== 'event';  // else a recording
+
+let names = null;  // of an instance's blocks, once they are there
+
+async function readNames(column) {
+  names = new TextDecoder().decode(await inflate(column.text)).split('\n');
+}
+
+// Times count from the first one; people want those of their file.
+const fileTime = (time) => time + facts.first;
+function timeText(time) {
+  const operator = facts.operators[fileTime(time) - 1];
+  return countText(fileTime(time)) + (operator === undefined ? '' : ` (${operator})`);
+}
+const timeUnit = {event: 'events', time: 'time', operator: 'operators'}[facts.time];
 
 const threadLabel = (index) => facts.threads[index] ?? `thread ${index}`;

@@ -1,7 +1,8 @@
 // Puts the page together.
 'use strict';
 
-function applyColours(colouring, focus) {
+// `focus` as in `colours`; `words` say what it is.
+function applyColours(colouring, focus, words = byId('focus').dataset.words) {
   setColours(colouring, focus);
   showLegend();
   for (const button of document.querySelectorAll('[data-colouring]')) {
@@ -9,21 +10,61 @@ function applyColours(colouring, focus) {
   }
   const note = byId('focus');
   note.hidden = focus === null;
+  note.dataset.words = words ?? '';
   if (focus === null) return;
-  note.replaceChildren('only ', element('strong', {}, facts.sites[focus].short), ' ',
-      element('button', {type: 'button', onclick: () => applyColours(colours.colouring, null)},
-              'Show all'));
+  note.replaceChildren(words, ' ',
+      element('button', {type: 'button', onclick: () => clearSearch()}, 'Show all'));
 }
 
+function clearSearch() {
+  byId('search').value = '';
+  search();
+}
+
+// Leaves only the blocks of one call site in colour; again: all of them.
 function focusSite(site) {
-  applyColours(colours.colouring, colours.focus === site ? null : site);
+  const {focus} = colours;
+  if (focus?.site === site) return clearSearch();
+  const flags = new Uint8Array(facts.sites.length);
+  flags[site] = 1;
+  applyColours(colours.colouring, {of: 'site', site, flags}, `only ${facts.sites[site].label}`);
   byId('maps').scrollIntoView({block: 'start', behavior: 'smooth'});
+}
+
+// Shows a block of an instance in the first map.
+function showBlock(block) {
+  maps[0]?.ask({type: 'describe', block}, (found) => {
+    maps[0].select(found);
+    maps[0].reveal(found);
+  });
+}
+
+// Keeps in colour, and in the table, what has the words in its name.
+function search() {
+  const words = byId('search').value.trim().toLowerCase();
+  const has = (text) => text.toLowerCase().includes(words);
+  const found = byId('found');
+  found.replaceChildren();
+  showSites(words ? (index) => has(siteLabel(index)) : undefined);
+  if (!words) return applyColours(colours.colouring, null);
+  if (!isInstance) {
+    const flags = Uint8Array.from(facts.sites, (_, index) => has(siteLabel(index)) ? 1 : 0);
+    const count = flags.reduce((sum, flag) => sum + flag, 0);
+    return applyColours(colours.colouring, {of: 'site', flags},
+                        `${count} of ${facts.sites.length} call sites`);
+  }
+  const flags = Uint8Array.from(names ?? [], (name) => has(name) ? 1 : 0);
+  const blocks = [...flags.keys()].filter((block) => flags[block]);
+  applyColours(colours.colouring, {of: 'block', flags},
+               `${countText(blocks.length)} of ${countText(facts.buffers)} buffers`);
+  found.append(...blocks.slice(0, 12).map((block) =>
+      element('button', {type: 'button', onclick: () => showBlock(block)}, names[block])));
 }
 
 function showView() {
   const share = (view.end - view.begin) / (whole.end - whole.begin);
-  byId('view').textContent = share > 0.999 && view.top === whole.top ? 'all events' :
-      `events ${shortCount(view.begin)} – ${shortCount(view.end)}, ` +
+  byId('view').textContent = share > 0.999 && view.top === whole.top ? 'all' :
+      `${timeUnit} ${shortCount(fileTime(view.begin))} – ${shortCount(fileTime(view.end))}, ` +
       `${bytesText(view.bottom)} – ${bytesText(view.top)}`;
 }
 
@@ -42,7 +83,7 @@ function savePicture() {
   context.font = `600 ${13 * scale}px ${style.fontFamily}`;
   let top = 0;
   maps.forEach((map, index) => {
-    context.fillText(`${facts.name}: ${map.fact.label}, ${map.caption()}`, GUTTER * scale,
+    context.fillText(`${facts.name}: ${map.fact.label}, ${map.caption()}`, gutter() * scale,
                      top + gap / 2);
     context.drawImage(canvases[index], 0, top + gap);
     top += gap + canvases[index].height;
@@ -69,6 +110,8 @@ function start() {
   for (const button of document.querySelectorAll('[data-colouring]')) {
     const {colouring} = button.dataset;
     const only = {site: facts.sites.length < 2, thread: facts.threads.length < 2}[colouring];
+    if (colouring === 'site' && isInstance) button.textContent = 'buffer';
+    button.hidden = colouring === 'thread' && isInstance;
     button.disabled = Boolean(only) || (facts.sampled && colouring !== 'size');
     button.addEventListener('click', () => applyColours(colouring, colours.focus));
   }
@@ -78,10 +121,12 @@ function start() {
   byId('zoom-all').addEventListener('click', () => setView(whole));
   byId('zoom-peak').addEventListener('click', () => {
     const wide = (whole.end - whole.begin) / 20;
-    setView({begin: facts.peak_event - wide / 2, end: facts.peak_event + wide / 2,
+    setView({begin: facts.peak - wide / 2, end: facts.peak + wide / 2,
              bottom: whole.bottom, top: whole.top});
   });
   byId('save').addEventListener('click', savePicture);
+  byId('search').placeholder = isInstance ? 'Search buffers' : 'Search call sites';
+  byId('search').addEventListener('input', search);
   viewListeners.push(showView);
   showView();
   if (facts.maps.length > 0) showSelection(null, null);
@@ -94,6 +139,7 @@ function start() {
 
   const restyle = () => {
     applyColours(colours.colouring, colours.focus);
+    byId('sites').replaceChildren();
     showSites();
     makeChart();
   };
@@ -114,7 +160,10 @@ async function finish() {
   await Promise.all(maps.map((map) => map.painted));
   measured.exact = performance.now();
   await read;
-  for (const column of laterColumns) sendToWorkers(column);
+  for (const column of laterColumns) {
+    if (column.name === 'names') await readNames(column);
+    else sendToWorkers(column);
+  }
   startCurves();
   await Promise.all(maps.map((map) => map.complete));
   measured.complete = performance.now();

@@ -1,11 +1,13 @@
-// The heap maps: address upwards, events to the right; all of them show the same part of both axes.
+// The heap maps: address upwards, time to the right; all of them show the same part of both axes.
 'use strict';
 
-const GUTTER = 76;       // pixels left of every plot, for the labels of the addresses
-const MARGIN_RIGHT = 12;
+// Pixels left of every plot, for the title and the labels of the addresses.
+const gutter = () => innerWidth < 700 ? 72 : 88;
+const MARGIN_RIGHT = 12, MARGIN_BOTTOM = 42;
 
-const whole = {begin: 0, end: Math.max(facts.events, 1), bottom: 0, top: facts.top};
+const whole = {begin: 0, end: facts.end, bottom: 0, top: facts.top};
 let view = {...whole};
+// `focus`: null, or {of: 'site' or 'block', flags}: what keeps its colour.
 let colours = {colouring: 'size', focus: null, rank: null, table: pixelTable('size'), version: 0};
 const maps = [];
 const viewListeners = [];
@@ -59,6 +61,10 @@ function setColours(colouring, focus) {
   for (const map of maps) map.changed();
 }
 
+// Round times of the file in the part that is shown.
+const timeTicks = (begin, end, most) =>
+    ticks(fileTime(begin), fileTime(end), most, false).map((time) => time - facts.first);
+
 class HeapMap {
   constructor(fact, index, host) {
     this.fact = fact;
@@ -93,10 +99,13 @@ class HeapMap {
   }
 
   caption() {
-    const above = this.fact.height - facts.max_load;
+    // As the table above says it, where there is a measurement.
+    const {footprint} = facts.contenders.find((it) => it.label === this.fact.label);
+    const above = footprint - facts.max_load;
     const share = facts.max_load > 0 ? 100 * above / facts.max_load : 0;
     const what = this.fact.kind === 'plan' ? 'makespan' : 'pages that held a block';
-    return `${what} ${bytesText(this.fact.height)}, ${percentText(share)} above the max load`;
+    const more = share < 0.05 ? 'no more than' : `${percentText(share)} above`;
+    return `${what} ${bytesText(footprint)}, ${more} the max load`;
   }
 
   receive(data) {
@@ -152,8 +161,8 @@ class HeapMap {
   // The plot's part of the canvas, in CSS pixels.
   area() {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
-    return {left: GUTTER, top: 8, width: Math.max(1, width - GUTTER - MARGIN_RIGHT),
-            height: Math.max(1, height - 8 - 26)};
+    return {left: gutter(), top: 8, width: Math.max(1, width - gutter() - MARGIN_RIGHT),
+            height: Math.max(1, height - 8 - MARGIN_BOTTOM)};
   }
 
   changed() {
@@ -210,6 +219,7 @@ class HeapMap {
     context.rect(area.left, area.top, area.width, area.height);
     context.clip();
     this.drawGrid(grid);
+    this.drawHeld();
     if (this.imageView) {
       const from = this.imageView;
       context.imageSmoothingEnabled = from === this.fact.preview;  // its cells are no pixels
@@ -235,6 +245,54 @@ class HeapMap {
     context.stroke();
   }
 
+  // What is held, from its first block on: what no block covers stays in the colour of waste; once
+  // the map has grown for the last time, in a pale one, as where no plan would need less.
+  drawHeld() {
+    const {context} = this, {held, height} = this.fact, area = this.area();
+    const {waste, idle} = colourSet();
+    const {wasteful} = this.fact, right = area.left + area.width;
+    const grown = wasteful ? Math.min(right, this.x(Math.max(...held))) : area.left;
+    for (let row = 0; row < held.length;) {
+      let end = row + 1;
+      while (end < held.length && held[end] === held[row]) ++end;
+      if (held[row] >= 0) {
+        const top = this.y(height * end / held.length);
+        const tall = this.y(height * row / held.length) - top;
+        const left = Math.max(area.left, this.x(held[row])), middle = Math.max(left, grown);
+        context.fillStyle = toCss(waste);
+        context.fillRect(left, top, Math.max(0, middle - left), tall);
+        context.fillStyle = toCss(idle);
+        context.fillRect(middle, top, Math.max(0, right - middle), tall);
+      }
+      row = end;
+    }
+  }
+
+  // A thin line where the load is at its maximum, and what it is.
+  drawPeak(accent, font) {
+    const {context} = this, area = this.area(), at = Math.round(this.x(facts.peak));
+    if (at < area.left || at > area.left + area.width) return;
+    context.fillStyle = accent;
+    context.fillRect(at, area.top, 1, area.height);
+    context.font = `500 11px ${font}`;
+    const text = 'peak', wide = context.measureText(text).width + 8;
+    const left = at + 4 + wide > area.left + area.width ? at - 3 - wide : at + 4;
+    this.drawLabel(text, left, area.top + area.height - 18, wide, accent);
+  }
+
+  // Words on a patch of paper, in the font that is set.
+  drawLabel(text, left, top, wide, colour) {
+    const {context} = this;
+    context.globalAlpha = 0.85;
+    context.fillStyle = getComputedStyle(this.canvas).getPropertyValue('--plot');
+    context.fillRect(left, top, wide, 15);
+    context.globalAlpha = 1;
+    context.fillStyle = colour;
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
+    context.fillText(text, left + 4, top + 8);
+  }
+
   drawMarks(style) {
     const {context} = this, area = this.area();
     const accent = style.getPropertyValue('--accent');
@@ -248,19 +306,12 @@ class HeapMap {
     context.lineTo(area.left + area.width, at);
     context.stroke();
     context.setLineDash([]);
+    this.drawPeak(accent, style.getPropertyValue('font-family'));
     if (at > area.top - 2 && at < area.top + area.height) {
-      context.font = `500 11px ${style.getPropertyValue('font-family')}`;
       const text = `max load ${bytesText(facts.max_load)}`;
-      const wide = context.measureText(text).width;
-      const below = at < area.top + 18;
-      context.globalAlpha = 0.85;
-      context.fillStyle = style.getPropertyValue('--plot');
-      context.fillRect(area.left + 4, below ? at + 2 : at - 16, wide + 8, 14);
-      context.globalAlpha = 1;
-      context.fillStyle = accent;
-      context.textAlign = 'left';
-      context.textBaseline = 'middle';
-      context.fillText(text, area.left + 8, below ? at + 9 : at - 9);
+      context.font = `500 11px ${style.getPropertyValue('font-family')}`;
+      this.drawLabel(text, area.left + 4, at < area.top + 18 ? at + 2 : at - 17,
+                     context.measureText(text).width + 8, accent);
     }
     if (this.selected) {
       const it = this.selected;
@@ -283,12 +334,18 @@ class HeapMap {
     }
     context.textBaseline = 'top';
     context.textAlign = 'center';
-    for (const event of ticks(view.begin, view.end, area.width / 110, false)) {
-      const at = this.x(event);
+    for (const time of timeTicks(view.begin, view.end, area.width / 110)) {
+      const at = this.x(time);
       context.fillRect(Math.round(at), bottom, 1, 4);
       const beside = Math.min(Math.max(at, area.left + 16), area.left + area.width - 16);
-      context.fillText(shortCount(event), beside, bottom + 8);
+      context.fillText(shortCount(fileTime(time)), beside, bottom + 8);
     }
+    context.fillText(timeUnit, area.left + area.width / 2, bottom + 25);
+    context.save();
+    context.translate(4, area.top + area.height / 2);
+    context.rotate(-Math.PI / 2);
+    context.fillText(this.fact.kind === 'plan' ? 'offset' : 'address', 0, 0);
+    context.restore();
     context.strokeStyle = line;
     context.lineWidth = 1;
     context.strokeRect(area.left - 0.5, area.top - 0.5, area.width + 1, area.height + 1);

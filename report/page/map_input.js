@@ -8,13 +8,19 @@ function blockRows(map, block) {
   const lifetime = block.death - block.birth;
   return [
     ['size', `${bytesText(block.size)} (${countText(block.size)} B)`],
-    ['site', block.site >= 0 ? siteLabel(block.site) : 'still unpacking'],
-    ['lifetime', never ? `${countText(lifetime)} events, never freed` :
-        `${countText(lifetime)} events`],
-    ['events', `${countText(block.birth)} – ${never ? 'end' : countText(block.death)}`],
-    ['thread', block.thread >= 0 ? threadLabel(block.thread) : '–'],
-    ['address', `+${countText(block.offset)} B`],
-    ['block', `number ${countText(block.block)}${facts.sampled ? ' of the largest' : ''}`],
+    ...(isInstance ? [
+      ['buffer', names?.[block.block] ?? 'still unpacking'],
+      ['lives', `from ${timeText(block.birth)} until ${timeText(block.death)}`],
+    ] : [
+      ['site', block.site >= 0 ? siteLabel(block.site) : 'still unpacking'],
+      ['lifetime', never ? `${countText(lifetime)} events, never freed` :
+          `${countText(lifetime)} events`],
+      ['events', `${countText(block.birth)} – ${never ? 'end' : countText(block.death)}`],
+      ['thread', block.thread >= 0 ? threadLabel(block.thread) : '–'],
+    ]),
+    [map.fact.kind === 'plan' ? 'offset' : 'address', `+${countText(block.offset)} B`],
+    ...(isInstance ? [] :
+        [['block', `number ${countText(block.block)}${facts.sampled ? ' of the largest' : ''}`]]),
   ];
 }
 
@@ -48,8 +54,8 @@ function showSelection(map, block) {
     return;
   }
   const actions = element('p', {class: 'actions'},
-      element('button', {type: 'button', onclick: () => focusSite(block.site)},
-              'Show only this site'),
+      isInstance ? '' : element('button', {type: 'button', onclick: () => focusSite(block.site)},
+                                'Show only this site'),
       element('button', {type: 'button', onclick: () => {
         for (const other of maps) if (other !== map) other.select(null);
         map.select(null);

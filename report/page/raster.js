@@ -7,29 +7,32 @@ let birth, death, offset, size, site, thread;
 let lastDeath;  // per CHUNK blocks: after it none of them lives
 let count = 0;
 let nowhere = Infinity;  // the offset of a block that is not in this map
-let density = null;      // {columns, rows, coverage, group, events, bytes}: instead of all blocks
+let density = null;      // {columns, rows, coverage, group, end, bytes}: instead of all blocks
+let classBounds;
 let groups = new Map();  // colouring name → Uint8Array per block
 
+const OTHER = 8;    // of the groups: those without a colour of their own
 const GROUPS = 10;  // colours per colouring; the last one is for what is out of focus
 const SHADES = 256;
 const CHUNK = 1024;
 const FULL = 1 << 20;  // a pixel that is covered wholly
 
-async function load({index, events, densityOf}) {
+async function load({index, end, densityOf, bounds}) {
   const names = ['birth', 'lifetime', 'size', 'offset-' + index];
   let lifetime;
   [birth, lifetime, size, offset] = await Promise.all(names.map(numbersOf));
   count = birth.length;
   nowhere = noNumber(names[3]);
-  death = numbersUpTo(events, count);
+  death = numbersUpTo(end, count);
   lastDeath = new Float64Array(Math.ceil(count / CHUNK));
   for (let i = 0; i < count; ++i) {
-    const dies = lifetime[i] === 0 ? events : birth[i] + lifetime[i];
+    const dies = lifetime[i] === 0 ? end : birth[i] + lifetime[i];
     death[i] = dies;
     const chunk = i / CHUNK | 0;
     if (dies > lastDeath[chunk]) lastDeath[chunk] = dies;
   }
-  groups = new Map([['size', groupBySize()]]);
+  classBounds = bounds;
+  groups = new Map([['size', groupBy(bounds.size, (i) => size[i])]]);
   if (densityOf) {
     const [coverage, group] =
         await Promise.all([numbersOf('coverage-' + index), numbersOf('group-' + index)]);
@@ -39,26 +42,18 @@ async function load({index, events, densityOf}) {
 
 async function loadRest() {
   [site, thread] = await Promise.all([numbersOf('site'), numbersOf('thread')]);
-  groups.set('age', groupByAge());
+  groups.set('age', groupBy(classBounds.age, (i) => death[i] - birth[i]));
   shown = null;
 }
 
-// Nine classes: up to 32 bytes, then a factor of four each.
-function groupBySize() {
-  const group = new Uint8Array(count);
+// The class of each value: the first whose highest value it does not exceed.
+function groupBy(bounds, value) {
+  const group = new Uint8Array(count), last = bounds.length - 1;
   for (let i = 0; i < count; ++i) {
-    const log2 = 32 - Math.clz32(Math.min(size[i], 0x7fffffff) - 1);
-    group[i] = Math.max(0, Math.min(8, log2 - 4 >> 1));
-  }
-  return group;
-}
-
-// How long a block lived: below 8 events, then a factor of eight each.
-function groupByAge() {
-  const group = new Uint8Array(count);
-  for (let i = 0; i < count; ++i) {
-    const log8 = Math.log2(Math.max(1, death[i] - birth[i])) / 3;
-    group[i] = Math.min(8, Math.floor(log8));
+    const it = value(i);
+    let at = 0;
+    while (at < last && it > bounds[at]) ++at;
+    group[i] = at;
   }
   return group;
 }
@@ -68,11 +63,12 @@ function groupsFor({colouring, rank, focus}) {
   if (rank) {
     const values = colouring === 'site' ? site : thread;
     group = new Uint8Array(count);
-    for (let i = 0; i < count; ++i) group[i] = rank[values[i]];
+    for (let i = 0; i < count; ++i) group[i] = rank[values[i]] ?? OTHER;
   }
-  if (focus === null || focus === undefined) return group;
-  const dimmed = new Uint8Array(count);
-  for (let i = 0; i < count; ++i) dimmed[i] = site[i] === focus ? group[i] : GROUPS - 1;
+  if (!focus) return group;
+  const dimmed = new Uint8Array(count);  // of blocks, or of call sites
+  const shown = focus.of === 'block' ? (i) => focus.flags[i] : (i) => focus.flags[site[i]];
+  for (let i = 0; i < count; ++i) dimmed[i] = shown(i) ? group[i] : GROUPS - 1;
   return dimmed;
 }
 
@@ -233,8 +229,8 @@ function sumUp(width, height) {
 
 // The same from the density grid, which C++ computed of all blocks.
 function paintDensity(frame) {
-  const {columns, rows, events, bytes} = density, {width, height, perEvent, perByte} = frame;
-  const perColumn = columns / events, perRow = rows / bytes;
+  const {columns, rows, end, bytes} = density, {width, height, perEvent, perByte} = frame;
+  const perColumn = columns / end, perRow = rows / bytes;
   for (let y = 0; y < height; ++y) {
     const high = (frame.bottom + height - y) / perByte, low = (frame.bottom + height - y - 1) / perByte;
     if (high <= 0 || low >= bytes) continue;
@@ -242,7 +238,7 @@ function paintDensity(frame) {
     const lastRow = Math.min(rows, Math.max(firstRow + 1, Math.round(high * perRow)));
     for (let x = 0; x < width; ++x) {
       const left = (frame.left + x) / perEvent, right = (frame.left + x + 1) / perEvent;
-      if (right <= 0 || left >= events) continue;
+      if (right <= 0 || left >= end) continue;
       const first = Math.max(0, Math.floor(left * perColumn));
       const last = Math.min(columns, Math.max(first + 1, Math.round(right * perColumn)));
       let sum = 0, most = 0, colour = 0;
@@ -275,7 +271,7 @@ function paintRegion(frame, x, y, width, height, colours, table, pixels) {
   const group = currentGroup(colours);
   if (density) paintDensity(region);
   // With densities the blocks at hand are the largest ones; drawn when they can be told apart.
-  if (!density || frame.width / frame.perEvent * 64 < density.events) paintBlocks(region, group);
+  if (!density || frame.width / frame.perEvent * 64 < density.end) paintBlocks(region, group);
   for (let row = 0, from = 0; row < height; ++row) {
     const to = (y + row) * frame.width + x;
     for (let column = 0; column < width; ++column, ++from) {
@@ -391,6 +387,8 @@ onmessage = async ({data}) => {
       postMessage({type: 'painted', ...painted}, [painted.pixels]);
     } else if (data.type === 'pick') {
       postMessage({type: 'picked', ticket: data.ticket, block: pick(data)});
+    } else if (data.type === 'describe') {
+      postMessage({type: 'picked', ticket: data.ticket, block: describe(data.block)});
     } else if (data.type === 'neighbour') {
       postMessage({type: 'picked', ticket: data.ticket, block: neighbour(data)});
     }

@@ -1,13 +1,14 @@
 // Everything of the report that is text, bars and tables.
 'use strict';
 
-// columns: [title, 'number' or 'text', row → text or node]
+// columns: [title, 'number' or 'text', row → text or node]. On a narrow screen each row is a card,
+// with the titles beside its values.
 function makeTable(columns, rows, rowAttributes = () => ({})) {
   const head = element('tr', {}, ...columns.map(([title, kind]) =>
       element('th', {scope: 'col', class: kind}, title)));
   const body = element('tbody', {}, ...rows.map((row, index) =>
-      element('tr', rowAttributes(row, index), ...columns.map(([, kind, cell]) =>
-          element('td', {class: kind}, cell(row, index))))));
+      element('tr', rowAttributes(row, index), ...columns.map(([title, kind, cell]) =>
+          element('td', {class: kind, 'data-title': title}, cell(row, index))))));
   return element('div', {class: 'scroll'},
                  element('table', {}, element('thead', {}, head), body));
 }
@@ -21,22 +22,27 @@ function swatch(colour) {
 function showHead() {
   byId('name').textContent = facts.name;
   const what = [
-    `${countText(facts.buffers)} blocks`,
-    `${countText(facts.events)} events`,
-    `${facts.threads.length} thread${facts.threads.length === 1 ? '' : 's'}`,
+    `${countText(facts.buffers)} ${isInstance ? 'buffers' : 'blocks'}`,
+    ...(isInstance ? [] : [
+      `${countText(facts.events)} events`,
+      `${facts.threads.length} thread${facts.threads.length === 1 ? '' : 's'}`]),
+    ...(facts.operators.length > 0 ? [`${countText(facts.operators.length)} operators`] : []),
     `max load ${bytesText(facts.max_load)}`,
   ];
   if (facts.lost_events > 0) what.push(`at least ${countText(facts.lost_events)} events are missing`);
   if (!facts.complete) what.push('killed, or still running when recorded');
   byId('facts-line').textContent = what.join('  ·  ');
+  byId('headline').textContent = facts.headline;
   byId('source').textContent = facts.trace;
+  if (!isInstance) byId('unit-note').textContent = 'One event is one malloc or free. ';
   if (facts.images.length > 1) showImages();
 }
 
 // Which of the recorded processes this is about.
 function showImages() {
   const rest = facts.images.filter((it) => it.trace !== facts.trace);
-  const named = rest.slice(0, 8).map((it) => `${it.trace} (${bytesText(it.max_load)})`);
+  const named = rest.slice(0, 8)
+      .map((it) => `${it.trace}${it.command ? `: ${it.command}` : ''} (${bytesText(it.max_load)})`);
   if (rest.length > named.length) named.push(`${rest.length - named.length} smaller ones`);
   byId('facts-line').after(element('p', {class: 'quiet', id: 'images'},
       `The largest of ${facts.images.length} processes that were recorded; the others: ` +
@@ -103,75 +109,92 @@ function showContenders() {
       key('mark', `max load ${bytesText(facts.max_load)}: no plan needs less`)));
 }
 
-const SIZE_CLASSES = ['≤ 32 B', '≤ 128 B', '≤ 512 B', '≤ 2 KiB', '≤ 8 KiB', '≤ 32 KiB',
-                      '≤ 128 KiB', '≤ 512 KiB', 'larger'];
-const AGE_CLASSES = ['< 8', '< 64', '< 512', '< 4 k', '< 33 k', '< 262 k', '< 2.1 M', '< 17 M',
-                     'longer'];
-
 function showLegend() {
-  const shown = palette(colours.colouring);
-  let names;
-  if (colours.colouring === 'size') names = SIZE_CLASSES;
-  if (colours.colouring === 'age') names = AGE_CLASSES;
-  if (colours.colouring === 'site') {
-    names = facts.sites.slice(0, 8).map((site) => site.short);
-    if (facts.sites.length > 8) names.push('other sites');
-  }
-  if (colours.colouring === 'thread') {
-    const byRank = facts.threads.map((name, index) => [facts.thread_ranks[index], name])
-        .sort(([first], [second]) => first - second).map(([, name]) => name);
-    names = byRank.slice(0, 8);
-    if (facts.threads.length > 8) names.push('other threads');
-  }
-  const unit = {size: 'requested size', age: 'lifetime in events', site: 'call site',
-                thread: 'allocating thread'}[colours.colouring];
-  byId('legend').replaceChildren(element('span', {class: 'quiet'}, unit),
-      ...names.map((name, index) =>
-          element('span', {class: 'key'}, swatch(toCss(shown[index])), name)));
+  const {colouring} = colours, shown = palette(colouring);
+  const bounds = boundsOf(colouring);
+  const keys = {
+    size: () => bounds.map((bound) => `≤ ${bytesText(bound)}`),
+    age: () => bounds.map((bound) => `≤ ${shortCount(bound)}`),
+    site: () => facts.sites.slice(0, OTHER_GROUP).map((site) => site.label),
+    thread: () => facts.threads.map((name, index) => [facts.thread_ranks[index], name])
+        .sort(([first], [second]) => first - second).map(([, name]) => name).slice(0, OTHER_GROUP),
+  }[colouring]();
+  const many = {site: facts.sites, thread: facts.threads}[colouring];
+  if (many?.length > OTHER_GROUP) keys.push('all others');
+  const unit = {size: 'size', age: `lifetime in ${timeUnit}`,
+                site: isInstance ? 'buffer' : 'call site', thread: 'allocating thread'}[colouring];
+  const key = (colour, text) => element('span', {class: 'key'}, swatch(toCss(colour)), text);
+  byId('legend').replaceChildren(
+      key(colourSet().waste, 'free, yet more was taken later'),
+      key(colourSet().idle, 'free, and nothing more was taken'),
+      element('span', {class: 'quiet'}, unit),
+      ...keys.map((text, index) => key(shown[index], text)));
 }
 
-function showSites() {
-  const host = byId('sites');
-  host.replaceChildren();
-  if (facts.sites.length === 0 || (facts.sites.length === 1 && !facts.sites[0].known)) {
-    host.append(element('p', {class: 'empty'}, 'This input does not say where blocks come from.'));
-    return;
-  }
+// A button that shows more rows, as long as there are some.
+function addMore(host, shown, all, draw) {
+  if (shown >= all) return;
+  const rest = Math.min(all - shown, 50);
+  host.append(element('button', {type: 'button', onclick: () => draw(shown + rest)},
+                      `Show ${rest} more of ${countText(all)}`));
+}
+
+function siteColumns() {
   const most = Math.max(1, ...facts.sites.map((site) => site.peak_bytes));
-  const share = (site) => {
+  const colour = palette('site');
+  const share = ({site}) => {
     const bar = element('div', {class: 'bar thin'}, element('span', {class: 'part requested'}));
     bar.firstChild.style.width = `${100 * site.peak_bytes / most}%`;
     return bar;
   };
-  const colour = palette('site');
-  const columns = [
-    ['site', 'text', (site, index) => {
-      const name = element('button', {type: 'button', class: 'link', title: siteLabel(index),
-        onclick: () => focusSite(index)}, swatch(toCss(colour[Math.min(index, 8)])), site.short);
-      const below = site.place ? element('div', {class: 'quiet place'}, site.place) : null;
-      const callers = callersOf(site).map((caller) =>
-          element('div', {class: 'quiet place'}, `← ${caller}`));
-      return element('div', {}, name, below, ...callers);
+  const name = ({site, index}) => element('button',
+      {type: 'button', class: 'link', title: siteLabel(index), onclick: () => focusSite(index)},
+      swatch(toCss(colour[Math.min(index, OTHER_GROUP)])), site.label);
+  if (isInstance) {
+    return [
+      ['buffer', 'text', name],
+      ['size', 'number', ({site}) => bytesText(site.size)],
+      ['live at the peak', 'number', ({site}) => site.peak_blocks ? 'yes' : 'no'],
+      ['', 'wide', share],
+      ['from', 'number', ({site}) => timeText(site.lower - facts.first)],
+      ['until', 'number', ({site}) => timeText(site.upper - facts.first)],
+      ['offset', 'number', ({site}) => countText(site.offset) + (site.fixed ? ' (fixed)' : '')],
+    ];
+  }
+  return [
+    ['call site', 'text', (row) => {
+      const {site} = row, callers = callersOf(site);
+      const line = (text) => element('div', {class: 'quiet place'}, text);
+      const first = callers.length > 0 ? line(`← ${callers[0]}`) : null;
+      const rest = callers.length < 2 ? null : element('details', {class: 'quiet place'},
+          element('summary', {}, `${callers.length - 1} more`),
+          ...callers.slice(1).map((caller) => line(`← ${caller}`)));
+      return element('div', {}, name(row), site.place ? line(site.place) : null, first, rest);
     }],
-    ['live at the peak', 'number', (site) => bytesText(site.peak_bytes)],
+    ['live at the peak', 'number', ({site}) => bytesText(site.peak_bytes)],
     ['', 'wide', share],
-    ['in blocks', 'number', (site) => countText(site.peak_blocks)],
-    ['blocks in all', 'number', (site) => countText(site.allocations)],
-    ['bytes in all', 'number', (site) => bytesText(site.bytes)],
-    ['never freed', 'number', (site) => site.end_bytes ? bytesText(site.end_bytes) : '–'],
+    ['in blocks', 'number', ({site}) => countText(site.peak_blocks)],
+    ['blocks in all', 'number', ({site}) => countText(site.allocations)],
+    ['bytes in all', 'number', ({site}) => bytesText(site.bytes)],
+    ['never freed', 'number', ({site}) => site.end_bytes ? bytesText(site.end_bytes) : '–'],
   ];
-  let shown = 12;
-  const draw = () => {
-    host.replaceChildren(makeTable(columns, facts.sites.slice(0, shown)));
-    if (shown < facts.sites.length) {
-      const rest = Math.min(facts.sites.length - shown, 50);
-      host.append(element('button', {type: 'button', onclick: () => {
-        shown += 50;
-        draw();
-      }}, `Show ${rest} more of ${countText(facts.sites.length)}`));
-    }
+}
+
+// Of those whose index `keep` takes.
+function showSites(keep = () => true) {
+  const host = byId('sites');
+  if (isInstance) byId('sites-title').textContent = 'Buffers';
+  if (facts.sites.length === 0 || (facts.sites.length === 1 && !facts.sites[0].known)) {
+    host.replaceChildren(
+        element('p', {class: 'empty'}, 'This input does not say where blocks come from.'));
+    return;
+  }
+  const rows = facts.sites.map((site, index) => ({site, index})).filter(({index}) => keep(index));
+  const draw = (shown) => {
+    host.replaceChildren(makeTable(siteColumns(), rows.slice(0, shown)));
+    addMore(host, shown, rows.length, draw);
   };
-  draw();
+  draw(8);
 }
 
 // counts[n]: of values in [2^(n-1), 2^n).
@@ -202,18 +225,12 @@ function showSection(id, rows, columns, note) {
     section.hidden = true;
     return;
   }
-  let shown = 12;
   const holder = element('div');
-  const draw = () => {
+  const draw = (shown) => {
     holder.replaceChildren(makeTable(columns, rows.slice(0, shown)));
-    if (shown >= rows.length) return;
-    const rest = Math.min(rows.length - shown, 100);
-    holder.append(element('button', {type: 'button', onclick: () => {
-      shown += rest;
-      draw();
-    }}, `Show ${rest} more of ${countText(rows.length)}`));
+    addMore(holder, shown, rows.length, draw);
   };
-  draw();
+  draw(8);
   section.append(holder);
   if (note) section.append(element('p', {class: 'quiet'}, note));
 }
@@ -222,6 +239,7 @@ function showSection(id, rows, columns, note) {
 function showTables() {
   showSites();
   showHistogram('sizes', facts.sizes, (value) => value === 0 ? '0 B' : `≥ ${bytesText(value)}`);
+  byId('lifetimes-title').textContent = `Lifetimes, in ${timeUnit}`;
   showHistogram('lifetimes', facts.lifetimes, (value) => `≥ ${shortCount(value)}`);
   for (const one of facts.pins ?? []) showPins(one);
   byId('pins').hidden = !(facts.pins ?? []).length;
@@ -233,7 +251,7 @@ function showTables() {
   };
   showSection('hints', facts.hints, [
     ['if the blocks of this site …', 'text', (it) => it.label],
-    ['hold at most', 'number', (it) => bytesText(it.peak_bytes)],
+    ['most at one time', 'number', (it) => bytesText(it.peak_bytes)],
     ['… were freed at once', 'number', (it) => against(it.freed_at_once)],
     ['… had a pool', 'number', (it) => against(it.pooled)],
     ['… had a lane', 'number', (it) => against(it.own_lane)],
@@ -256,13 +274,14 @@ function showPins(one) {
       element('h3', {}, one.map),
       element('p', {class: 'quiet'}, one.what),
       makeTable([
-        ['site', 'text', (it) => it.label],
+        [isInstance ? 'buffer' : 'call site', 'text', (it) => it.label],
         ['holds back', 'number', (it) => bytesText(it.hostage_bytes)],
-        ['with live bytes', 'number', (it) => bytesText(it.bytes)],
-        ['in blocks', 'number', (it) => countText(it.blocks)],
-        ['threads', 'text', (it) => it.threads],
-        ['oldest, events', 'number', (it) => countText(it.oldest_age)],
-      ], one.sites));
+        [`live at ${one.when}`, 'number', (it) => bytesText(it.bytes)],
+        ...(isInstance ? [] : [
+          ['in blocks', 'number', (it) => countText(it.blocks)],
+          ['threads', 'text', (it) => it.threads],
+          ['oldest, events', 'number', (it) => countText(it.oldest_age)]]),
+      ], one.sites.slice(0, 5)));
 }
 
 function showReplay() {

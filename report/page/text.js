@@ -1,9 +1,9 @@
 // Numbers and elements as people read them.
 'use strict';
 
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-// Three significant digits: 1536 → "1.50 KiB".
+// As the command line says it (base::HumanBytes): 1536 → "1.5 KiB".
 function bytesText(bytes) {
   if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) return '–';
   const sign = bytes < 0 ? '−' : '';
@@ -12,8 +12,7 @@ function bytesText(bytes) {
     value /= 1024;
     ++unit;
   }
-  const digits = unit === 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  return `${sign}${value.toFixed(digits)} ${UNITS[unit]}`;
+  return `${sign}${value.toFixed(unit === 0 ? 0 : 1)} ${UNITS[unit]}`;
 }
 
 const countText = (value) => value === null || value === undefined ? '–' :

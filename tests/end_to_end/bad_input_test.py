@@ -204,7 +204,7 @@ def not_a_trace(bench):
         table.row(SYSTEM, "name too long", *words("x" * 300))
         if os.geteuid() != 0:
             table.row(SYSTEM, "Permission denied", *words(locked))
-    formats = "one of the formats native, android, csv, mondrian, found none"
+    formats = "one of the formats native, android, csv, mondrian, graph, found none"
     table.row(BAD_INPUT, formats, "convert", noise, "out.csv")
     table.finish()
 

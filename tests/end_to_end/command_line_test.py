@@ -4,6 +4,7 @@ import array
 import fcntl
 import json
 import os
+import re
 import subprocess
 import termios
 import time
@@ -208,5 +209,113 @@ def nothing_left(bench):
             bench.run(bench.reprise, command, "none.trace", *words, expected=0)
 
 
+COMMANDS = ("record", "info", "plan", "check", "replay", "compare", "convert", "report", "diff", "help", "completion")
+
+
+def helps(bench):
+    """Every command has help with two examples whose options exist, and the same as a man page."""
+    for command in COMMANDS:
+        text = bench.run(bench.reprise, command, "--help", expected=0).stdout.decode()
+        again = bench.run(bench.reprise, "help", command, expected=0).stdout.decode()
+        expect_equal(again, text, f"help {command}")
+        wide = [line for line in text.splitlines() if len(line) > 80]
+        expect_equal(wide, [], f"{command}: lines wider than 80 columns")
+        examples = re.findall(rf"^  reprise ({command} .*)$", text.split("Examples:")[1], re.MULTILINE)
+        expect_equal(len(examples), 2, f"{command}: examples")
+        for option in re.findall(r" (--?[a-z]+)", " ".join(it.split(" -- ")[0].split(" | ")[0] for it in examples)):
+            expect(re.search(rf"^  .*{option}\b", text.split("Examples:")[0], re.MULTILINE), f"{command}: no {option}")
+        expect("Exit status:" in text, f"{command}: exit status")
+        page = bench.run(bench.reprise, "help", command, "--man", expected=0).stdout.decode()
+        expect(page.startswith(f'.TH REPRISE-{command.upper()} 1 '), page[:80])
+        for option in re.findall(r"^  (?:-\w, )?--([a-z-]+)", text, re.MULTILINE):
+            expect(option.replace("-", "\\-") in page, f"{command}: no --{option} in its man page")
+    refused(bench, USAGE, "unknown command plam (did you mean 'plan'?)", "help", "plam")
+    refused(bench, USAGE, "SHELL", "completion", "tcsh")
+    version = bench.run(bench.reprise, "--version", expected=0).stdout.decode()
+    for name in ("reprise ", "built by ", "abseil", "CLI11", "zstd"):
+        expect(name in version, version)
+    listed = json.loads(bench.run(bench.reprise, "plan", "--strategy", "list", "--json", expected=0).stdout)
+    names = [it["name"] for it in listed["strategies"]]
+    text = bench.run(bench.reprise, "plan", "--strategy", "list", expected=0).stdout.decode()
+    expect_equal(names, [line.split()[0] for line in text.splitlines()], "strategies")
+
+
+def completions(bench):
+    """What bash completes: commands, options, values and files; the others name every option."""
+    script = bench.run(bench.reprise, "completion", "bash", expected=0).stdout.decode()
+    (bench.work / "reprise.bash").write_text(script)
+    (bench.work / "some.csv").touch()
+    for words, expected in ((["pl"], ["plan"]), (["plan", "--strat"], ["--strategy"]), (["help", "comp"], ["compare", "completion"]),
+                            (["compare", "--order", "dep"], ["dependencies"]), (["info", "some"], ["some.csv"]),
+                            (["plan", "--budget", ""], []), (["completion", ""], ["bash", "zsh", "fish"])):
+        line = " ".join(f"'{word}'" for word in ["reprise", *words])
+        run = f". ./reprise.bash; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _reprise; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        found = bench.run("/bin/bash", "-c", run, expected=0).stdout.decode().split()
+        expect_equal(found, expected, f"completions of {words}")
+    for shell in ("zsh", "fish"):
+        text = bench.run(bench.reprise, "completion", shell, expected=0).stdout.decode()
+        for name in ("worst-case-fragmentation", "debuginfod", "keep-aslr", *COMMANDS):
+            expect(name in text, f"{shell}: no {name}")
+
+
+def explained(bench):
+    """A recording says how much of the program's memory it explains, and what to do next."""
+    said = bench.record(["/usr/bin/sqlite3", ":memory:", "select 1"], expected=0).ours()
+    expect(any("malloc explains" in line and "sqlite3: peak RSS" in line for line in said), said)
+    expect("next: reprise info" in said[-1], said)
+    info = bench.info()
+    expect(info["program_peak_rss"] > info["max_load"], info)
+    expect(abs(info["explained_percent"] - 100 * info["max_load"] / info["program_peak_rss"]) < 1e-6, info)
+    text = bench.run(bench.reprise, "info", bench.scratch / "recording", expected=0).stdout.decode()
+    expect("explained by malloc" in text, text)
+    small = ["/usr/bin/python3", "-c", "x = [str(i) for i in range(10000)]"]
+    said = " ".join(bench.record(small, expected=0).ours())
+    expect("unless PYTHONMALLOC=malloc is set" in said, said)
+
+
+def sizes(bench):
+    """Sizes have units, and what a person copies is exact."""
+    (bench.work / "a.csv").write_text("id,lower,upper,size\na,0,2,4096\nb,1,3,4096\n")
+    for size, fits in (("8KiB", True), ("8KB", False), ("8.192kB", True), ("1MB", True), ("8191B", False), ("8192", True)):
+        words = ["plan", "a.csv", "-o", "p.csv", "--capacity", size]
+        expect_equal(bench.run(bench.reprise, *words).status == 0, fits, size)
+    for size in ("8Kib", "KiB", "-1KiB", "1.0001KiB", "9999999TiB", "1e3B", "nanB"):
+        refused(bench, USAGE, "38MB and 38MiB are sizes", "plan", "a.csv", "--capacity", size)
+    said = bench.run(bench.reprise, "plan", "a.csv", expected=0).stdout.decode()
+    expect("makespan  8192 (8.0 KiB)" in said, said)
+
+
+def runs(bench):
+    """`replay --runs` repeats a replay, each with the same input, and says how they varied."""
+    program = ["/bin/sh", "-c", "/usr/bin/sort; exit 3"]
+    bench.record(program, stdin=b"b\na\n", expected=3)
+    bench.plan()
+    stats = bench.work / "stats.json"
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--runs", 3, "--stats", stats]
+    outcome = bench.run(*words, "--", *program, stdin=b"b\na\n", expected=3)
+    expect_equal(outcome.stdout, b"a\nb\n" * 3, "output")
+    said = "\n".join(outcome.ours())
+    for name in ("3 runs", "wall time", "peak RSS", "addresses    the same in every run"):
+        expect(name in said, said)
+    written = json.loads(stats.read_text())
+    expect_equal(len({it["address_hash"] for it in written["runs"]}), 1, "addresses")
+    expect_equal(written["runs"][-1]["allocations"], written["allocations"], "the last run")
+    bench.run(bench.reprise, "plan", bench.scratch / "recording", "-o", "learned", "--learn", stats, expected=0)
+    refused(bench, LAUNCHER, "--record does not go with --runs", *words[1:], "--record", "r", "--", *program)
+    outcome = bench.run(*words, "--", "absent", expected=127)
+    expect("run 1 of 3 ended with status 127" in outcome.stderr.decode(), outcome.stderr)
+
+
+def thread_names(bench):
+    """Names that a program gives its threads are recorded, and `diff` shows them."""
+    program = [bench.build / "bin/programs/thread_names"]
+    bench.record(program, expected=0)
+    one = bench.scratch / "recording"
+    found = json.loads(bench.run(bench.reprise, "diff", one, one, "--json", expected=0).stdout)
+    names = sorted(it["name"].split(" ", 2)[2:] for it in found["threads"] if it["name"] != "main")
+    expect_equal(names, [[], ["is-named"], ["names-itself"]], "threads")
+
+
 if __name__ == "__main__":
-    main({case.__name__: case for case in (options, standard_streams, pipes, nothing_left)})
+    main({case.__name__: case for case in (options, standard_streams, pipes, nothing_left, helps, completions, explained,
+                                            sizes, runs, thread_names)})

@@ -25,10 +25,19 @@ def trace(bench):
         expect_equal(result["runs"], 2, "runs")
         parts = ("requested_at_peak", "internal_fragmentation", "external_fragmentation")
         expect_equal(sum(result[part] for part in parts), result["footprint"], f"{name}: footprint")
+        expect(min(result[part] for part in parts) >= 0, f"{name}: {result}")
+        expect_equal(sum(result[part] for part in parts[1:]), result["total_fragmentation"],
+                     f"{name}: internal and external")
         series = result["series"]
         expect_equal(len(series["rss"]), len(series["events"]), f"{name}: series")
         expect(max(series["rss"]) > 0, f"{name}: nothing was resident")
         expect_equal(series["footprint"][-1], result["footprint"], f"{name}: last footprint")
+    table = bench.run(bench.reprise, *words, expected=0).stdout.decode()
+    expect(all(len(line) <= 80 for line in table.splitlines()), f"wider than 80 columns: {table}")
+    expect("\nleast peak RSS: " in table or len(names) < 3, table)
+    least = min(compared["results"], key=lambda it: it["footprint"])["allocator"]
+    expect(re.search(rf"^least footprint: .*\b{least}\b.*, ", table, re.MULTILINE), table)
+    expect("compare --live" in table and "as requested" in table, table)
     expect_equal(max(image["live"]["bytes"]), compared["max_load"], "highest sample")
     expect_equal(compared["max_load"], bench.info()["max_load"], "max load")
 
@@ -155,6 +164,16 @@ def pins(bench):
         found = result["pins"]
         held = sum(it["hostage_bytes"] for it in found["sites"])
         expect(len(found["sites"]) == 20 or held == found["held_bytes"] - found["live_bytes"], found)
+        if result["allocator"] == "plan":
+            expect_equal(found["sites"], [], "holders of a plan without waste")
+        else:
+            expect_equal(found["held_bytes"], result["footprint"], "the highest moment")
+    table = bench.run(bench.reprise, *words, "--allocators", "glibc", expected=0).stdout.decode()
+    expect("\nplan held most at event " in table and ", all of it live\n" in table, table)
+    bench.record(["/bin/sh", "-c", "/bin/ls; /bin/true"], name="many", expected=0)
+    table = bench.run(bench.reprise, "compare", bench.scratch / "many", "--pins", "--allocators",
+                      "glibc", expected=0).stdout.decode()
+    expect("-ls.trace\n\nglibc held most at event " in table, table)
 
 
 def diff(bench):

@@ -30,6 +30,35 @@ def mondrian(bench):
     expect(b"unplaced.csv:2: expected an offset" in outcome.stderr, outcome.stderr)
 
 
+def named_buffers(bench):
+    """What `info`, `diff` and exports say of an instance's buffers: names, times, offsets."""
+    first, second = bench.work / "first.csv", bench.work / "second.csv"
+    first.write_text(PLACED)
+    second.write_text(PLACED.replace("4096,64", "8192,128"))
+    info = json.loads(bench.run(bench.reprise, "info", first, "--json", expected=0).stdout)
+    expect_equal((info["peak_time"], info["fixed_offsets"]), (3, 3), "the peak, and offsets")
+    expect_equal(info["top_buffers"][0],
+                 {"id": "d", "bytes": 4096, "lower": 3, "upper": 9, "offset": 64}, "the largest")
+    words = bench.run(bench.reprise, "info", first, expected=0).stdout.decode()
+    expect("at time 3" in words and "  d\n" in words, words)
+    bench.run(bench.reprise, "convert", first, "out.collapsed", expected=0)
+    expect(";d 4096\n" in (bench.work / "out.collapsed").read_text(), "a name in a flame graph")
+    bench.run(bench.reprise, "convert", first, "first.tracealloc.json", expected=0)
+    other = bench.work / "first.tracealloc.json"
+    bench.run(bench.reprise, "info", other, expected=0)
+    for before in (first, other):
+        out = bench.run(bench.reprise, "diff", before, second, "--json", expected=0).stdout
+        change = json.loads(out)
+        expect_equal([(row["name"], row["change"]) for row in change["buffer_sizes"]
+                      if row["change"]], [("d", 4096)], "sizes")
+        expect_equal([(row["name"], row["change"]) for row in change["buffer_offsets"]
+                      if row["change"]], [("d", 64)], "offsets")
+    lines = bench.run(bench.reprise, "diff", first, second, expected=0).stdout.decode().splitlines()
+    expect(max(map(len, lines)) <= 80, f"lines wider than 80 columns: {lines}")
+    outcome = bench.run(bench.reprise, "diff", first, "/bin/ls")
+    expect_equal(outcome.status, 3, "an instance and something else")
+
+
 def trace_with_plan(bench):
     """A trace and its plan become Mondrian JSON in which no two blocks overlap."""
     bench.record(["/bin/ls", "/"], expected=0)
@@ -196,6 +225,7 @@ if __name__ == "__main__":
     main(
         {
             "mondrian": mondrian,
+            "named_buffers": named_buffers,
             "trace_with_plan": trace_with_plan,
             "android": android,
             "exports": exports,

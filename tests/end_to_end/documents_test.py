@@ -228,11 +228,12 @@ def options(bench):
     text = (SOURCE / "docs/reference/command_line.md").read_text()
     sections = dict(re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     usage = bench.run(bench.reprise, "--help", expected=0).stdout.decode()
-    commands = re.findall(r"^  ([a-z]+) {2,}\S", usage.split("Subcommands:")[1], re.MULTILINE)
+    listed = usage.split("Commands:")[1].split("Options:")[0]
+    commands = re.findall(r"^  ([a-z]+) {2,}\S", listed, re.MULTILINE)
     wrong = []
     for command in commands:
         help_text = bench.run(bench.reprise, command, "--help", expected=0).stdout.decode()
-        there = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", help_text, re.MULTILINE))
+        there = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", help_text, re.MULTILINE))
         there.update(re.findall(r"(--no-[\w-]+)", help_text))
         there -= {"--help", "--touch"}
         rows = re.findall(r"^\| (.*?) \|", sections.get(command, ""), re.MULTILINE)

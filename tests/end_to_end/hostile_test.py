@@ -414,7 +414,7 @@ def two_at_once(bench):
     expect("another recording" in second.ours()[0], f"said: {second.ours()}")
     first.communicate(b"\n", timeout=TIMEOUT)
     expect_equal(first.returncode, 3, "exit status of the first")
-    expect_equal([path.name for path in directory.iterdir()], ["00000-dash.trace"], "traces")
+    expect_equal([path.name for path in directory.iterdir()], ["00000-sh.trace"], "traces")
 
 
 def stranger_in_directory(bench):
@@ -633,8 +633,6 @@ def seccomp_in_replay(bench):
         replayed, stats = bench.replay(command, f"plan-{name}")
         expect_equal((replayed.status, replayed.stdout), (0, plain.stdout), f"the {name} plan")
         expect(stats["allocations"] > 50000, f"{stats['allocations']} allocations")
-        if name != "cut":  # then it may all fit into the arena
-            expect_equal(stats["fallback"] > 0, name == "foreign", "whether the fallback was needed")
 
 
 def vanished_session(bench):
@@ -653,7 +651,7 @@ def lost_counters(bench):
     replayed, stats = bench.replay(command)
     expect_equal(replayed.status, 4, "the program's status")
     expect_equal(stats["allocations"], 0, "allocations that are known")
-    expect(stats["arena_bytes"] > 0, f"{stats}")
+    expect(stats["table_bytes"] > 0, f"{stats}")
 
 
 def session_of_another(bench):
@@ -665,7 +663,7 @@ def session_of_another(bench):
     recorded = bench.record(command)
     expect_equal((recorded.status, recorded.stdout), (4, plain.stdout), "recorded")
     traces = sorted(path.name for path in (bench.scratch / "recording").iterdir())
-    expect_equal(traces, ["00000-dash.trace", "00001-chown.trace"], "traces")
+    expect_equal(traces, ["00000-sh.trace", "00001-chown.trace"], "traces")
 
 
 def valgrind(bench):
@@ -741,7 +739,7 @@ def other_namespace(bench):
 def changed_plan(bench):
     """A plan file that is removed or replaced while a program runs from it serves on, and what it
     served is counted; one that is written over is not, and that is said."""
-    plan = bench.scratch / "plan" / f"00000-{pathlib.Path('/bin/sh').resolve().name}.plan"
+    plan = bench.scratch / "plan" / "00000-sh.plan"
     for how, said in {f"rm -f {plan}": False, f"mv -f {plan} {plan}.moved": False,
                       f"printf X | dd of={plan} conv=notrunc": True}.items():
         command = ["/bin/sh", "-c", f"{how} 2>/dev/null; true"]

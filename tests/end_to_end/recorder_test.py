@@ -15,6 +15,19 @@ LONG = os.environ.get("REPRISE_LONG_TESTS") == "1"
 LAUNCHER = 125
 
 
+def started_by_a_link(bench):
+    """An image is called after what was started: a link, or a script."""
+    (bench.work / "listing").symlink_to(os.path.realpath("/bin/ls"))
+    (bench.work / "tool").write_text("#!/bin/sh\n./listing\n")
+    (bench.work / "tool").chmod(0o755)
+    bench.record(["./tool"], expected=0)
+    names = sorted(path.name for path in (bench.scratch / "recording").iterdir())
+    expect_equal(names, ["00000-tool.trace", "00001-listing.trace"], "traces")
+    images = bench.info()["images"]
+    expect_equal([image["program"] for image in images], ["tool", "listing"], "programs")
+    expect_equal(images[1]["executable"], os.path.realpath("/bin/ls"), "executable")
+
+
 def program(bench, name):
     return bench.build / "bin" / "programs" / name
 
@@ -424,6 +437,7 @@ CASES = (
     seccomp,
     read_only_directory,
     nothing_of_its_data,
+    started_by_a_link,
     self_host,
 )
 

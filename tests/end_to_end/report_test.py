@@ -4,6 +4,7 @@ Skipped where there is no chromium or no selenium (scripts/setup.sh installs bot
 """
 
 import base64
+import json
 import os
 import pathlib
 import re
@@ -121,8 +122,9 @@ def page(bench):
         expect(browser.run("return document.querySelectorAll('#sites tbody tr').length") > 0, "sites")
         rows = browser.run("return document.querySelectorAll('#contenders tbody tr').length")
         expect(rows >= 2, f"{rows} contenders")
+        browser.run("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
         shown = browser.run("return document.body.innerText")
-        for words in ("followed its plan to the end", "Who holds the memory", "What if", "the only thread"):
+        for words in ("least possible", "followed its plan to the end", "Who holds the memory", "What if", "the only thread"):
             expect(words in shown, f"no word of {words!r}")
         expect(browser.run("return Boolean(document.querySelector('#curves canvas, #curves svg'))"),
                "no curves")
@@ -330,6 +332,91 @@ DIFFERENT_PIXELS = """
 """
 
 
+TENSORS = """id,lower,upper,size,offset
+conv1/weights,1000,1100,4096,0
+conv1/out,1010,1030,1024,
+relu1/out,1020,1045,1024,
+conv2/workspace,1040,1050,3072,
+"""
+
+
+def named_buffers(bench):
+    """Buffers of a CSV keep their names, times and offsets; they are found by name."""
+    instance, plan, path = (bench.work / name for name in ("t.csv", "p.csv", "t.html"))
+    instance.write_text(TENSORS)
+    bench.run(bench.reprise, "plan", instance, "-o", plan, expected=0)
+    bench.run(bench.reprise, "report", instance, "--plan", plan, "-o", path, expected=0)
+    with Browser(path) as browser:
+        browser.settle()
+        facts = browser.run("return repriseReport.facts")
+        expect_equal((facts["first"], facts["end"], facts["peak"]), (1000, 100, 40), "times")
+        expect_equal(facts["size_bounds"], [1024, 3072, 4096], "a class for each size")
+        expect(facts["headline"].startswith("The plan needs no more"), facts["headline"])
+        rows = browser.run("return [...document.querySelectorAll('#sites tbody tr')]"
+                           ".map((row) => [...row.cells].map((cell) => cell.innerText))")
+        weights = next(row for row in rows if row[0] == "conv1/weights")
+        expect_equal(weights[4:], ["1\u202f000", "1\u202f100", "0 (fixed)"], "times and offset")
+        browser.driver.find_element("id", "search").send_keys("CONV2")
+        browser.wait("document.querySelectorAll('#found button').length === 1")
+        expect_equal(browser.run("return document.querySelectorAll('#sites tbody tr').length"), 1,
+                     "rows that fit the search")
+        browser.driver.find_element("css selector", "#found button").click()
+        browser.wait("document.querySelector('#selection dl')")
+        shown = browser.run("return document.getElementById('selection').innerText")
+        expect("conv2/workspace" in shown and "1\u202f040" in shown, shown)
+        expect_equal(browser.complaints(), [], "messages of the browser")
+    given = bench.run(bench.reprise, "report", plan, "--svg", "-o", "given.svg", expected=0)
+    expect_equal(given.stderr, b"", "a plan that is its own instance")
+
+
+def graphs(bench):
+    """A graph makes a page, with its order of execution as the time, and its plan's where given."""
+    graph = {"nodes": [{"id": name} for name in ("load", "conv", "relu", "store")],
+             "tensors": [{"id": "x", "producer": "load", "consumers": ["conv"], "bytes": 512},
+                         {"id": "y", "producer": "conv", "consumers": ["relu"], "bytes": 256},
+                         {"id": "z", "producer": "relu", "consumers": ["store"], "bytes": 256,
+                          "alias_of": "y"}]}
+    (bench.work / "g.json").write_text(json.dumps(graph))
+    bench.run(bench.reprise, "plan", "g.json", "-o", "p.json", expected=0)
+    bench.run(bench.reprise, "report", "g.json", "--plan", "p.json", "-o", "g.html", expected=0)
+    with Browser(bench.work / "g.html") as browser:
+        facts = browser.run("return repriseReport.facts")
+        expect_equal(facts["operators"], ["load", "conv", "relu", "store"], "operators")
+        expect_equal([it["label"] for it in facts["sites"]], ["x", "y = z"], "buffers")
+        shown = browser.run("return document.getElementById('sites').innerText")
+        expect("2 (conv)" in shown, shown)
+        expect_equal(browser.complaints(), [], "messages of the browser")
+    info = json.loads(bench.run(bench.reprise, "info", "g.json", "--json", expected=0).stdout)
+    expect_equal((info["buffers"], info["storages"], info["max_load"]), (3, 2, 768), "info")
+    bench.run(bench.reprise, "convert", "g.json", "g.csv", expected=0)
+    expect_equal((bench.work / "g.csv").read_text(),
+                 "id,lower,upper,size\nx,1,3,512\ny = z,2,5,256\n", "the graph as CSV")
+    bad = json.loads((bench.work / "p.json").read_text())
+    for tensor in bad["tensors"]:
+        tensor["offset"] = 0
+    (bench.work / "p.json").write_text(json.dumps(bad))
+    refused(bench, "g.json", "p.json")
+
+
+def refused(bench, subject, plan):
+    """The plan is not valid: one line, exit 1, and no page."""
+    outcome = bench.run(bench.reprise, "report", subject, "--plan", plan, "-o", "refused.html")
+    expect_equal((outcome.status, outcome.stderr.count(b"\n")), (1, 1), outcome.stderr)
+    expect(b"not a valid plan" in outcome.stderr, outcome.stderr)
+    expect(not (bench.work / "refused.html").exists(), "a page of an invalid plan")
+
+
+def invalid_plans(bench):
+    """Buffers that overlap, and one that is not where the instance wants it."""
+    instance, plan = bench.work / "i.csv", bench.work / "p.csv"
+    instance.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,8,\n")
+    for offsets in ((8, 16), (0, 4)):  # moved, overlapping
+        plan.write_text("id,lower,upper,size,offset\na,0,4,8,%d\nb,2,6,8,%d\n" % offsets)
+        refused(bench, instance, plan)
+    outcome = bench.run(bench.reprise, "report", plan, "-o", "refused.html")
+    expect_equal(outcome.status, 1, "a plan that is its own instance, and not valid")
+
+
 def narrow(bench):
     """On a telephone nothing is wider than the screen, and names are not broken at every letter."""
     path = record(bench)
@@ -338,6 +425,10 @@ def narrow(bench):
         expect(wide[0] <= wide[1] + 1, f"the page is {wide[0]} pixels wide on {wide[1]}")
         name = browser.run("return document.querySelector('#sites tbody td').clientWidth")
         expect(name >= 100, f"names of call sites have {name} pixels")
+        browser.run("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
+        outside = browser.run("return [...document.querySelectorAll('td')].filter((cell) =>"
+                              " cell.getBoundingClientRect().right > innerWidth + 1).length")
+        expect_equal(outside, 0, "cells beyond the edge of the screen")
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
@@ -351,7 +442,7 @@ def without_maps(bench):
         expect("--plan" in browser.run("return document.body.innerText"), "no word about --plan")
         if browser.run("return typeof uPlot !== 'undefined'"):
             shown = browser.run("return [chart.axes[0]._splits, ticks(0, 1, 5, true)]")
-            expect_equal(shown, [[0, 1, 2, 3, 4], [0, 1]], "ticks of four events, and of a byte")
+            expect_equal(shown, [[0, 1, 2, 3], [0, 1]], "ticks of three instants, and of a byte")
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
@@ -413,9 +504,11 @@ def preview(bench):
     """Of many blocks the page first shows what C++ painted: the picture that the blocks make."""
     instance, path = bench.work / "previewed.csv", bench.work / "previewed.html"
     lines = ["id,lower,upper,size,offset"]
+    level = 0
     for i in range(60_000):  # ever more levels: a triangle, so that no side looks like another
         levels = 10 + i // 100
-        lines.append(f"{i},{i},{i + 1 + levels * 3 // 4},{1 + 37 * i % 500},{512 * (i % levels)}")
+        level = (level + 1) % levels
+        lines.append(f"{i},{i},{i + 1 + levels * 3 // 4},{1 + 37 * i % 500},{512 * level}")
     instance.write_text("\n".join(lines) + "\n")
     bench.run(bench.reprise, "report", instance, "--plan", instance, "-o", path, expected=0)
     text = path.read_text()
@@ -476,6 +569,7 @@ def pictures(bench):
     drawing = ElementTree.fromstring((bench.work / "a.svg").read_text())
     texts = "".join(drawing.itertext())
     expect("max load" in texts and "golden.csv" in texts, texts)
+    instance.write_text("id,lower,upper,size\na,0,2,4\n")
     outcome = bench.run(bench.reprise, "report", instance, "--svg", "-o", "none.svg")
     expect_equal(outcome.status, 2, "a picture without maps")
 
@@ -525,6 +619,9 @@ if __name__ == "__main__":
             "panning": panning,
             "touch": touch,
             "golden": golden,
+            "graphs": graphs,
+            "invalid_plans": invalid_plans,
+            "named_buffers": named_buffers,
             "narrow": narrow,
             "without_maps": without_maps,
             "hostile_names": hostile_names,

@@ -1,29 +1,8 @@
 """What the preload library exports, imports and runs when it is loaded."""
 
-import pathlib
 import re
 
 from harness import expect, expect_equal, main
-
-# What libmimalloc exports beside its own names and we do not, and why nothing can end up there.
-UNREACHABLE = {
-    # glibc exports these names too. Every program with glibc's start-up code needs libc.so.6
-    # itself, and what a program needs is searched before what its preloaded libraries need.
-    **dict.fromkeys(
-        [
-            "__libc_calloc",
-            "__libc_cfree",
-            "__libc_free",
-            "__libc_malloc",
-            "__libc_memalign",
-            "__libc_pvalloc",
-            "__libc_realloc",
-            "__libc_valloc",
-            "__posix_memalign",
-        ],
-        "libc.so.6 comes first",
-    ),
-}
 
 # operator new and delete in every form: the mangled names of C++20.
 NEW_AND_DELETE = [
@@ -53,18 +32,17 @@ def symbols(bench, path, *options):
     return {line.split()[-1].split("@")[0] for line in listed.splitlines()}
 
 
-def mimalloc(bench):
-    listed = bench.run("ldd", library(bench), expected=0).stdout.decode()
-    return pathlib.Path(re.search(r"libmimalloc\S* => (\S+)", listed)[1])
+# What else gives memory out or takes it back.
+FUNCTIONS = [
+    "aligned_alloc", "calloc", "cfree", "free", "malloc", "malloc_usable_size", "memalign",
+    "posix_memalign", "pvalloc", "realloc", "reallocarray", "valloc",
+]
 
 
 def exports(bench):
-    """Whatever mimalloc would take over is ours, or out of reach."""
+    """All that allocates is ours, and nothing else is to be seen."""
     ours = symbols(bench, library(bench), "--defined-only")
-    theirs = symbols(bench, mimalloc(bench), "--defined-only")
-    theirs = {name for name in theirs if not re.match("_?mi_", name)}
-    expect("malloc" in theirs and "_Znwm" in theirs, f"mimalloc overrides nothing: {theirs}")
-    expect_equal(sorted(theirs - ours - set(UNREACHABLE)), [], "names that mimalloc takes over")
+    expect_equal(sorted(set(FUNCTIONS) - ours), [], "functions not exported")
     expect_equal(sorted(set(NEW_AND_DELETE) - ours), [], "forms of new and delete not exported")
     ours_alone = {name for name in ours if name.startswith(("_ZN", "_ZZ", "_ZTV", "reprise"))}
     expect_equal(sorted(ours_alone), [], "names of our own that are exported")
@@ -75,7 +53,7 @@ def imports(bench):
     headers = bench.run("readelf", "--dynamic", library(bench), expected=0).stdout.decode()
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", headers)
     for name in needed:
-        expect(name.startswith(("libc.so", "ld-linux", "libmimalloc.so")), f"needs {needed}")
+        expect(name.startswith(("libc.so", "ld-linux")), f"needs {needed}")
     undefined = symbols(bench, library(bench), "--undefined-only")
     forbidden = {"__tls_get_addr", "abort", "__assert_fail", "__cxa_atexit", "__gxx_personality_v0"}
     expect_equal(sorted(undefined & forbidden), [], "forbidden imports")

@@ -401,7 +401,7 @@ CsvPeak Peak(const CsvInstance& instance) {
   return peak;
 }
 
-Recording ToRecording(const CsvInstance& instance) {
+Recording ToRecording(const CsvInstance& instance, bool names) {
   struct Step {
     int64_t instant;
     bool birth;  // deaths first
@@ -418,10 +418,13 @@ Recording ToRecording(const CsvInstance& instance) {
   std::sort(steps.begin(), steps.end());
   Recording recording;
   recording.process.complete = true;
-  recording.threads.push_back({1, kNone, 0, steps.size()});
+  recording.threads.push_back({.path = 1, .end_event = steps.size()});
   std::vector<uint32_t> allocation_of_row(instance.buffers.size());
   for (const Step& step : steps) {
     const uint64_t index = recording.events++;
+    if (names) {
+      recording.instants.push_back(static_cast<uint64_t>(step.instant - steps.front().instant));
+    }
     if (!step.birth) {
       Allocation& allocation = recording.allocations[allocation_of_row[step.row]];
       allocation.death = index;
@@ -438,7 +441,15 @@ Recording ToRecording(const CsvInstance& instance) {
       allocation.log2_alignment =
           static_cast<uint8_t>(std::countr_zero(static_cast<uint64_t>(buffer.alignment)));
     }
+    if (names) allocation.site = step.row;
     recording.allocations.push_back(allocation);
+  }
+  if (names) {
+    recording.first_instant = steps.empty() ? 0 : steps.front().instant;
+    for (uint32_t row = 0; row < instance.buffers.size(); ++row) {
+      recording.sites.push_back({.module = kNone, .offset = row});
+      recording.buffer_names.push_back(instance.buffers[row].id);
+    }
   }
   return recording;
 }

@@ -71,8 +71,9 @@ struct CsvPeak {
 CsvPeak Peak(const CsvInstance& instance);
 
 // A recording with the same births and deaths in the same order (at one instant, deaths first), in
-// one thread. Gaps are not kept. The n-th allocation is the n-th birth.
-Recording ToRecording(const CsvInstance& instance);
+// one thread. Gaps are not kept. The n-th allocation is the n-th birth. With `names` also the
+// buffers' names and times; site n is row n then.
+Recording ToRecording(const CsvInstance& instance, bool names = false);
 
 }  // namespace reprise::trace
 

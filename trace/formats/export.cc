@@ -21,7 +21,7 @@ std::string Dump(const ordered_json& json) {
 }
 
 std::string ProgramName(const Recording& recording) {
-  const std::string name = base::Printable(base::FileName(recording.process.executable));
+  const std::string name = base::Printable(trace::ProgramName(recording.process));
   return name.empty() ? "program" : name;
 }
 
@@ -71,13 +71,15 @@ std::vector<Line> LinesOf(const Profile& profile, size_t account) {
   std::vector<Line> lines = {{ProgramName(recording), {}}};
   const std::vector<NamedFrame> none;
   const auto& callers = profile.callers.empty() ? none : profile.callers[account];
-  if (callers.empty()) lines.push_back({ModuleName(recording, ModuleOf(recording, site)), {}});
+  const bool buffer = !recording.buffer_names.empty();
+  if (callers.empty() && !buffer)
+    lines.push_back({ModuleName(recording, ModuleOf(recording, site)), {}});
   for (size_t i = callers.size(); i-- > 0;) {
     lines.push_back(
-        {DescribeFrame(recording, callers[i].frame, callers[i].symbol), callers[i].symbol});
+        {DescribeFrame(recording, callers[i].frame, callers[i].symbol, true), callers[i].symbol});
   }
   const Symbol& symbol = profile.symbols[account];
-  lines.push_back({DescribeSite(recording, site, symbol), symbol});
+  lines.push_back({DescribeSite(recording, site, symbol, true), symbol});
   return lines;
 }
 

@@ -43,8 +43,8 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
   const trace::Recording recording = RandomRecording(shape, seed);
   ServedPlan plan(recording);
   ASSERT_EQ(plan.told() > 1000, many_kinds);
-  Lane* lane = plan.arena().Take(1, 0, 0);
-  ASSERT_NE(lane, nullptr);
+  ServedThread thread(plan, 1);
+  ASSERT_NE(thread.lane(), nullptr);
   std::mt19937_64 random(seed);
   const auto chance = [&random](double share) {
     return std::uniform_real_distribution<double>(0, 1)(random) < share;
@@ -58,14 +58,13 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
   std::map<uint32_t, Block> live;  // by allocation; inserted ones from 2^31 on
   std::multimap<uint64_t, uint32_t> late;
   uint64_t served = 0;
-  uint64_t invalid = 0;
   uint32_t inserted = 1u << 31;
   const auto allocate = [&](uint32_t index, uint64_t size, unsigned log2, uint64_t site) {
-    char* pointer = Allocate(lane, size, log2, site);
-    if (pointer == nullptr) return;  // the fallback's
+    char* pointer = thread.Allocate(size, log2, site);
+    ASSERT_NE(pointer, nullptr);
     ++served;
     ASSERT_NO_FATAL_FAILURE(model.Place(pointer, size, uint64_t{1} << std::max(4u, log2)));
-    ASSERT_GE(lane->Usable(pointer), size);
+    ASSERT_GE(thread.Usable(pointer), size);
     const auto pattern = static_cast<unsigned char>(random());
     std::memset(pointer, pattern, size);
     live[index] = {pointer, size, pattern};
@@ -77,12 +76,11 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     for (uint64_t i = 0; i < block.bytes; ++i) {
       ASSERT_EQ(static_cast<unsigned char>(block.pointer[i]), block.pattern) << "overwritten";
     }
-    lane->Free(block.pointer);
+    ASSERT_TRUE(thread.Free(block.pointer));
     model.Free(block.pointer);
     live.erase(found);
     if (chance(deviation.twice)) {
-      ++invalid;
-      lane->Free(block.pointer);
+      ASSERT_FALSE(thread.Free(block.pointer));
     }
   };
 
@@ -91,22 +89,12 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
     const auto found = live.find(index);
     if (found == live.end()) return;
     const Block old = found->second;
-    char* pointer = old.pointer;
-    const bool stays = ReallocateInPlace(lane, pointer, size, site);
     model.Free(old.pointer);
-    if (!stays) {
-      lane->Free(old.pointer);
-      pointer = Allocate(lane, size, 4, site);
-    }
-    if (pointer == nullptr) {
-      live.erase(found);
-      return;
-    }
+    char* pointer = thread.Reallocate(old.pointer, size, site);
+    ASSERT_NE(pointer, nullptr);
     ++served;
     ASSERT_NO_FATAL_FAILURE(model.Place(pointer, size, 16));
-    const uint64_t kept = std::min(size, old.bytes);
-    std::memmove(pointer, old.pointer, kept);
-    for (uint64_t i = 0; i < kept; ++i) {
+    for (uint64_t i = 0; i < std::min(size, old.bytes); ++i) {
       ASSERT_EQ(static_cast<unsigned char>(pointer[i]), old.pattern) << "realloc lost a byte";
     }
     std::memset(pointer, old.pattern, size);
@@ -153,9 +141,9 @@ void RunDeviating(const Deviation& deviation, uint64_t seed) {
         allocate(index, allocation.size == 0 ? 0 : size, allocation.log2_alignment, site));
   }
   while (!live.empty()) ASSERT_NO_FATAL_FAILURE(release(live.begin()->first));
-  EXPECT_TRUE(lane->Empty());
-  EXPECT_EQ(plan.served(0).allocations, served);
-  EXPECT_EQ(plan.counters(0).invalid_frees, invalid);
+  thread.End();
+  EXPECT_EQ(plan.served(0).planned + plan.Elsewhere(), served);
+  EXPECT_EQ(plan.InvalidFrees(), 0u);
 }
 
 TEST(LaneTest, KeepsBlocksApartWhateverTheRunDoes) {
@@ -195,7 +183,7 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
   shape.allocations = 20000;
   const trace::Recording recording = RandomRecording(shape, 7);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   uint64_t requests = 0;
   std::vector<char*> blocks(recording.allocations.size());
   for (const auto& [when, what] : EventsOf(recording)) {
@@ -203,14 +191,14 @@ TEST(LaneTest, RareDeviationsCostOnlyAFewBlocks) {
     if (index % 1000 == 999) continue;  // one in a thousand is skipped
     const trace::Allocation& allocation = recording.allocations[index];
     if (what != index) {
-      if (blocks[index] != nullptr) lane->Free(blocks[index]);
+      if (blocks[index] != nullptr) thread.Free(blocks[index]);
       continue;
     }
-    blocks[index] = Allocate(lane, allocation.size, allocation.log2_alignment,
-                             SiteWordOf(recording, allocation));
+    blocks[index] = thread.Allocate(allocation.size, allocation.log2_alignment,
+                                    SiteWordOf(recording, allocation));
     ++requests;
   }
-  EXPECT_GE(plan.served(0).allocations - plan.counters(0).Improvised(), requests * 98 / 100);
+  EXPECT_GE(plan.served(0).planned, requests * 98 / 100);
 }
 
 // A block that is kept for longer than planned is noted, with how often it was in the way and when
@@ -224,19 +212,19 @@ TEST(LaneTest, NotesWhatStandsInTheWay) {
                                          }) -
                             recording.allocations.begin());
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
-  ASSERT_NE(lane, nullptr);
+  ServedThread thread(plan, 1);
+  ASSERT_NE(thread.lane(), nullptr);
   std::vector<char*> blocks(recording.allocations.size());
   const uint64_t freed_at = recording.allocations[kept].death + 800;
   for (const auto& [when, what] : EventsOf(recording)) {
     const uint32_t index = what & ~kDies;
     const trace::Allocation& allocation = recording.allocations[index];
-    if (when == freed_at) lane->Free(blocks[kept]);
+    if (when == freed_at) thread.Free(blocks[kept]);
     if (what == index) {
-      blocks[index] = static_cast<char*>(lane->Allocate(
-          Shape(allocation.size, allocation.log2_alignment), SiteWordOf(recording, allocation)));
+      blocks[index] = thread.Allocate(allocation.size, allocation.log2_alignment,
+                                      SiteWordOf(recording, allocation));
     } else if (index != kept) {
-      lane->Free(blocks[index]);
+      thread.Free(blocks[index]);
     }
   }
   const uint64_t blocked = plan.counters(0).blocked;
@@ -245,7 +233,6 @@ TEST(LaneTest, NotesWhatStandsInTheWay) {
   uint64_t missed = 0;
   bool found = false;
   for (const NotePage& page : plan.notes()) {
-    EXPECT_EQ(page.ran_free_at, 0u);
     EXPECT_EQ(page.unnamed, 0u);
     for (const auto& set : page.misses) {
       for (const MissNote& note : set) missed += note.blocked;
@@ -271,11 +258,11 @@ TEST(LaneTest, CountsWhatIsInTheWayOfVeryMany) {
   trace::Recording recording = RecordingOf(made);
   for (trace::Allocation& it : recording.allocations) it.site = recording.allocations[1].site;
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
-  char* first = Allocate(lane, 64, 4, site);
-  for (uint64_t i = 1; i <= kMany; ++i) EXPECT_TRUE(Free(lane, Allocate(lane, 64, 4, site)));
-  EXPECT_TRUE(Free(lane, first));
+  char* first = thread.Allocate(64, 4, site);
+  for (uint64_t i = 1; i <= kMany; ++i) EXPECT_TRUE(thread.Free(thread.Allocate(64, 4, site)));
+  EXPECT_TRUE(thread.Free(first));
   EXPECT_EQ(plan.counters(0).blocked, kMany);
   uint64_t most = 0;
   uint64_t missed = 0;
@@ -300,10 +287,9 @@ TEST(LaneTest, NotesALongBlockThatAPlaceBeginsWithin) {
       {{0, 2, kLong}, {1, 3, kLong}, {4, 6, kLong + kLong / 2}, {5, 7, kLong - kLong / 2}});
   ServedPlan plan(recording);
   ASSERT_EQ(plan.built().makespan, static_cast<int64_t>(2 * kLong));
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   for (const trace::Allocation& allocation : recording.allocations) {
-    lane->Allocate(Shape(allocation.size, allocation.log2_alignment),
-                   SiteWordOf(recording, allocation));
+    thread.Allocate(allocation.size, allocation.log2_alignment, SiteWordOf(recording, allocation));
   }
   ASSERT_EQ(plan.counters(0).blocked, 2u);
   for (const size_t blocked : {2, 3}) {
@@ -320,52 +306,47 @@ TEST(LaneTest, NotesALongBlockThatAPlaceBeginsWithin) {
   }
 }
 
-TEST(LaneTest, PointersThatAreNoBlocksAreCountedAndIgnored) {
+TEST(LaneTest, PointersThatAreNoBlocksAreRefused) {
   const trace::Recording recording = RandomRecording({}, 11);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   const trace::Allocation& first = recording.allocations[0];
-  char* block = Allocate(lane, first.size, first.log2_alignment, SiteWordOf(recording, first));
+  char* block = thread.Allocate(first.size, first.log2_alignment, SiteWordOf(recording, first));
   ASSERT_NE(block, nullptr);
-  lane->Free(block + 1);
-  lane->Free(lane->room().box + lane->room().annex_bytes / 2 / 16 * 16);
-  lane->Free(lane->room().annex);
-  EXPECT_EQ(plan.counters(0).invalid_frees, 3u);
-  lane->Free(block);
-  lane->Free(block);
-  EXPECT_EQ(plan.counters(0).invalid_frees, 4u);
-  EXPECT_TRUE(lane->Empty());
+  EXPECT_FALSE(thread.Free(block + 1));
+  EXPECT_FALSE(thread.Free(block + 16));
+  EXPECT_FALSE(thread.Free(plan.boxes() + plan.built().arena_bytes - 16));
+  EXPECT_TRUE(thread.Free(block));
+  EXPECT_FALSE(thread.Free(block));
 }
 
 // Freed by another thread and by its owner, and then written to.
 TEST(LaneTest, AListOfFreesThatWasOverwrittenDoesNoHarm) {
   const trace::Recording recording = RandomRecording({}, 12);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   const trace::Allocation& first = recording.allocations[0];
   const uint64_t site = SiteWordOf(recording, first);
-  char* block = Allocate(lane, std::max<uint64_t>(8, first.size), first.log2_alignment, site);
-  lane->FreeRemotely(block);
-  lane->Free(block);
+  char* block = thread.Allocate(std::max<uint64_t>(8, first.size), first.log2_alignment, site);
+  EXPECT_TRUE(thread.lane()->FreeRemotely(block));
+  EXPECT_TRUE(thread.Free(block));
   std::memset(block, 0x5a, 8);
-  EXPECT_TRUE(lane->Empty());
-  EXPECT_EQ(plan.counters(0).invalid_frees, 2u);
+  thread.End();
+  EXPECT_EQ(plan.InvalidFrees(), 1u);
 }
 
 TEST(LaneTest, ReviveUndoesAFree) {
   const trace::Recording recording = RandomRecording({}, 12);
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   const trace::Allocation& first = recording.allocations[0];
-  char* block = Allocate(lane, first.size, first.log2_alignment, SiteWordOf(recording, first));
-  const uint64_t usable = lane->Usable(block);
-  lane->Free(block);
-  lane->Revive(block, usable);
-  EXPECT_GE(lane->Usable(block), first.size);
-  EXPECT_FALSE(lane->Empty());
-  lane->Free(block);
-  EXPECT_TRUE(lane->Empty());
-  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+  char* block = thread.Allocate(first.size, first.log2_alignment, SiteWordOf(recording, first));
+  const uint64_t usable = thread.Usable(block);
+  thread.Free(block);
+  thread.lane()->Revive(block, usable);
+  EXPECT_GE(thread.Usable(block), first.size);
+  thread.Free(block);
+  EXPECT_EQ(plan.InvalidFrees(), 0u);
 }
 
 // The free of a block tells that the request before stood for a planned one of another length. What
@@ -374,15 +355,14 @@ TEST(LaneTest, ABlockThatOutlivedItsFreeIsTheOneThatIsFreed) {
   const trace::Recording recording = RecordingOf({{0, 2, 16}, {1, 3, 320, 12}, {4, 5, 320, 12}});
   ServedPlan plan(recording);
   ASSERT_EQ(plan.built().offsets[1], plan.built().offsets[2]);
-  Lane* lane = plan.arena().Take(1, 0, 0);
-  char* first = Allocate(lane, 16, 4, SiteWordOf(recording, recording.allocations[0]));
-  char* second = Allocate(lane, 320, 12, SiteWordOf(recording, recording.allocations[1]));
-  char* longer = Allocate(lane, 400, 4, SiteWordOf(recording, recording.allocations[2]));
-  EXPECT_TRUE(lane->Free(second));
-  EXPECT_TRUE(lane->Free(longer));
-  EXPECT_TRUE(lane->Free(first));
-  EXPECT_TRUE(lane->Empty());
-  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+  ServedThread thread(plan, 1);
+  char* first = thread.Allocate(16, 4, SiteWordOf(recording, recording.allocations[0]));
+  char* second = thread.Allocate(320, 12, SiteWordOf(recording, recording.allocations[1]));
+  char* longer = thread.Allocate(400, 4, SiteWordOf(recording, recording.allocations[2]));
+  EXPECT_TRUE(thread.Free(second));
+  EXPECT_TRUE(thread.Free(longer));
+  EXPECT_TRUE(thread.Free(first));
+  EXPECT_EQ(plan.InvalidFrees(), 0u);
 }
 
 // A block whose place is taken is as long as planned all the same: a program that asks how long its
@@ -396,18 +376,17 @@ TEST(LaneTest, ABlockThatLiesElsewhereIsAsLongAsPlanned) {
   const auto site = [&](uint32_t number) {
     return SiteWordOf(recording, recording.allocations[number]);
   };
-  Lane* lane = plan.arena().Take(1, 0, 0);
-  char* first = Allocate(lane, 16, 4, site(0));
-  char* kept = Allocate(lane, 320, 12, site(1));
-  EXPECT_TRUE(lane->Free(first));
-  char* elsewhere = Allocate(lane, 320, 12, site(2));
+  ServedThread thread(plan, 1);
+  char* first = thread.Allocate(16, 4, site(0));
+  char* kept = thread.Allocate(320, 12, site(1));
+  EXPECT_TRUE(thread.Free(first));
+  char* elsewhere = thread.Allocate(320, 12, site(2));
   EXPECT_NE(elsewhere, kept);
   EXPECT_EQ(plan.counters(0).blocked, 1u);
   EXPECT_EQ(reinterpret_cast<uint64_t>(elsewhere) % 4096, 0u);
-  EXPECT_GE(lane->Usable(elsewhere), 1000u);
-  EXPECT_TRUE(lane->Free(elsewhere));
-  EXPECT_TRUE(lane->Free(kept));
-  EXPECT_TRUE(lane->Empty());
+  EXPECT_GE(thread.Usable(elsewhere), 1000u);
+  EXPECT_TRUE(thread.Free(elsewhere));
+  EXPECT_TRUE(thread.Free(kept));
 }
 
 // Requests that differ from the expected ones in nothing but their lengths: a shorter one lies
@@ -417,31 +396,27 @@ TEST(LaneTest, ARequestOfAnotherLengthTakesTheTurnOfTheExpectedOne) {
   const trace::Recording recording =
       RecordingOf({{0, 4, 64}, {1, 5, 64}, {2, 6, 320}, {3, 7, 64}, {8, 9, 64}});
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   const auto site = [&](uint32_t number) {
     return SiteWordOf(recording, recording.allocations[number]);
   };
-  const auto planned = [&](uint32_t number) {
-    return plan.blocks() + plan.built().offsets[number];
-  };
-  char* shorter = Allocate(lane, 30, 4, site(0));
+  const auto planned = [&](uint32_t number) { return plan.boxes() + plan.built().offsets[number]; };
+  char* shorter = thread.Allocate(30, 4, site(0));
   EXPECT_EQ(shorter, planned(0));
-  EXPECT_EQ(lane->Usable(shorter), 64u);
-  EXPECT_EQ(AllocateExpected(lane, 64, site(1)), planned(1));
-  char* longer = Allocate(lane, 500, 4, site(2));
-  EXPECT_FALSE(lane->Contains(longer));
-  EXPECT_GE(lane->Usable(longer), 500u);
-  EXPECT_EQ(AllocateExpected(lane, 64, site(3)), planned(3));
-  EXPECT_FALSE(lane->TakesCare());
-  EXPECT_TRUE(lane->FreeExpected(shorter));
-  EXPECT_TRUE(lane->FreeExpected(planned(1)));
-  EXPECT_TRUE(lane->Free(longer));
-  EXPECT_TRUE(lane->FreeExpected(planned(3)));
-  EXPECT_EQ(AllocateExpected(lane, 64, site(4)), planned(4));
-  EXPECT_TRUE(lane->FreeExpected(planned(4)));
-  EXPECT_TRUE(lane->Empty());
+  EXPECT_EQ(thread.Usable(shorter), 64u);
+  EXPECT_EQ(thread.AllocateExpected(64, site(1)), planned(1));
+  char* longer = thread.Allocate(500, 4, site(2));
+  EXPECT_FALSE(thread.lane()->Contains(longer));
+  EXPECT_GE(thread.Usable(longer), 500u);
+  EXPECT_EQ(thread.AllocateExpected(64, site(3)), planned(3));
+  EXPECT_TRUE(thread.lane()->FreeExpected(shorter));
+  EXPECT_TRUE(thread.lane()->FreeExpected(planned(1)));
+  EXPECT_TRUE(thread.Free(longer));
+  EXPECT_TRUE(thread.Free(planned(3)));
+  EXPECT_EQ(thread.AllocateExpected(64, site(4)), planned(4));
+  EXPECT_TRUE(thread.lane()->FreeExpected(planned(4)));
   EXPECT_EQ(plan.counters(0).unmatched, 2u);
-  EXPECT_EQ(plan.counters(0).Improvised(), 1u);
+  EXPECT_EQ(plan.Elsewhere(), 1u);
   EXPECT_EQ(plan.counters(0).skipped, 1u);
 }
 
@@ -453,13 +428,12 @@ TEST(LaneTest, AnotherOrderOfTheSameKindsIsGivenUp) {
   trace::Recording recording = RecordingOf(blocks);
   for (trace::Allocation& allocation : recording.allocations) allocation.site = 0;
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   const uint64_t site = SiteWordOf(recording, recording.allocations[0]);
   for (uint64_t i = 0; i < 1000; ++i) {
-    EXPECT_TRUE(lane->Free(Allocate(lane, 16 * (1 + i * i % 8 * 3 % 8), 4, site)));
+    EXPECT_TRUE(thread.Free(thread.Allocate(16 * (1 + i * i % 8 * 3 % 8), 4, site)));
   }
-  EXPECT_TRUE(lane->running_free());
-  EXPECT_TRUE(lane->Empty());
+  EXPECT_TRUE(thread.lane()->is_off_plan());
 }
 
 // Lengths that are drawn by lot, as those of the nodes of a skip list, are no other order: what
@@ -476,24 +450,23 @@ TEST(LaneTest, LengthsThatAreDrawnByLotAreNoOtherOrder) {
   trace::Recording recording = RecordingOf(blocks);
   for (uint32_t i = 0; i < blocks.size(); ++i) recording.allocations[i].site = i % kEach;
   ServedPlan plan(recording);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   uint64_t as_planned = 0;
   for (uint32_t i = 0; i < blocks.size(); ++i) {
     const uint64_t size = i % kEach == 0 ? drawn() : blocks[i].size;
-    char* block = Allocate(lane, size, 4, SiteWordOf(recording, recording.allocations[i]));
-    as_planned += block == plan.blocks() + plan.built().offsets[i] ? 1 : 0;
-    ASSERT_TRUE(lane->Free(block));
+    char* block = thread.Allocate(size, 4, SiteWordOf(recording, recording.allocations[i]));
+    as_planned += block == plan.boxes() + plan.built().offsets[i] ? 1 : 0;
+    ASSERT_TRUE(thread.Free(block));
   }
-  EXPECT_FALSE(lane->running_free());
+  EXPECT_FALSE(thread.lane()->is_off_plan());
   EXPECT_GT(as_planned, blocks.size() * 8 / 10);
-  EXPECT_TRUE(lane->Empty());
 }
 
 // A table of blocks that is taken down in another order each time, as hash tables are: once enough
 // was asked, by the program or by such frees, it is noted what lives, and nobody looks at the
 // placements any more.
 TEST(LaneTest, FreesInAnotherOrderAreFoundWithoutALookAtThePlacements) {
-  constexpr uint32_t kTable = 3 * kSampled;
+  constexpr uint32_t kTable = 12288;
   std::vector<Made> made;
   for (uint64_t round = 0; round < 3; ++round) {
     for (uint64_t i = 0; i < kTable; ++i) {
@@ -505,22 +478,21 @@ TEST(LaneTest, FreesInAnotherOrderAreFoundWithoutALookAtThePlacements) {
   for (uint32_t i = 0; i < made.size(); ++i) recording.allocations[i].site = i % 150;
   for (const bool asks : {false, true}) {
     ServedPlan plan(recording);
-    Lane* lane = plan.arena().Take(1, 0, 0);
+    ServedThread thread(plan, 1);
     std::mt19937_64 random(asks);
     std::vector<char*> blocks(kTable);
     for (uint32_t i = 0; i < made.size(); i += kTable) {
       for (uint32_t k = 0; k < kTable; ++k) {
         const uint64_t site = SiteWordOf(recording, recording.allocations[i + k]);
-        blocks[k] = Allocate(lane, made[i + k].size, 4, site);
-        ASSERT_EQ(blocks[k], plan.blocks() + plan.built().offsets[i + k]);
-        ASSERT_TRUE(!asks || lane->Usable(blocks[k]) >= made[i + k].size);
+        blocks[k] = thread.Allocate(made[i + k].size, 4, site);
+        ASSERT_EQ(blocks[k], plan.boxes() + plan.built().offsets[i + k]);
+        ASSERT_TRUE(!asks || thread.Usable(blocks[k]) >= made[i + k].size);
       }
       std::shuffle(blocks.begin(), blocks.end(), random);
-      if (i > 0) plan.HidePlacements();
-      for (char* block : blocks) ASSERT_TRUE(lane->Free(block));
+      for (char* block : blocks) ASSERT_TRUE(thread.Free(block));
     }
-    EXPECT_FALSE(lane->running_free());
-    EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+    EXPECT_FALSE(thread.lane()->is_off_plan());
+    EXPECT_EQ(plan.InvalidFrees(), 0u);
   }
 }
 
@@ -532,20 +504,19 @@ TEST(LaneTest, ReallocatesALongBlockAmongLateOnesInOneStep) {
   ServedPlan plan(recording);
   const std::vector<int64_t>& offsets = plan.built().offsets;
   ASSERT_TRUE(offsets[0] + 64 <= offsets[3] || offsets[3] + 3000 <= offsets[0]);
-  Lane* lane = plan.arena().Take(1, 0, 0);
+  ServedThread thread(plan, 1);
   char* blocks[3];
   for (uint32_t i = 0; i < 3; ++i) {  // the first stays for longer
-    blocks[i] = Allocate(lane, recording.allocations[i].size, 4,
-                         SiteWordOf(recording, recording.allocations[i]));
+    blocks[i] = thread.Allocate(recording.allocations[i].size, 4,
+                                SiteWordOf(recording, recording.allocations[i]));
   }
-  void* longer = lane->ReallocateExpected(
+  void* longer = thread.lane()->ReallocateExpected(
       blocks[1], 3000, SiteWordOf(recording, recording.allocations[3]), /*may_move=*/true);
-  EXPECT_EQ(longer, plan.blocks() + offsets[3]);
-  EXPECT_TRUE(lane->Free(blocks[0]));
-  EXPECT_TRUE(lane->Free(blocks[2]));
-  EXPECT_TRUE(lane->Free(longer));
-  EXPECT_TRUE(lane->Empty());
-  EXPECT_EQ(plan.counters(0).invalid_frees, 0u);
+  EXPECT_EQ(longer, plan.boxes() + offsets[3]);
+  EXPECT_TRUE(thread.Free(blocks[0]));
+  EXPECT_TRUE(thread.Free(blocks[2]));
+  EXPECT_TRUE(thread.Free(static_cast<char*>(longer)));
+  EXPECT_EQ(plan.InvalidFrees(), 0u);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // whenever the block is used and when it is freed: two blocks that share a byte are found out.
 // Where blocks are too long for that, a map of all that are live finds it out at once.
 //
-//     replay_soak --operations 1000000000 --seed 7 --threads 2
+//     arena_soak --operations 1000000000 --seed 7 --threads 2
 //
 // An operation is an allocation, a free, a question for a size or a wrong free. A failure names the
 // round: `--seed S --round R` begins with it. With one thread it is the same every time.
@@ -92,26 +92,21 @@ std::vector<Script> ScriptsOf(const trace::Recording& recording) {
   return scripts;
 }
 
-// A lane that a thread of this run held, and what the thread knows of it.
-struct Held {
-  Lane* lane;  // null: there was none for it
+// What a thread of a run did.
+struct Done {
   uint64_t allocations = 0;
   uint64_t refused = 0;
   uint64_t wrong_frees = 0;
-  uint64_t in_place = 0;
+  uint64_t in_place = 0;  // reallocs that left their block where it was
+  uint64_t lanes = 0;
+  uint64_t off_plan = 0;  // lanes that left their plan before the thread ended
 };
 
 // What was exercised, of all runs.
 struct Totals {
   uint64_t operations = 0;
-  uint64_t allocations = 0;
-  uint64_t apart = 0;     // of them, not where the stream said
-  uint64_t in_place = 0;  // reallocs that left their block where it was
-  uint64_t fallback = 0;  // allocations that the arena refused
-  uint64_t lanes = 0;
-  uint64_t moved = 0;     // lanes in the spare range
-  uint64_t ran_free = 0;  // lanes that left their stream
-  uint64_t wrong_frees = 0;
+  uint64_t elsewhere = 0;  // allocations that the stream did not place
+  Done done;
 } totals;
 
 // What the threads of a run share.
@@ -119,6 +114,8 @@ struct Run {
   Run(const trace::Recording& of, const std::vector<Script>& with, ServedPlan& by, unsigned threads,
       bool long_blocks)
       : recording(of), scripts(with), plan(by), live(long_blocks || threads == 1), mail(threads) {}
+
+  bool is_alone() const { return mail.size() == 1; }
 
   struct Mail {
     std::mutex lock;
@@ -133,17 +130,16 @@ struct Run {
   std::atomic<uint64_t> tags{0};
   std::atomic<uint64_t> operations{0};
   std::mutex lock;  // of what follows
-  std::vector<Held> held;
+  std::vector<Done> done;
 };
 
 // One thread of the program, from its first allocation to its end.
 class Life {
  public:
-  Life(Run& run, unsigned mailbox, Lane* lane, uint64_t seed)
+  Life(Run& run, unsigned mailbox, ServedThread& thread, uint64_t seed)
       : run_(run),
         recording_(run.recording),
-        arena_(run.plan.arena()),
-        held_{lane},
+        thread_(thread),
         mailbox_(mailbox),
         random_(seed),
         deviation_(random_),
@@ -173,9 +169,11 @@ class Life {
     }
     for (Block& block : others_) Discard(block, leaves_some);
     run_.operations += operations_;
-    if (held_.lane != nullptr) arena_.Leave(held_.lane);
+    done_.lanes = thread_.lane() != nullptr ? 1 : 0;
+    done_.off_plan = done_.lanes != 0 && !thread_.Follows() ? 1 : 0;
+    thread_.End();
     const std::lock_guard guard(run_.lock);
-    run_.held.push_back(held_);
+    run_.done.push_back(done_);
   }
 
  private:
@@ -240,19 +238,18 @@ class Life {
     return block;
   }
 
-  // Null where the arena has no place: the fallback's blocks are of no interest here.
+  // Null where the arena has no room.
   Block Make(uint64_t size, unsigned log2_alignment, uint64_t site) {
     ++operations_;
-    if (held_.lane == nullptr) return {};
-    Block block{Allocate(held_.lane, size, log2_alignment, site), size, NewTag()};
+    Block block{thread_.Allocate(size, log2_alignment, site), size, NewTag()};
     if (block.pointer == nullptr) {
-      ++held_.refused;
+      ++done_.refused;
       return {};
     }
-    ++held_.allocations;
+    ++done_.allocations;
     const uint64_t alignment = uint64_t{1} << std::max(4u, log2_alignment);
     Require(reinterpret_cast<uint64_t>(block.pointer) % alignment == 0, "alignment");
-    Require(arena_.LaneOf(block.pointer) == held_.lane, "a block outside of its lane");
+    Require(run_.plan.arena().Contains(block.pointer), "a block outside of the arena");
     run_.live.Add(block.pointer, size);
     Fill(block);
     return block;
@@ -266,87 +263,51 @@ class Life {
   void Free(Block& block) {
     ++operations_;
     Verify(block);
-    Lane* owner = arena_.LaneOf(block.pointer);
-    Require(owner != nullptr, "a live block without a lane");
     run_.live.Remove(block.pointer);
-    if (owner != held_.lane) {
-      owner->FreeRemotely(block.pointer);
-      return;
-    }
-    Require(replay::Free(owner, block.pointer), "a live block was not recognised");
-    if (random_.Chance(deviation_.twice)) {
-      Require(!replay::Free(owner, block.pointer), "a block was freed twice");
-      ++held_.wrong_frees;
-    }
+    Require(thread_.Free(block.pointer), "a live block was not recognised");
+    // Where other threads run, the place may be another block's by now.
+    if (!run_.is_alone() || !random_.Chance(deviation_.twice)) return;
+    Require(!thread_.Free(block.pointer), "a block was freed twice");
+    ++done_.wrong_frees;
   }
 
+  // A thread that frees another's block leaves it to that one to find out.
   void FreeWrongly(const Block& block) {
-    Lane* owner = arena_.LaneOf(block.pointer);
-    const bool aligned = owner == held_.lane && block.bytes > kGranule;
+    const bool aligned = run_.is_alone() && block.bytes > kGranule;
     const uint64_t off = aligned ? kGranule * (1 + random_.Below((block.bytes - 1) / kGranule))
                                  : 1 + random_.Below(kGranule - 1);
     ++operations_;
-    ++held_.wrong_frees;
-    if (owner != held_.lane) return owner->FreeRemotely(block.pointer + off);
-    Require(!replay::Free(owner, block.pointer + off), "freed in the middle of a block");
+    ++done_.wrong_frees;
+    Require(!thread_.Free(block.pointer + off), "freed in the middle of a block");
   }
 
   // From then on the block is as long as the answer.
   void AskSize(Block& block) {
     ++operations_;
     Verify(block);
-    Lane* owner = arena_.LaneOf(block.pointer);
-    const uint64_t usable =
-        owner == held_.lane ? owner->Usable(block.pointer) : owner->UsableRemotely(block.pointer);
+    const uint64_t usable = thread_.Usable(block.pointer);
     Require(usable >= block.bytes, "less is usable than was asked for");
-    if (owner == held_.lane && owner->running_free()) {
-      const uint64_t freely = owner->UsableFreely(block.pointer);
-      Require(freely == 0 || freely == usable, "two answers for one block");
-    }
     run_.live.Set(block.pointer, usable);
     const uint64_t before = BytesFilled(block);
     block.bytes = usable;
     Fill(block, before);
   }
 
-  // As replay does it: within a lane the block is freed, placed anew, and only then moved.
   Block Reallocate(Block& old, const trace::Allocation& like) {
     if (old.pointer == nullptr) return {};
-    const uint64_t site = SiteWordOf(recording_, like);
-    Lane* owner = arena_.LaneOf(old.pointer);
-    if (owner != held_.lane) {
-      Block block = Make(like.size, 4, site);
-      if (block.pointer == nullptr) return old;
-      Free(old);
-      return block;
-    }
     Verify(old);
     operations_ += 2;
     run_.live.Remove(old.pointer);
-    owner->set_keeps_pages(true);
-    Block block{nullptr, like.size, old.tag};
-    block.pointer = static_cast<char*>(
-        owner->ReallocateExpected(old.pointer, like.size, site, /*may_move=*/like.size <= 1024));
-    if (block.pointer == nullptr && owner->ReallocateFreely(old.pointer, like.size)) {
-      block.pointer = old.pointer;
-    }
-    held_.in_place += block.pointer == old.pointer ? 1 : 0;
-    if (block.pointer == nullptr) {
-      const uint64_t usable = owner->Usable(old.pointer);
-      Require(usable >= old.bytes, "less is usable than was asked for");
-      Require(owner->Free(old.pointer), "a live block was not recognised");
-      block.pointer = Allocate(owner, like.size, 4, site);
-      if (block.pointer == nullptr) owner->Revive(old.pointer, usable);
-    }
+    Block block{thread_.Reallocate(old.pointer, like.size, SiteWordOf(recording_, like)), like.size,
+                old.tag};
     const uint64_t moved = std::min(BytesFilled(old), block.bytes);
     if (block.pointer == nullptr) {
-      ++held_.refused;
+      ++done_.refused;
       block = old;
     } else {
-      ++held_.allocations;
-      std::memmove(block.pointer, old.pointer, moved);
+      ++done_.allocations;
+      done_.in_place += block.pointer == old.pointer ? 1 : 0;
     }
-    owner->set_keeps_pages(false);
     run_.live.Add(block.pointer, block.bytes);
     VerifyFrom({block.pointer, moved, block.tag}, 0);
     Fill(block, moved);
@@ -401,8 +362,8 @@ class Life {
 
   Run& run_;
   const trace::Recording& recording_;
-  Arena& arena_;
-  Held held_;
+  ServedThread& thread_;
+  Done done_;
   const unsigned mailbox_;
   Random random_;
   const Deviation deviation_;
@@ -427,59 +388,54 @@ std::vector<uint32_t> DrawThreads(const RecordingShape& shape, Random& random) {
 
 void LiveOnce(Run& run, unsigned mailbox, uint32_t thread, uint64_t seed) {
   Random random(seed);
-  Lane* lane = nullptr;
   const bool named = random.Chance(kAlways / 8 * 7);
   const uint64_t path = named ? thread + 1 : 1000 + thread;
   const auto& first =
       run.recording.allocations[random.Below(std::min<uint64_t>(8, run.recording.events / 2 + 1)) %
                                 run.recording.allocations.size()];
-  lane = run.plan.arena().Take(path, Shape(first.size, first.log2_alignment),
-                               SiteWordOf(run.recording, first));
-  Life life(run, mailbox, lane, random());
+  ServedThread served(run.plan, path, Shape(first.size, first.log2_alignment),
+                      SiteWordOf(run.recording, first));
+  Life life(run, mailbox, served, random());
   const bool foreign = random.Chance(kAlways / 8);
   life.Follow(run.scripts[foreign ? random.Below(run.scripts.size()) : thread]);
   life.End();
 }
 
-void Count(const Held& held, const NotePage& notes) {
-  totals.allocations += held.allocations;
-  totals.fallback += held.refused;
-  totals.wrong_frees += held.wrong_frees;
-  totals.in_place += held.in_place;
-  totals.apart += held.lane->counters()->Apart();
-  totals.moved += held.lane->counters()->moved;
-  totals.ran_free += notes.ran_free_at != 0 ? 1 : 0;
-  ++totals.lanes;
-}
-
-// What is left is freed by nobody's thread; then nothing is live, and everything was counted.
+// What is left is freed when every thread has ended; then everything was counted.
 void Settle(Run& run) {
   for (Run::Mail& mail : run.mail) {
     for (const Block& block : mail.blocks) {
       Verify(block);
-      run.plan.arena().LaneOf(block.pointer)->FreeRemotely(block.pointer);
+      Require(run.plan.arena().Free(block.pointer, nullptr, nullptr), "a live block was not freed");
     }
   }
-  uint64_t unseen_wrong_frees = 0;  // modulo 2^64: a thread's may be another's lane's
-  for (const Held& held : run.held) {
-    if (held.lane == nullptr) {
-      unseen_wrong_frees += held.wrong_frees;
-      continue;
-    }
-    Require(held.lane->Empty(), "something is live that was freed");
-    const LaneCounters& counters = *held.lane->counters();
-    const auto index = static_cast<size_t>(&counters - &run.plan.counters(0));
-    Require(run.plan.served(index).allocations == held.allocations, "allocations miscounted");
-    unseen_wrong_frees += held.wrong_frees - counters.invalid_frees;
-    Count(held, run.plan.notes()[index * run.plan.notes().size() / run.plan.lanes()]);
+  Require(run.plan.InvalidFrees() == 0, "a right free was taken for a wrong one");
+  Done sum;
+  for (const Done& done : run.done) {
+    sum.allocations += done.allocations;
+    sum.refused += done.refused;
+    sum.wrong_frees += done.wrong_frees;
+    sum.in_place += done.in_place;
+    sum.lanes += done.lanes;
+    sum.off_plan += done.off_plan;
   }
-  Require(unseen_wrong_frees == 0, "wrong frees miscounted");
+  uint64_t planned = 0;
+  for (size_t lane = 0; lane < run.plan.lanes(); ++lane) planned += run.plan.served(lane).planned;
+  const uint64_t elsewhere = run.plan.Elsewhere();
+  Require(planned + elsewhere == sum.allocations, "allocations miscounted");
   totals.operations += run.operations;
+  totals.elsewhere += elsewhere;
+  totals.done.allocations += sum.allocations;
+  totals.done.refused += sum.refused;
+  totals.done.wrong_frees += sum.wrong_frees;
+  totals.done.in_place += sum.in_place;
+  totals.done.lanes += sum.lanes;
+  totals.done.off_plan += sum.off_plan;
 }
 
 void RunOnce(const trace::Recording& recording, const std::vector<Script>& scripts,
              const RecordingShape& shape, ServedPlan& plan, unsigned threads, Random& random) {
-  plan.Restart(/*spare=*/!random.Chance(kAlways / 8));
+  plan.Restart();
   Run run(recording, scripts, plan, threads, shape.magnitudes);
   const std::vector<uint32_t> lives = DrawThreads(shape, random);
   const uint64_t seed = random();
@@ -534,16 +490,12 @@ void Vary(trace::Recording& recording, Random& random) {
   }
 }
 
-// As if replays had taught that some blocks live longer, and that a call site lacks places.
+// As if replays had taught that some blocks live longer.
 Learned DrawLessons(const trace::Recording& recording, Random& random) {
   Learned learned;
   if (!random.Chance(kAlways / 4)) return learned;
-  const uint32_t crowded = recording.allocations[0].site;
-  learned.missed = {1000};
-  for (const trace::Thread& thread : recording.threads) learned.most_reserved[thread.path] = 8192;
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     const trace::Allocation& allocation = recording.allocations[i];
-    if (allocation.site == crowded) learned.kind[i] = 0;
     if (allocation.death != trace::kNever && random.Chance(kAlways / 20)) {
       learned.upper[i] = std::min(recording.events, allocation.death + random.Below(500));
     }
@@ -593,12 +545,13 @@ int main(int argc, char** argv) {
   }
   std::printf("%" PRIu64 " operations in %" PRIu64 " rounds, nothing found\n", totals.operations,
               where.round - first);
-  std::printf("%" PRIu64 " allocations, %" PRIu64 " of them not where the stream said, %" PRIu64
-              " refused; %" PRIu64 " reallocs in place; %" PRIu64 " wrong frees\n",
-              totals.allocations, totals.apart, totals.fallback, totals.in_place,
-              totals.wrong_frees);
-  std::printf("%" PRIu64 " lanes, %" PRIu64 " of them moved, %" PRIu64 " ran free\n", totals.lanes,
-              totals.moved, totals.ran_free);
+  const auto& done = totals.done;
+  std::printf("%" PRIu64 " allocations, %" PRIu64
+              " of them elsewhere than the stream said, %" PRIu64 " refused; %" PRIu64
+              " reallocs in place; %" PRIu64 " wrong frees\n",
+              done.allocations, totals.elsewhere, done.refused, done.in_place, done.wrong_frees);
+  std::printf("%" PRIu64 " lanes, %" PRIu64 " of them left their plan\n", done.lanes,
+              done.off_plan);
   std::fprintf(stderr, "%.1f s, %.0f ns per operation\n", taken.count(),
                1e9 * taken.count() / static_cast<double>(totals.operations));
   return 0;

@@ -76,5 +76,12 @@ TEST(Text, AFileNameIsWhatStandsBehindTheLastSlash) {
   EXPECT_EQ(FileName(""), "");
 }
 
+TEST(Text, ShortenedTextKeepsBothEnds) {
+  EXPECT_EQ(Shortened("abcdefgh", 8), "abcdefgh");
+  EXPECT_EQ(Shortened("abcdefgh", 5), "ab…gh");
+  EXPECT_EQ(Shortened("äöüäöü", 4), "äö…ü");
+  EXPECT_EQ(Width("äb…"), 3u);
+}
+
 }  // namespace
 }  // namespace reprise::base

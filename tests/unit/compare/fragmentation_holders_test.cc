@@ -60,6 +60,28 @@ TEST(PinsTest, PagesThatWereTouchedStayHeld) {
   EXPECT_EQ(pins.blocks[0].hostage_bytes, 11 * 4096 - 16);
 }
 
+TEST(PinsTest, TheHighestMomentCountsNotTheMostWasteful) {
+  RecordingMaker maker(1);
+  maker.Free(0, maker.Malloc(0, 8192));
+  maker.Malloc(0, 16);  // event 2: nearly all that is held is free
+  maker.Malloc(0, 8192);
+  maker.Malloc(0, 16);  // event 4
+  const Pins pins = FindPins(maker.recording(), {0, 8192, 8208, 16400}, false, 10);
+  EXPECT_EQ(pins.event, 4u);
+  EXPECT_EQ(pins.held_bytes, 16416);
+  EXPECT_EQ(pins.live_bytes, 8224);
+}
+
+TEST(PinsTest, APlanThatWastesNothingHasNoHolders) {
+  RecordingMaker maker(1);
+  maker.Malloc(0, 64);
+  maker.Free(0, maker.Malloc(0, 32));
+  const Pins pins = FindPins(maker.recording(), {0, 64}, false, 10);
+  EXPECT_EQ(pins.held_bytes, pins.live_bytes);
+  EXPECT_TRUE(pins.blocks.empty());
+  EXPECT_TRUE(pins.sites.empty());
+}
+
 TEST(PinsTest, NothingLivesNothingIsHeld) {
   const Pins pins = FindPins(trace::Recording(), {}, true, 10);
   EXPECT_EQ(pins.held_bytes, 0);

@@ -155,7 +155,7 @@ TEST_F(SideHeapTest, WhatIsNoBlockIsIgnored) {
 }
 
 TEST(AddressMapTest, RangesLieInTheReservationAndApart) {
-  const Range ranges[] = {kControl, kSpool, kArena, kFallback, kSideHeap};
+  const Range ranges[] = {kControl, kSpool, kArena, kSideHeap};
   uint64_t end = kReserved.begin;
   for (const Range& range : ranges) {
     EXPECT_GE(range.begin, end);

@@ -107,58 +107,6 @@ TEST(LessonsTest, NothingIsPlannedOverALearnedLife) {
   }
 }
 
-// A crowded kind's places overlap with nobody else's, at whatever time.
-TEST(LessonsTest, ReservedPlacesAreNobodyElses) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
-    RecordingShape shape;
-    shape.threads = seed % 2 + 1;
-    const Recording recording = RandomRecording(shape, seed);
-    const Allocation& like = recording.allocations[10 * seed];
-    const uint64_t lane = recording.threads[like.thread].path;
-    Lessons lessons;
-    lessons.kinds = {{lane, ShapeOf(like), recording.sites[like.site], 1000}};
-    lessons.annex_bytes[lane] = 1 << 20;
-    const absl::StatusOr<Learned> learned = Learn(recording, lessons);
-    ASSERT_TRUE(learned.ok()) << learned.status();
-    const BuiltPlan built = Build(recording, *learned);
-    EXPECT_EQ(built.learned, static_cast<int64_t>(learned->kind.size()));
-    EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
-    const BlockBytes bytes(recording);
-    for (const auto& [own, kind] : learned->kind) {
-      for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
-        if (recording.allocations[i].thread != like.thread || learned->kind.contains(i)) continue;
-        const bool apart = built.offsets[i] >= built.offsets[own] + int64_t(bytes[own]) ||
-                           built.offsets[own] >= built.offsets[i] + int64_t(bytes[i]);
-        ASSERT_TRUE(apart) << own << " and " << i;
-      }
-    }
-  }
-}
-
-TEST(LessonsTest, NoMoreIsReservedThanWasImprovised) {
-  const Recording recording = RandomRecording({}, 5);
-  Lessons lessons;
-  for (const Allocation& allocation : recording.allocations) {
-    lessons.kinds.push_back({1, ShapeOf(allocation), recording.sites[allocation.site], 3});
-  }
-  planner::Instance instance = WholeInstance(recording);
-  std::vector<uint32_t> members(recording.allocations.size());
-  for (uint32_t i = 0; i < members.size(); ++i) members[i] = i;
-  const absl::StatusOr<Learned> learned = Learn(recording, lessons);
-  ASSERT_TRUE(learned.ok()) << learned.status();
-  int64_t before = -1;
-  for (const uint64_t most : {0, 1000, 10000, 1 << 30}) {
-    const Reserved reserved = ReservePlaces(instance, *learned, members, most);
-    EXPECT_LE(reserved.bytes, static_cast<int64_t>(most));
-    EXPECT_GT(reserved.bytes, before);
-    before = reserved.bytes;
-    const auto stay =
-        std::count(reserved.offset.begin(), reserved.offset.end(), Reserved::kNotReserved);
-    EXPECT_EQ(static_cast<size_t>(stay), reserved.others.buffers.size());
-  }
-  EXPECT_EQ(Build(recording, *learned).learned, 0) << "nothing was improvised";
-}
-
 TEST(LessonsTest, LessonsOfAnotherRecordingAreRefused) {
   const Recording recording = RandomRecording({}, 7);
   Squatter squatter = SquatterOf(recording, 100, trace::kNever);
@@ -166,15 +114,10 @@ TEST(LessonsTest, LessonsOfAnotherRecordingAreRefused) {
   const auto code = [&](const Lessons& lessons) {
     return Learn(recording, lessons).status().code();
   };
-  EXPECT_EQ(code({{squatter}, {}, {}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({{squatter}}), absl::StatusCode::kInvalidArgument);
   squatter = SquatterOf(recording, 100, trace::kNever);
   squatter.allocation = recording.allocations.size();
-  EXPECT_EQ(code({{squatter}, {}, {}}), absl::StatusCode::kInvalidArgument);
-  // A kind alone may just be unknown.
-  const absl::StatusOr<Learned> none =
-      Learn(recording, {{}, {{1, Shape(12345, 4), recording.sites[0], 5}}, {}});
-  ASSERT_TRUE(none.ok()) << none.status();
-  EXPECT_TRUE(none->kind.empty());
+  EXPECT_EQ(code({{squatter}}), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(LessonsTest, RecordingsAreToldApart) {

@@ -132,9 +132,9 @@ std::string Serve(const PlanFile& plan) {
         if (next != live.end() && next->first < until) return "overlaps the next one";
         if (next != live.begin() && std::prev(next)->second > begin) return "overlaps one before";
         live[begin] = until;
-      } else if (word.kind == Word::kFree || word.kind == Word::kDrained) {
+      } else if (word.kind == Word::kFree || word.kind == Word::kRemoteFree) {
         if (live.erase(begin) != 1) return "frees what is not live";
-      } else if (word.kind == Word::kIdling) {
+      } else if (word.kind == Word::kIdlePages) {
         const uint64_t from = word.granule * kBoxAlignment;
         const uint64_t to = from + uint64_t{word.key} * kBoxAlignment;
         if (to > lane.box_bytes) return "idle outside the box";
@@ -200,11 +200,11 @@ TEST(PlanVerifierTest, AChangedWordIsRefusedOrDoesNoHarm) {
     }
   }
   // Names, build ids and what only statistics read may be changed.
-  EXPECT_GT(refused, 4 * taken);
+  EXPECT_GT(refused, taken);
   EXPECT_GT(taken, 0);
 }
 
-// Two changes at a time, of the stream and of the placements, are what a forger would make.
+// Two changes at a time, of a block's allocation and of its free, are what a forger would make.
 TEST(PlanVerifierTest, ConsistentForgeriesAreRefused) {
   RecordingShape shape;
   shape.allocations = 200;
@@ -219,19 +219,25 @@ TEST(PlanVerifierTest, ConsistentForgeriesAreRefused) {
   std::mt19937_64 random(3);
   for (int attempt = 0; attempt < 3'000; ++attempt) {
     file.bytes() = right;
-    const size_t at =
-        header.placements.offset + random() % header.placements.count * sizeof(PlanBlock);
-    PlanBlock block;
-    std::memcpy(&block, right.data() + at, sizeof(block));
     auto* words = reinterpret_cast<uint32_t*>(file.bytes().data() + header.words.offset);
-    const uint32_t moved = block.offset + 1 + static_cast<uint32_t>(random() % 3);
-    if (words[block.birth] >> lane.offset_bits == (kFreeBit - 1) >> lane.offset_bits) continue;
-    words[block.birth] += moved - block.offset;
-    if (block.death != kNeverDies && words[block.death] < kSpecial) {
-      words[block.death] += moved - block.offset;
+    std::vector<uint32_t*> allocations;
+    const uint32_t* end = words + lane.first_word;
+    for (Word word{}; word = DecodeWord(end, lane.offset_bits), word.kind != Word::kEnded;
+         end += word.length) {
+      if (word.kind == Word::kAllocation && word.length == 1) {
+        allocations.push_back(words + (end - words));
+      }
     }
-    block.offset = moved;
-    std::memcpy(file.bytes().data() + at, &block, sizeof(block));
+    uint32_t* allocation = allocations[random() % allocations.size()];
+    const uint32_t granule = DecodeWord(allocation, lane.offset_bits).granule;
+    const auto by = 1 + static_cast<uint32_t>(random() % 3);
+    *allocation += by;
+    for (uint32_t* at = allocation + 1; at < end; at += DecodeWord(at, lane.offset_bits).length) {
+      const Word word = DecodeWord(at, lane.offset_bits);
+      if (word.kind != Word::kFree || word.granule != granule) continue;
+      *at += by;
+      break;
+    }
     const absl::StatusOr<PlanFile> plan = file.Read();
     ASSERT_TRUE(plan.ok()) << plan.status();
     if (VerifyPlan(*plan, "a.plan").ok()) {

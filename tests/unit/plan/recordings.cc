@@ -26,7 +26,7 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
     recording.sites.push_back({0, 16 * (i + uint64_t{1}), i % 7 + 1});
   }
   for (uint32_t i = 0; i < shape.threads; ++i) {
-    recording.threads.push_back({i + uint64_t{1}, i == 0 ? trace::kNone : 0, 0, 0});
+    recording.threads.push_back({i + uint64_t{1}, i == 0 ? trace::kNone : 0, {}, 0, 0});
   }
   std::vector<uint32_t> live;
   uint64_t event = 0;
@@ -98,7 +98,7 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
 trace::Recording RecordingOf(const std::vector<Made>& blocks) {
   trace::Recording recording;
   recording.modules.push_back({"/made/up", "", kModuleBase});
-  recording.threads = {{1, trace::kNone, 0, 0}};
+  recording.threads = {{1, trace::kNone, {}, 0, 0}};
   for (const Made& made : blocks) {
     trace::Allocation allocation{.birth = made.birth, .death = made.death, .size = made.size};
     allocation.log2_alignment = made.log2_alignment;

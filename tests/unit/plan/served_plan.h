@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -20,35 +21,35 @@ namespace reprise::replay {
 // The arena of a plan of `recording`. Ends the process when the machine has no memory for it.
 class ServedPlan {
  public:
-  // There are at least so many bytes behind the boxes.
+  // The shared heap grows up to so many bytes.
   explicit ServedPlan(const trace::Recording& recording, const Learned& learned = {},
-                      uint64_t spare_bytes = 8 << 20);
+                      uint64_t heap_bytes = 1 << 30);
   ~ServedPlan();
   ServedPlan(const ServedPlan&) = delete;
   ServedPlan& operator=(const ServedPlan&) = delete;
 
   // As if the program had been started anew: no lane is taken, nothing is live. The blocks keep
-  // their bytes. `spare`: whether there is room behind the boxes.
-  void Restart(bool spare = true, bool dear_pages = false);
+  // their bytes.
+  void Restart();
 
-  Arena& arena() { return arena_; }
+  Arena& arena() { return *arena_; }
   const BuiltPlan& built() const { return built_; }
   size_t lanes() const { return plan_->lanes.count; }
-  char* blocks() const { return memory_.blocks; }
+  // Where the boxes begin.
+  char* boxes() const { return memory_.blocks + memory_.heap_bytes; }
   const LaneCounters& counters(size_t lane) const { return counters_[lane]; }
   Served served(size_t lane) const;
+  // What all local heaps gave out.
+  uint64_t Elsewhere() const;
+  uint64_t InvalidFrees() const;
+  uint64_t MostHeldPages() const { return counters_[plan_->lanes.count].most_held; }
   const std::vector<NotePage>& notes() const { return notes_; }
   // Kinds of request that the plan tells where they are asked for.
   uint64_t told() const { return told_; }
   // Of the plan file, in this process.
   uint64_t ResidentBytes() const;
-  // Of what the arena notes. A page that was only read counts, too.
-  uint64_t ResidentState() const;
-  // From now on to read a long plan's placements ends the process, but for the last few of them.
-  void HidePlacements() const;
 
  private:
-  static uint64_t Resident(const void* begin, uint64_t length);
   void* Map(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, int fd = -1);
   template <typename T>
   const T* Table(const PlanTable& table) const {
@@ -60,13 +61,12 @@ class ServedPlan {
   std::vector<LiveKey> keys_;
   std::vector<uint64_t> modules_;
   uint64_t told_ = 0;
-  std::vector<uint8_t> key_granules_;
+  std::vector<uint8_t> key_sizes_;
   ArenaMemory memory_{};
-  uint64_t spacious_bytes_ = 0;  // of the blocks, the spare range included
   std::vector<LaneCounters> counters_;
   std::vector<NotePage> notes_;
   std::vector<std::pair<void*, uint64_t>> maps_;
-  Arena arena_;
+  std::unique_ptr<Arena> arena_;
 };
 
 // As a hook's caller, on a stack that begins at 0.
@@ -76,44 +76,33 @@ struct CallerAt {
   uint64_t return_address() const { return AddressOfSite(site); }
 };
 
-// Of a lane that follows its stream.
-inline void* AllocateExpected(Lane* lane, uint64_t size, uint64_t site) {
-  const uint32_t* next = lane->Next();
-  const uint64_t differs = lane->Differs(next, size, CallerAt{site});
-  if (differs == 0) return lane->PlacePlainly(next);
-  if (differs != Lane::kWithCare) return nullptr;
-  void* pointer = lane->PlaceWithCare();
-  return pointer != nullptr ? pointer : lane->PlaceAsExpected();
-}
+// A thread of a program, which asks as the hooks do (interpose/replay/replayer.cc).
+class ServedThread {
+ public:
+  ServedThread(ServedPlan& plan, uint64_t path, uint64_t shape = 0, uint64_t site = 0)
+      : plan_(&plan), lane_(plan.arena().TakeLane(path, shape, site)) {}
 
-// As the hooks ask: what the stream expects first.
-inline char* Allocate(Lane* lane, uint64_t size, unsigned log2_alignment, uint64_t site) {
-  void* pointer = nullptr;
-  if (log2_alignment <= 4) {
-    if (lane->gives_kept()) {
-      pointer = lane->AllocateKeptQuickly(PlainShape(size));
-      if (pointer == nullptr) pointer = lane->AllocateKept(PlainShape(size));
-    } else if (!lane->running_free()) {
-      pointer = AllocateExpected(lane, size, site);
-    }
-  }
-  if (pointer == nullptr) pointer = lane->Allocate(Shape(size, log2_alignment), site);
-  return static_cast<char*>(pointer);
-}
+  Lane* lane() const { return lane_; }
+  LocalHeap* heap() const { return heap_; }
+  bool Follows() const { return lane_ != nullptr && !lane_->is_off_plan(); }
 
-// As the hooks free: false for what is no live block.
-inline bool Free(Lane* lane, char* pointer) {
-  const bool quickly =
-      lane->FreeExpected(pointer) ||
-      (lane->gives_kept() && (lane->FreeKeptQuickly(pointer) || lane->FreeFreely(pointer)));
-  return quickly || lane->Free(pointer);
-}
+  // What the stream expects; null: it expects another request.
+  void* AllocateExpected(uint64_t size, uint64_t site);
+  char* Allocate(uint64_t size, unsigned log2_alignment, uint64_t site);
+  // False: it is no live block.
+  bool Free(char* pointer);
+  // Null: there is no room, and the old block stays.
+  char* Reallocate(char* pointer, uint64_t size, uint64_t site);
+  uint64_t Usable(const char* pointer) { return plan_->arena().Usable(pointer); }
+  void End();
 
-// Whether a realloc leaves the block where it is. As the hooks ask; false: nothing has happened.
-inline bool ReallocateInPlace(Lane* lane, char* pointer, uint64_t size, uint64_t site) {
-  return lane->ReallocateExpected(pointer, size, site, /*may_move=*/false) != nullptr ||
-         lane->ReallocateFreely(pointer, size);
-}
+ private:
+  char* Elsewhere(uint64_t bytes, unsigned log2_alignment);
+
+  ServedPlan* plan_;
+  Lane* lane_;
+  LocalHeap* heap_ = nullptr;
+};
 
 uint64_t SiteWordOf(const trace::Recording& recording, const trace::Allocation& allocation);
 

@@ -23,7 +23,7 @@ Recording Example() {
   recording.process.executable = "/usr/bin/example";
   recording.modules = {{"/usr/bin/example", "aa", 0}, {"/lib/libother.so", "bb", 0}};
   recording.sites = {{0, 0x10, 1}, {0, 0x10, 2}, {1, 0x20, 1}};
-  recording.threads = {{1, kNone, 0, 8}};
+  recording.threads = {{1, kNone, {}, 0, 8}};
   const auto add = [&](uint64_t birth, uint64_t death, uint64_t size, uint32_t site) {
     Allocation it;
     it.birth = birth, it.death = death, it.size = size, it.site = site;

@@ -19,10 +19,12 @@ Recording Tables() {
                        .parent_place = 5,
                        .start_order = 3,
                        .executable = "/usr/bin/example",
+                       .started_as = "link",
                        .build_id = "00ff",
                        .command = std::string("example\0a b\0", 12),
                        .environment = std::string("A=\xff\0", 5),
                        .unpreloadable = 2,
+                       .peak_rss = 123'456'789,
                        .complete = true};
   recording.modules = {{"/usr/bin/example", "00ff", 0x555500000000},
                        {"/lib/with space \xff.so", "", 0x7f0000000000}};
@@ -31,6 +33,7 @@ Recording Tables() {
   for (uint32_t i = 0; i < 4; ++i) {
     recording.threads[i].path = i * 0x123456789abcdef + 1;
     recording.threads[i].parent = i == 0 ? kNone : (i - 1) / 2;
+    if (i == 2) recording.threads[i].name = "worker \xff";
   }
   return recording;
 }
@@ -111,11 +114,13 @@ void ExpectSame(const Recording& actual, const Recording& expected) {
   EXPECT_EQ(actual.process.parent_place, expected.process.parent_place);
   EXPECT_EQ(actual.process.start_order, expected.process.start_order);
   EXPECT_EQ(actual.process.executable, expected.process.executable);
+  EXPECT_EQ(actual.process.started_as, expected.process.started_as);
   EXPECT_EQ(actual.process.build_id, expected.process.build_id);
   EXPECT_EQ(actual.process.command, expected.process.command);
   EXPECT_EQ(actual.process.environment, expected.process.environment);
   EXPECT_EQ(actual.process.unpreloadable, expected.process.unpreloadable);
   EXPECT_EQ(actual.process.complete, expected.process.complete);
+  EXPECT_EQ(actual.process.peak_rss, expected.process.peak_rss);
   EXPECT_EQ(actual.events, expected.events);
   EXPECT_EQ(actual.unmatched_frees, expected.unmatched_frees);
   EXPECT_EQ(actual.implied_frees, expected.implied_frees);
@@ -140,6 +145,7 @@ void ExpectSame(const Recording& actual, const Recording& expected) {
   for (size_t i = 0; i < expected.threads.size(); ++i) {
     EXPECT_EQ(actual.threads[i].path, expected.threads[i].path);
     EXPECT_EQ(actual.threads[i].parent, expected.threads[i].parent);
+    EXPECT_EQ(actual.threads[i].name, expected.threads[i].name);
     EXPECT_EQ(actual.threads[i].first_event, expected.threads[i].first_event);
     EXPECT_EQ(actual.threads[i].end_event, expected.threads[i].end_event);
   }

@@ -104,6 +104,26 @@ TEST_F(SymbolsTest, WhatWasFoundIsReadFromTheCache) {
   EXPECT_EQ(symbolizer.Find(self, offset).function, "FromTheCache");
 }
 
+TEST_F(SymbolsTest, NamesWithoutLinesAreReadFromTheCacheToo) {
+  Module self = Self();
+  const uint64_t offset = CallFromTemplate<int>(self.base);
+  const std::string copy = cache_ + "/stripped";
+  const std::string command = "objcopy --strip-debug " + self.path + " " + copy;
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  self.path = copy;
+  const Symbol first = Symbolizer(cache_).Find(self, offset);
+  ASSERT_NE(first.function, "");
+  ASSERT_EQ(first.line, 0);
+  const std::string path = cache_ + "/" + self.build_id;
+  std::ifstream file(path);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  const size_t at = text.find(first.function);
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, first.function.size(), "FromTheCache");
+  std::ofstream(path) << text;
+  EXPECT_EQ(Symbolizer(cache_).Find(self, offset).function, "FromTheCache");
+}
+
 // As clang makes them.
 TEST_F(SymbolsTest, AProgramWithoutATableOfUnitsHasNamesAndLines) {
   Module self = Self();

@@ -17,7 +17,7 @@ Recording RandomSites(unsigned seed) {
   Recording recording;
   recording.modules = {{"/bin/x", "", 0}};
   recording.sites = {{0, 16, 1}, {0, 16, 2}, {0, 32, 1}, {0, 48, 1}};
-  recording.threads = {{1, kNone, 0, 0}};
+  recording.threads = {{1, kNone, {}, 0, 0}};
   std::vector<uint32_t> live;
   for (uint64_t event = 0; event < 400; ++event) {
     if (!live.empty() && random() % 5 < 2) {

@@ -1,0 +1,110 @@
+// What the arena notes about addresses: tables indexed by address, outside of the blocks. They are
+// mapped so that they count as no memory; a part of the arena that is going to be used is covered
+// first, which makes its entries writable.
+//
+// Hook-safe. Cover needs a lock of the caller's.
+#ifndef REPRISE_REPLAY_ARENA_ARENA_TABLES_H_
+#define REPRISE_REPLAY_ARENA_ARENA_TABLES_H_
+
+#include <stdint.h>
+
+#include "replay/arena/block_map.h"
+#include "replay/arena/ordered_bits.h"
+
+namespace reprise::replay {
+
+inline constexpr uint64_t kPage = 4096;
+inline constexpr uint64_t kHeapUnit = 64;       // bytes
+inline constexpr uint64_t kRegionBytes = 1024;  // of a region, and its alignment
+static_assert(kRegionBytes / 16 == BlockMap::kUnit, "one unit of the map tells of a region");
+
+// A region of small blocks (local_heap.h).
+struct Region {
+  uint32_t owner;       // 1 + number of the local heap that it belongs to; 0: it is no region
+  uint32_t next, prev;  // in a list of the owner's: numbers of regions; 0: the end
+  uint32_t bin;         // the list that it is in
+};
+
+// A bit per page or per unit.
+class FlatBits {
+ public:
+  void Attach(uint64_t* words) { words_ = words; }
+  bool Has(uint64_t at) const { return (words_[at >> 6] >> (at & 63) & 1) != 0; }
+  void Add(uint64_t at) { words_[at >> 6] |= uint64_t{1} << (at & 63); }
+  void Remove(uint64_t at) { words_[at >> 6] &= ~(uint64_t{1} << (at & 63)); }
+  // By any thread; whether that changed it.
+  bool AddShared(uint64_t at) {
+    const uint64_t bit = uint64_t{1} << (at & 63);
+    return (__atomic_fetch_or(&words_[at >> 6], bit, __ATOMIC_RELAXED) & bit) == 0;
+  }
+  bool RemoveShared(uint64_t at) {
+    const uint64_t bit = uint64_t{1} << (at & 63);
+    return (__atomic_fetch_and(&words_[at >> 6], ~bit, __ATOMIC_RELAXED) & bit) != 0;
+  }
+  bool HasShared(uint64_t at) const {
+    return (__atomic_load_n(&words_[at >> 6], __ATOMIC_RELAXED) >> (at & 63) & 1) != 0;
+  }
+  // How many of [begin, end) are set; they become set or not, if told to.
+  enum class Then { kKeep, kSet, kClear };
+  uint64_t Count(uint64_t begin, uint64_t end, Then then = Then::kKeep) {
+    uint64_t count = 0;
+    while (begin < end) {
+      const uint64_t next = (begin | 63) + 1 < end ? (begin | 63) + 1 : end;
+      const uint64_t mask = ~uint64_t{0} >> (64 - (next - begin)) << (begin & 63);
+      uint64_t& word = words_[begin >> 6];
+      count += static_cast<uint64_t>(__builtin_popcountll(word & mask));
+      if (then == Then::kSet) word |= mask;
+      if (then == Then::kClear) word &= ~mask;
+      begin = next;
+    }
+    return count;
+  }
+
+ private:
+  uint64_t* words_ = nullptr;
+};
+
+class ArenaTables {
+ public:
+  // Bytes of address space for an arena of so many bytes, a multiple of 1 MiB.
+  static uint64_t BytesFor(uint64_t arena_bytes);
+
+  // `memory` is zeroed, readable, aligned to pages and outlives the tables.
+  bool Attach(char* memory, uint64_t arena_bytes);
+
+  // Makes the entries of [begin, end) writable, bytes from the arena's start. False: the system
+  // refuses.
+  bool Cover(uint64_t begin, uint64_t end);
+
+  BlockMap& blocks() { return blocks_; }
+  const BlockMap& blocks() const { return blocks_; }
+  Region* regions() const { return regions_; }
+  OrderedBits& starts() { return starts_; }
+  const OrderedBits& starts() const { return starts_; }
+  FlatBits& free() { return free_; }
+  FlatBits& live() { return live_; }
+  FlatBits& resident() { return resident_; }
+
+ private:
+  // The tables in memory: so many bytes of the arena per byte (log2), each between empty pages.
+  enum Table { kBlocks, kRegions, kStarts, kFree, kLive, kResident, kTables };
+  static constexpr int kShift[kTables] = {6, 6, 9, 9, 9, 15};
+  static uint64_t TableBytes(int table, uint64_t arena_bytes) {
+    return ((arena_bytes >> kShift[table]) + 3 * kPage) & ~(kPage - 1);
+  }
+
+  char* at_[kTables] = {};
+  BlockMap blocks_;
+  Region* regions_ = nullptr;
+  OrderedBits starts_;  // units at which a block, a free range or neither begins
+  FlatBits free_;       // those at which a free range does
+  FlatBits live_;       // and a live block
+  FlatBits resident_;   // pages that were used and not given back
+};
+
+// Makes whole pages around [begin, begin + bytes) readable and writable. Leaves errno alone.
+bool MakeWritable(const void* begin, uint64_t bytes);
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_ARENA_TABLES_H_

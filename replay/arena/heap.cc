@@ -1,0 +1,283 @@
+#include "replay/arena/heap.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/give_back.h"
+
+namespace reprise::replay {
+namespace {
+
+__thread char thread_name;  // its address names the thread
+
+constexpr uint64_t kMiB = 1 << 20;
+
+uint64_t RoundUp(uint64_t number, uint64_t step) { return (number + step - 1) & ~(step - 1); }
+
+}  // namespace
+
+// A free range for every 16 units; more are not noted, and lost.
+uint64_t Heap::StateBytes(uint64_t arena_bytes) {
+  return RoundUp(arena_bytes / kHeapUnit / 16 * sizeof(FreeIndex::Node) + kPage, kPage);
+}
+
+void Heap::Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* state,
+                 HeldPages* held) {
+  base_ = base;
+  tables_ = tables;
+  nodes_ = state;
+  most_nodes_bytes_ = StateBytes(limit_bytes);
+  index_.Attach(reinterpret_cast<FreeIndex::Node*>(state));
+  limit_ = limit_bytes / kHeapUnit;
+  top_ = kRegionBytes / kHeapUnit;  // there is no region 0
+  held_ = held;
+}
+
+void Heap::Lock() {
+  lock_.Lock();
+  __atomic_store_n(&holder_, &thread_name, __ATOMIC_RELAXED);
+}
+
+void Heap::Unlock() {
+  __atomic_store_n(&holder_, nullptr, __ATOMIC_RELAXED);
+  lock_.Unlock();
+}
+
+bool Heap::IsHeldHere() const {
+  return __atomic_load_n(&holder_, __ATOMIC_RELAXED) == &thread_name;
+}
+
+void Heap::Abandon() {
+  abandoned_ = true;
+  Unlock();
+}
+
+// Of all ranges that are long enough, one of the first few that are aligned as well.
+UnitRange Heap::Find(uint64_t units, uint64_t step) {
+  constexpr int kTries = 8;
+  UnitRange range = index_.AtLeast(units, 0);
+  if (step == 1) return range;
+  for (int tries = 0; tries < kTries && range.units != 0; ++tries) {
+    if (RoundUp(range.begin, step) + units <= range.end()) return range;
+    range = index_.AtLeast(range.units, range.begin + 1);
+  }
+  return index_.AtLeast(units + step - 1, 0);
+}
+
+uint64_t Heap::Take(uint64_t units, uint64_t step) {
+  if (abandoned_ || units > limit_ || step > limit_) return kNone;
+  UnitRange range = Find(units, step);
+  if (range.units == 0) range = Grow(units, step);
+  if (range.units == 0 || !HaveNode()) return kNone;
+  const uint64_t unit = RoundUp(range.begin, step);
+  CountTaken(range, unit, units);
+  Carve(range, unit, units);
+  return unit;
+}
+
+// Makes the last range of the heap long enough: it, or none.
+UnitRange Heap::Grow(uint64_t units, uint64_t step) {
+  uint64_t begin = top_;
+  if (top_ > 0) {
+    const uint64_t last = tables_->starts().Previous(top_);
+    if (last != OrderedBits::kNone && tables_->free().Has(last)) begin = last;
+  }
+  const uint64_t end = RoundUp(begin, step) + units;
+  if (end > limit_ || !Reach(end)) return {};
+  if (end > top_) {
+    const uint64_t grown = top_;
+    top_ = end;
+    AddFree({grown, end - grown});
+    CountFreed(grown, end - grown);  // the last page may have been used in part
+  }
+  return tables_->free().Has(begin) ? UnitRange{begin, top_ - begin} : UnitRange{};
+}
+
+// Has the memory of the first so many units.
+bool Heap::Reach(uint64_t units) {
+  constexpr uint64_t kStep = kMiB / kHeapUnit;
+  constexpr uint64_t kShare = 8;
+  if (units <= writable_) return true;
+  // More than is needed, so that it need not be asked for often; if that is refused, no more.
+  const uint64_t ahead = RoundUp(units + writable_ / kShare, kStep);
+  return MakeUsable(ahead < limit_ ? ahead : limit_) || MakeUsable(units);
+}
+
+bool Heap::MakeUsable(uint64_t end) {
+  if (!tables_->Cover(writable_ * kHeapUnit, end * kHeapUnit) ||
+      !MakeWritable(AddressOf(writable_), (end - writable_) * kHeapUnit)) {
+    return false;
+  }
+  writable_ = end & ~(kPageUnits - 1);
+  return true;
+}
+
+void Heap::AddFree(UnitRange range) {
+  OrderedBits& starts = tables_->starts();
+  FlatBits& free = tables_->free();
+  starts.Add(range.begin);
+  starts.Add(range.end());
+  if (free.Has(range.end())) {
+    const UnitRange next = {range.end(), Length(range.end())};
+    index_.Remove(next);
+    free.Remove(next.begin);
+    starts.Remove(next.begin);
+    range.units += next.units;
+  }
+  const uint64_t before = starts.Previous(range.begin);
+  if (before != OrderedBits::kNone && free.Has(before)) {
+    index_.Remove({before, range.begin - before});
+    starts.Remove(range.begin);
+    range = {before, range.end() - before};
+  }
+  if (!HaveNode()) {
+    free.Remove(range.begin);  // taken for good
+    return;
+  }
+  free.Add(range.begin);
+  index_.Add(range);
+}
+
+// Whether the index may have one more range.
+bool Heap::HaveNode() {
+  const uint64_t bytes = index_.nodes() * sizeof(FreeIndex::Node);
+  if (bytes <= nodes_bytes_) return true;
+  const uint64_t wanted = RoundUp(bytes + nodes_bytes_ / 4, kPage);
+  if (wanted > most_nodes_bytes_ || !MakeWritable(nodes_, wanted)) return false;
+  nodes_bytes_ = wanted;
+  return true;
+}
+
+// Takes a part of a free range.
+void Heap::Carve(UnitRange range, uint64_t unit, uint64_t units) {
+  index_.Remove(range);
+  tables_->free().Remove(range.begin);
+  if (unit > range.begin) {
+    index_.Add({range.begin, unit - range.begin});
+    tables_->free().Add(range.begin);
+    tables_->starts().Add(unit);
+  }
+  const uint64_t end = unit + units;
+  if (end < range.end()) {
+    index_.Add({end, range.end() - end});
+    tables_->free().Add(end);
+    tables_->starts().Add(end);
+  }
+}
+
+// A part of a free range is going to be used.
+void Heap::CountTaken(UnitRange from, uint64_t unit, uint64_t units) {
+  const uint64_t end = unit + units;
+  const uint64_t first = FirstWhole(from.begin);
+  const uint64_t last = from.end() / kPageUnits;
+  const uint64_t begin_page = unit / kPageUnits;
+  const uint64_t end_page = FirstWhole(end);
+  const uint64_t begin_whole = begin_page > first ? begin_page : first;
+  const uint64_t end_whole = end_page < last ? end_page : last;
+  FlatBits& resident = tables_->resident();
+  if (begin_whole < end_whole) idle_pages_ -= resident.Count(begin_whole, end_whole);
+  const uint64_t fresh =
+      end_page - begin_page - resident.Count(begin_page, end_page, FlatBits::Then::kSet);
+  used_pages_ += fresh;
+  if (fresh != 0) held_->Add(static_cast<int64_t>(fresh));
+}
+
+// The pages that are wholly free because this range is.
+void Heap::CountFreed(uint64_t unit, uint64_t units) {
+  uint64_t begin = unit;
+  if (!tables_->free().Has(unit)) begin = tables_->starts().Previous(unit);
+  if (begin == OrderedBits::kNone || !tables_->free().Has(begin)) return;
+  const uint64_t end = begin + Length(begin);
+  const uint64_t first = unit / kPageUnits;
+  const uint64_t last = FirstWhole(unit + units);
+  const uint64_t begin_whole = first > FirstWhole(begin) ? first : FirstWhole(begin);
+  const uint64_t end_whole = last < end / kPageUnits ? last : end / kPageUnits;
+  if (begin_whole < end_whole) idle_pages_ += tables_->resident().Count(begin_whole, end_whole);
+}
+
+void Heap::Release(uint64_t unit, uint64_t units) {
+  if (abandoned_) return;
+  const uint64_t in_use = used_pages_ - idle_pages_;
+  AddFree({unit, units});
+  CountFreed(unit, units);
+  if (in_use >= lately_) {
+    lately_ = in_use;
+  } else if (in_use != used_pages_ - idle_pages_) {
+    lately_ -= (lately_ - in_use + kFall - 1) / kFall;
+  }
+  const uint64_t share = lately_ / kIdleShare;
+  const uint64_t most = lately_ + (share > kLeastIdle ? share : kLeastIdle);
+  if (used_pages_ > most) GiveIdlePages(idle_pages_ - (used_pages_ - lately_) / 2);
+}
+
+void Heap::GiveIdlePages(uint64_t enough) {
+  for (UnitRange range = index_.Before(UINT32_MAX, UINT32_MAX);
+       range.units >= kPageUnits && idle_pages_ > enough;
+       range = index_.Before(range.units, range.begin)) {
+    const uint64_t begin = FirstWhole(range.begin);
+    const uint64_t last = range.end() / kPageUnits;
+    if (begin >= last || tables_->resident().Count(begin, last) == 0) continue;
+    // The last ones of a range are needed last.
+    const uint64_t wanted = idle_pages_ - enough;
+    uint64_t first = last;
+    while (first > begin && tables_->resident().Count(first, last) < wanted) {
+      first -= first - begin < wanted ? first - begin : wanted;
+    }
+    if (!GiveBack(base_ + first * kPage, (last - first) * kPage)) continue;  // locked
+    const uint64_t given = tables_->resident().Count(first, last, FlatBits::Then::kClear);
+    idle_pages_ -= given;
+    used_pages_ -= given;
+    held_->Add(-static_cast<int64_t>(given));
+  }
+}
+
+bool Heap::Extend(uint64_t unit, uint64_t units) {
+  const uint64_t before = Length(unit);
+  const uint64_t end = unit + before;
+  if (abandoned_ || units <= before || units > limit_) return false;
+  const uint64_t more = units - before;
+  if (end == top_) {
+    if (Grow(more, 1).units == 0) return false;
+  } else if (!tables_->free().Has(end)) {
+    return false;
+  } else if (Length(end) < more) {
+    if (end + Length(end) != top_ || Grow(more, 1).units == 0) return false;
+  }
+  const UnitRange range = {end, Length(end)};
+  CountTaken(range, end, more);
+  Carve(range, end, more);
+  tables_->starts().Remove(end);
+  return true;
+}
+
+template <typename Visit>
+uint64_t Heap::ForEachResident(uint64_t begin, uint64_t end, Visit visit) const {
+  constexpr uint64_t kAtOnce = 1024;
+  unsigned char resident[kAtOnce];
+  const int before = errno;
+  uint64_t found = 0;
+  for (uint64_t first = begin; first < end; first += kAtOnce) {
+    const uint64_t count = end - first < kAtOnce ? end - first : kAtOnce;
+    const bool known = mincore(base_ + first * kPage, count * kPage, resident) == 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (known && (resident[i] & 1) == 0) continue;
+      visit(first + i);
+      ++found;
+    }
+  }
+  errno = before;
+  return found;
+}
+
+uint64_t Heap::AdoptPages(uint64_t begin, uint64_t end) {
+  const uint64_t adopted =
+      ForEachResident(begin, end, [this](uint64_t page) { tables_->resident().Add(page); });
+  used_pages_ += adopted;
+  return adopted;
+}
+
+uint64_t Heap::CountResident(uint64_t begin, uint64_t end) const {
+  return ForEachResident(begin, end, [](uint64_t) {});
+}
+
+}  // namespace reprise::replay

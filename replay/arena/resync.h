@@ -1,0 +1,106 @@
+// Requests that a lane's stream does not expect: where in the stream the program is, and when it is
+// no longer worth looking for.
+//
+// A request from the expected call site that only has another length takes the expected one's turn.
+// If what comes next is what the stream expects behind some unmatched requests of the same call
+// sites, these differed in their lengths only. Otherwise the lane looks ahead for four allocations
+// in a row that match the latest four requests: fewer match by chance too often.
+//
+// Each miss adds 16 to a debt that runs of more than 8 matched events pay off; a request of another
+// length adds 1. At a debt of 2,048 the lane is to leave its plan.
+//
+// Thread-safety: belongs to one thread. Hook-safe.
+#ifndef REPRISE_REPLAY_ARENA_RESYNC_H_
+#define REPRISE_REPLAY_ARENA_RESYNC_H_
+
+#include <stdint.h>
+
+#include "replay/arena/plan_stream.h"
+
+namespace reprise::replay {
+
+class Resync {
+ public:
+  static constexpr uint64_t kMiss = 16;
+  static constexpr uint64_t kOtherLength = 1;
+
+  // `stream` outlives the object.
+  void Start(const PlanStream* stream) {
+    stream_ = stream;
+    missed_at_ = stuck_at_ = stream->first;
+    Found();
+  }
+
+  // A request has come while the cursor stands there: if it moved since the last one that did not
+  // match, those are forgotten.
+  void ComeTo(const uint32_t* cursor) {
+    if (cursor != stuck_at_) Found();
+    stuck_at_ = cursor;
+  }
+  // The program is where the cursor is.
+  void Found() {
+    unmatched_ = 0;
+    next_look_ = kConfirm;
+    reordered_ = false;
+  }
+  uint64_t unmatched() const { return unmatched_; }
+
+  // Whether a request of another length may take the turn of the allocation at the cursor. One
+  // guess is to be confirmed before the next.
+  bool MayReplace(const uint32_t* cursor, const Request& request) const {
+    return unmatched_ == 0 && cursor != behind_replaced_ && !WasSkipped(request);
+  }
+  void Replaced(const uint32_t* behind) { behind_replaced_ = behind; }
+
+  // Where the stream goes on if the unmatched requests differed from it in their lengths only; null
+  // if they did not.
+  const uint32_t* BehindTheSameSites(const uint32_t* cursor) const;
+  // They did: what they added to the debt is taken back.
+  void Forgive() {
+    const uint64_t refund = unmatched_ * (kMiss - kOtherLength);
+    if (!reordered_) debt_ -= debt_ < refund ? debt_ : refund;
+  }
+
+  // Adds to the debt; true: the lane is to leave its plan.
+  bool MissesTooMuch(const uint32_t* cursor, uint64_t words);
+
+  // Another request that did not match. Where the latest of them stand in a row further on: the
+  // last one's word; null: nowhere near, or it is not time to look.
+  const uint32_t* Miss(const uint32_t* cursor, const Request& request);
+
+  // A planned allocation was passed that the program did not ask for.
+  void Skipped(const Request& planned) { skipped_[skips_++ % kSkipped] = planned; }
+  bool WasSkipped(const Request& request) const {
+    for (const Request& skipped : skipped_) {
+      if (skipped.shape == request.shape && skipped.site == request.site) return true;
+    }
+    return false;
+  }
+  void NoteOrder(const Request& request) { reordered_ = reordered_ || WasSkipped(request); }
+
+ private:
+  static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
+  static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
+  static constexpr uint64_t kMostLookAhead = 1 << 20;
+  static constexpr uint64_t kAWhile = 8;
+  static constexpr uint64_t kMostDebt = 128 * kMiss;
+  static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
+
+  const uint32_t* FindAgain(const uint32_t* cursor) const;
+
+  const PlanStream* stream_;
+  const uint32_t* stuck_at_;         // the cursor at the latest unmatched request
+  uint64_t unmatched_;               // requests in a row
+  uint64_t next_look_;               // value of unmatched_ at which to look ahead
+  Request history_[kConfirm];        // the latest, newest at unmatched_ % kConfirm
+  Request skipped_[kSkipped];        // planned allocations passed last
+  uint32_t skips_;                   // so far
+  bool reordered_;                   // one of the unmatched requests had been passed before
+  const uint32_t* behind_replaced_;  // the word behind the last turn that another request took
+  const uint32_t* missed_at_;        // the latest miss
+  uint64_t debt_;
+};
+
+}  // namespace reprise::replay
+
+#endif  // REPRISE_REPLAY_ARENA_RESYNC_H_
