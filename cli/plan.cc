@@ -47,7 +47,7 @@ struct PlanOptions {
   std::string input;
   std::string output;
   planner::Options solve;
-  std::string lanes = "auto";
+  std::string lanes = "thread";
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes

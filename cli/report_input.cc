@@ -195,8 +195,10 @@ absl::StatusOr<HeapMap> LoadPlanMap(const Subject& subject, const std::string& p
   if (!offsets.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(file_path, ": ", offsets.status().message()));
   }
-  absl::Status status = CheckPlan(subject, replay::WholeInstance(subject.recording), *offsets,
-                                  file_path, /*name=*/{});
+  planner::Instance instance = replay::WholeInstance(subject.recording);
+  std::vector<int64_t> planned = *offsets;
+  replay::KeepPlanned(instance, planned);
+  absl::Status status = CheckPlan(subject, instance, planned, file_path, /*name=*/{});
   if (!status.ok()) return status;
   HeapMap map{.name = "plan", .kind = "plan", .detail = FileName(file_path)};
   map.offsets = *std::move(offsets);

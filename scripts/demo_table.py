@@ -29,7 +29,7 @@ def print_run(plain, info, plan, check, replay):
     row("served", percent(replay["served"], all_of_them), f"of the second run's {all_of_them} allocations, from the arena")
     row("  as planned", percent(replay["served"] - improvised, all_of_them), "where the plan has a place for such a request")
     row("  improvised", percent(improvised, all_of_them), "elsewhere in the arena, where nothing was live")
-    row("fallback", percent(replay["fallback"], all_of_them), "from mimalloc instead")
+    row("fallback", percent(replay["fallback"], all_of_them), "from the program's own allocator")
     row("arena", mebibytes(replay["arena_bytes"]), f"what the second run took: {above} more than the max load")
     row("program", mebibytes(plain["peak_rss"]), "peak RSS of the whole program as it is")
     row("", mebibytes(replay["peak_rss"]), "and replayed, with the plan and its tables in memory")

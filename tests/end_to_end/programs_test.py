@@ -401,6 +401,7 @@ def huge_pages(bench):
     """--huge-pages says what the kernel is told of the arena, and changes nothing else."""
     # The arena is where address_map.h puts it; the flags are the kernel's.
     script = """
+import re
 blocks = [bytes(1000) for _ in range(6000)]
 areas = re.split("\\n2a(?=[89a-f])", open("/proc/self/smaps").read())[1:]
 flags = [area.split("VmFlags:")[1].splitlines()[0].split() for area in areas]
