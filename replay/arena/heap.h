@@ -34,13 +34,11 @@ class Heap {
   // zeroed and readable. Everything outlives the heap.
   void Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* state, HeldPages* held);
 
-  void Lock();
-  void Unlock();
-  // Whether the calling thread holds the lock. Without it.
-  bool IsHeldHere() const;
-  // The calling thread, which holds the lock, will never finish what it was doing: nothing is taken
-  // or returned any more. Gives the lock back.
-  void Abandon();
+  void Lock() { lock_.Lock(); }
+  void Unlock() { lock_.Unlock(); }
+  // The calling thread will never finish what it was doing here, perhaps with the lock, which is
+  // then given back: nothing is taken or returned any more.
+  void LeaveBehind();
 
   // Takes units that begin at a multiple of `step` (a power of two). The first; kNone: there are
   // none.
@@ -109,7 +107,6 @@ class Heap {
   uint64_t lately_ = 0;      // pages in use at most; falls slowly
   HeldPages* held_ = nullptr;
   bool abandoned_ = false;
-  const void* holder_ = nullptr;  // names the thread that holds the lock
   Mutex lock_;
 };
 
