@@ -7,7 +7,6 @@
 //
 // An operation is an allocation, a free, a question for a size or a wrong free. A failure names the
 // round: `--seed S --round R` begins with it. With one thread it is the same every time.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -22,6 +21,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
 #include "tests/unit/arena/patterned_blocks.h"
 #include "tests/unit/plan/recordings.h"
 #include "tests/unit/plan/served_plan.h"
@@ -521,20 +523,22 @@ void Round(unsigned threads, uint64_t most) {
 }  // namespace
 }  // namespace reprise::replay
 
+ABSL_FLAG(uint64_t, operations, 20'000'000, "stop after so many");
+ABSL_FLAG(double, seconds, 1e9, "or after so long");
+ABSL_FLAG(uint64_t, seed, 1, "of everything that is drawn");
+ABSL_FLAG(uint64_t, round, 0, "begin with this one");
+ABSL_FLAG(unsigned, threads, 2, "that run at the same time");
+
 int main(int argc, char** argv) {
   using reprise::replay::totals;
   using reprise::replay::where;
-  uint64_t most = 20'000'000;
-  double seconds = 1e9;
-  unsigned threads = 2;
-  where.seed = 1;
-  CLI::App app{"Threads that deviate from their plans, and every block verified"};
-  app.add_option("--operations", most, "stop after so many");
-  app.add_option("--seconds", seconds, "or after so long");
-  app.add_option("--seed", where.seed, "of everything that is drawn");
-  app.add_option("--round", where.round, "begin with this one");
-  app.add_option("--threads", threads, "that run at the same time")->check(CLI::Range(1, 64));
-  CLI11_PARSE(app, argc, argv);
+  absl::SetProgramUsageMessage("Threads that deviate from their plans, and every block verified");
+  absl::ParseCommandLine(argc, argv);
+  const uint64_t most = absl::GetFlag(FLAGS_operations);
+  const double seconds = absl::GetFlag(FLAGS_seconds);
+  const unsigned threads = absl::GetFlag(FLAGS_threads);
+  where.seed = absl::GetFlag(FLAGS_seed);
+  where.round = absl::GetFlag(FLAGS_round);
   const auto start = std::chrono::steady_clock::now();
   const uint64_t first = where.round;
   std::chrono::duration<double> taken{};
