@@ -243,12 +243,6 @@ void PrintExplained(const ExaminedImage& image) {
   if (percent < 50 && !advice.empty()) PrintLine("", advice);
 }
 
-// A name in the last column of a line that has `used` columns before it.
-std::string LastColumn(const std::string& text, size_t used) {
-  constexpr size_t kLeast = 20;
-  return base::Shortened(text, std::max(Columns(), used + kLeast) - used);
-}
-
 void PrintSites(const ExaminedImage& image) {
   if (image.statistics.top_sites.empty()) return;
   std::printf("\nCall sites with most bytes at the peak\n");
