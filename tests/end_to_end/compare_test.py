@@ -1,7 +1,10 @@
 """`reprise compare`: a recording under every allocator, and a program under every allocator."""
 
 import json
+import os
+import pty
 import re
+import subprocess
 
 from harness import expect, expect_equal, main
 
@@ -225,6 +228,41 @@ def diff_images(bench):
     expect("process images, max load" in table, table)
 
 
+def on_terminal(bench, *words):
+    """What a command writes to a terminal that is its standard error."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([bench.reprise, *map(str, words)], stdout=subprocess.DEVNULL,
+                          stderr=theirs, env=bench.environment) as child:
+        os.close(theirs)
+        written = b""
+        try:
+            while piece := os.read(ours, 1 << 16):
+                written += piece
+        except OSError:  # the other end is closed
+            pass
+        expect_equal(child.wait(), 0, f"{words}: exit status")
+    os.close(ours)
+    return written.decode()
+
+
+def progress(bench):
+    """A terminal is told what goes on, in one line that is gone at the end; nobody else is."""
+    bench.record(["/usr/bin/sqlite3", ":memory:", SQL], expected=0)
+    recording, page = bench.scratch / "recording", bench.scratch / "page.html"
+    for words, said in (
+        (["compare", recording, "--allocators", "glibc,jemalloc"], "glibc"),
+        (["report", recording, "-o", page], "reading"),
+        (["plan", recording, "-o", bench.scratch / "plan", "--budget", "0.5"], ""),
+    ):
+        written = on_terminal(bench, *words)
+        lines = re.split(r"\r(?:\x1b\[K)?", written)
+        expect(any(said in line for line in lines), f"{words}: {written!r}")
+        expect(all(len(line) < 80 and "\n" not in line for line in lines), f"{words}: {written!r}")
+        expect_equal(lines[-1], "", f"{words}: left behind")
+        quiet = bench.run(bench.reprise, *words, expected=0)
+        expect_equal(quiet.stderr, b"", f"{words}: not a terminal")
+
+
 if __name__ == "__main__":
     main(
         {
@@ -235,6 +273,7 @@ if __name__ == "__main__":
             "live": live,
             "live_failures": live_failures,
             "pins": pins,
+            "progress": progress,
             "diff": diff,
             "diff_images": diff_images,
         }
