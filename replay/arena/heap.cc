@@ -189,8 +189,10 @@ void Heap::Release(uint64_t unit, uint64_t units) {
   } else if (in_use != used_pages_ - idle_pages_) {
     lately_ -= (lately_ - in_use + kFall - 1) / kFall;
   }
+  longest_ = units >= longest_ ? units : longest_ - (longest_ - units + kFall - 1) / kFall;
   const uint64_t share = lately_ / kIdleShare;
-  const uint64_t most = lately_ + (share > kLeastIdle ? share : kLeastIdle);
+  const uint64_t least = kLeastIdle + kIdleBlocks * longest_ / kPageUnits;
+  const uint64_t most = lately_ + (share > least ? share : least);
   if (used_pages_ > most) GiveIdlePages(idle_pages_ - (used_pages_ - lately_) / 2);
 }
 
