@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 
@@ -290,9 +291,7 @@ def other_libc(bench):
 
 def loader_of(program):
     content = pathlib.Path(program).read_bytes()
-    begin = content.index(b"/ld-linux")
-    begin = content.rindex(b"\0", 0, begin) + 1
-    return content[begin : content.index(b"\0", begin)]
+    return re.search(rb"(/lib[\w/]*/ld-linux[\w.-]*)\0", content)[1]
 
 
 def old_libc(bench):
