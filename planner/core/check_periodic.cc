@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kPeriodsSwept = 3;
 
 // What a buffer occupies during a part of its lifetime, at one of its slots.
-struct Extent {
+struct SlotExtent {
   uint32_t slot;
   uint32_t buffer;
   int64_t turn;   // iterations i with i mod turns == turn use it
@@ -137,19 +137,19 @@ class PeriodicChecker {
     Report(Violation::Kind::kOverlap, a, b);
   }
 
-  std::vector<Extent> Extents() const {
-    std::vector<Extent> extents;
+  std::vector<SlotExtent> Extents() const {
+    std::vector<SlotExtent> extents;
     size_t gap = 0;
     for (uint32_t b = 0; b < instance_.buffers.size(); ++b) {
       const Buffer& buffer = instance_.buffers[b];
       const int64_t turns = first_[b + 1] - first_[b];
       for (uint32_t slot = first_[b]; slot < first_[b + 1]; ++slot) {
         const int64_t at = offsets_[slot];
-        Extent extent = {slot,         b,  slot - first_[b], turns, buffer.lower,
-                         buffer.upper, at, at + SizeOf(b)};
+        SlotExtent extent = {slot,         b,  slot - first_[b], turns, buffer.lower,
+                             buffer.upper, at, at + SizeOf(b)};
         for (; gap < instance_.gaps.size() && instance_.gaps[gap].buffer == b; ++gap) {
           const Gap& g = instance_.gaps[gap];
-          Extent before = extent;
+          SlotExtent before = extent;
           before.death = g.lower;
           if (before.birth < before.death) extents.push_back(before);
           before.birth = g.lower;
@@ -168,14 +168,14 @@ class PeriodicChecker {
   // What has several slots, with all that shares an address with it.
   void CompareSlots() {
     if (first_.back() == instance_.buffers.size()) return;
-    std::vector<Extent> extents = Extents();
-    std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    std::vector<SlotExtent> extents = Extents();
+    std::sort(extents.begin(), extents.end(), [](const SlotExtent& a, const SlotExtent& b) {
       return a.address != b.address ? a.address < b.address : a.slot < b.slot;
     });
     int64_t several_end = INT64_MIN;  // of those before that have several slots
     int64_t end = INT64_MIN;          // of all before
     for (size_t e = 0; e < extents.size(); ++e) {
-      const Extent& extent = extents[e];
+      const SlotExtent& extent = extents[e];
       const bool several = extent.turns > 1;
       if (extent.address < (several ? end : several_end)) CompareWithEarlier(extents, e);
       if (static_cast<int>(result_.violations.size()) >= most_) return;
@@ -184,10 +184,10 @@ class PeriodicChecker {
     }
   }
 
-  void CompareWithEarlier(const std::vector<Extent>& extents, size_t e) {
-    const Extent& extent = extents[e];
+  void CompareWithEarlier(const std::vector<SlotExtent>& extents, size_t e) {
+    const SlotExtent& extent = extents[e];
     for (size_t o = 0; o < e; ++o) {
-      const Extent& other = extents[o];
+      const SlotExtent& other = extents[o];
       if (other.end <= extent.address || (other.turns == 1 && extent.turns == 1)) continue;
       if (static_cast<int>(result_.violations.size()) >= most_) return;
       if (Meet(extent, other)) ReportOverlap(extent.slot, other.slot);
@@ -197,7 +197,7 @@ class PeriodicChecker {
   // Whether two slots are in use at one time in some iterations. A slot of several is free for less
   // than a period, so the second use of it by one meets some use of the other, at most as many
   // iterations away as both have slots.
-  bool Meet(const Extent& a, const Extent& b) const {
+  bool Meet(const SlotExtent& a, const SlotExtent& b) const {
     const int64_t iterations = 3 * std::max(a.turns, b.turns) + 3;
     for (int64_t i = a.turn; i < iterations; i += a.turns) {
       for (int64_t j = b.turn; j < iterations; j += b.turns) {

@@ -12,7 +12,7 @@ namespace {
 // Sizes of all slots stay below this.
 constexpr int64_t kMostBytes = int64_t{1} << 61;
 
-int64_t SizeOf(const Instance& instance, uint32_t buffer) {
+int64_t RoundedSize(const Instance& instance, uint32_t buffer) {
   return RoundUp(instance.buffers[buffer].size, instance.alignment);
 }
 
@@ -22,7 +22,7 @@ struct Change {
   int64_t bytes;
 };
 
-std::vector<Change> Sorted(std::vector<Change> changes) {
+std::vector<Change> ByPhase(std::vector<Change> changes) {
   const auto n = static_cast<uint32_t>(changes.size());
   const std::vector<uint32_t> order = OrderByTime(n, [&](uint32_t i) { return changes[i].phase; });
   std::vector<Change> sorted;
@@ -39,14 +39,14 @@ int64_t CutOf(const Instance& instance, int64_t period) {
   for (uint32_t b = 0; b < instance.buffers.size(); ++b) {
     const Buffer& buffer = instance.buffers[b];
     if (buffer.upper - buffer.lower >= period) continue;
-    const int64_t size = SizeOf(instance, b);
+    const int64_t size = RoundedSize(instance, b);
     if (buffer.upper > period) load += size;
     births.push_back({buffer.lower, size});
     deaths.push_back({buffer.upper % period, size});
   }
   if (load == 0) return 0;
-  births = Sorted(std::move(births));
-  deaths = Sorted(std::move(deaths));
+  births = ByPhase(std::move(births));
+  deaths = ByPhase(std::move(deaths));
   int64_t cut = 0;
   int64_t least = load;
   auto born = births.begin();
@@ -146,7 +146,8 @@ absl::Status ValidatePeriodic(const Instance& instance, int64_t period, const Bu
     while (gap < instance.gaps.size() && instance.gaps[gap].buffer < b) ++gap;
     const int64_t slots = Slots(buffer, period);
     int64_t bytes = 0;
-    if (__builtin_mul_overflow(slots, SizeOf(instance, b), &bytes) || bytes >= kMostBytes - need) {
+    if (__builtin_mul_overflow(slots, RoundedSize(instance, b), &bytes) ||
+        bytes >= kMostBytes - need) {
       return BadBuffer(b, name, "the sum of the sizes of all copies is above 2^61");
     }
     need += bytes;
@@ -190,12 +191,13 @@ int64_t PeriodicMaxLoad(const Instance& instance, int64_t period) {
     changes.push_back({upper % period, -bytes});
   };
   for (uint32_t b = 0; b < instance.buffers.size(); ++b) {
-    add(instance.buffers[b].lower, instance.buffers[b].upper, SizeOf(instance, b));
+    add(instance.buffers[b].lower, instance.buffers[b].upper, RoundedSize(instance, b));
   }
   for (const Gap& gap : instance.gaps) {
-    add(gap.lower, gap.upper, gap.window_upper - gap.window_lower - SizeOf(instance, gap.buffer));
+    add(gap.lower, gap.upper,
+        gap.window_upper - gap.window_lower - RoundedSize(instance, gap.buffer));
   }
-  changes = Sorted(std::move(changes));
+  changes = ByPhase(std::move(changes));
   int64_t most = 0;
   for (auto it = changes.begin(); it != changes.end();) {
     const int64_t phase = it->phase;
@@ -234,7 +236,7 @@ Instance Reduce(const Instance& instance, int64_t period) {
       unwound.AddGap(gap, gap.lower - buffer.lower, gap.upper - buffer.lower, reduced.gaps);
     }
     std::sort(reduced.gaps.begin() + static_cast<std::ptrdiff_t>(first), reduced.gaps.end(),
-              [](const Gap& a, const Gap& b) { return a.lower < b.lower; });
+              [](const Gap& one, const Gap& other) { return one.lower < other.lower; });
   }
   return reduced;
 }

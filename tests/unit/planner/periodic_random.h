@@ -33,7 +33,8 @@ inline Periodic RandomPeriodic(uint64_t seed, const PeriodicShape& shape) {
   Periodic it;
   Instance& instance = it.instance;
   it.period = 1 + below(shape.longest_period);
-  for (int64_t slots = 1 + below(shape.most_slots); slots > 0;) {
+  const int64_t least = shape.most_slots / 2;
+  for (int64_t slots = least + below(shape.most_slots - least + 1); slots > 0;) {
     const bool several = shape.long_lived && slots > 1 && below(4) == 0;
     const int64_t lifetime =
         several ? it.period + 1 + below((std::min<int64_t>(slots, 4) - 1) * it.period)
