@@ -181,7 +181,7 @@ std::vector<uint32_t> FirstSlots(const Instance& instance, int64_t period) {
   return first;
 }
 
-int64_t PeriodicMaxLoad(const Instance& instance, int64_t period) {
+PeriodicPeak PeakOf(const Instance& instance, int64_t period) {
   std::vector<Change> changes;
   int64_t load = 0;  // at the end of the period
   // `bytes` more in [lower, upper), of any length.
@@ -198,13 +198,13 @@ int64_t PeriodicMaxLoad(const Instance& instance, int64_t period) {
         gap.window_upper - gap.window_lower - RoundedSize(instance, gap.buffer));
   }
   changes = ByPhase(std::move(changes));
-  int64_t most = 0;
+  PeriodicPeak peak;
   for (auto it = changes.begin(); it != changes.end();) {
     const int64_t phase = it->phase;
     for (; it != changes.end() && it->phase == phase; ++it) load += it->bytes;
-    most = std::max(most, load);
+    if (load > peak.load) peak = {load, phase};
   }
-  return most;
+  return peak;
 }
 
 Instance Reduce(const Instance& instance, int64_t period) {

@@ -61,7 +61,14 @@ std::vector<uint32_t> FirstSlots(const Instance& instance, int64_t period);
 
 // The most bytes live at one instant once the loop has run for a while, sizes rounded to the
 // alignment; gaps are honoured.
-int64_t PeriodicMaxLoad(const Instance& instance, int64_t period);
+struct PeriodicPeak {
+  int64_t load = 0;
+  int64_t phase = 0;  // the first instant of a period at which that is live, in [0, period)
+};
+PeriodicPeak PeakOf(const Instance& instance, int64_t period);
+inline int64_t PeriodicMaxLoad(const Instance& instance, int64_t period) {
+  return PeakOf(instance, period).load;
+}
 
 // The ordinary instance with one buffer per slot whose valid plans are those of the periodic one.
 // Time is that since a cut of the circle, at which the fewest bytes are live (ties: the earliest
