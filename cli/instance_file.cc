@@ -71,6 +71,12 @@ absl::StatusOr<InstanceFile> ReadGraph(const std::string& path, const MappedFile
   const absl::StatusOr<graph::PreparedGraph> flow = graph::PrepareGraph(*graph);
   if (!flow.ok()) return InFile(path, flow.status());
   WarnOfIgnored(path, absl::StrJoin(ignored, ", "));
+  if (graph->loop) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": loop: expected a graph without one (only `plan` and `check` take "
+                     "loops)"));
+  }
   InstanceFile result;
   result.is_graph = true;
   result.tensors = graph->tensors.size();

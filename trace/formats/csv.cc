@@ -277,7 +277,11 @@ class Parser {
     for (const absl::string_view text : texts) {
       int64_t offset = 0;
       if (!ParseNumber(text, offset)) {
-        return Expected("a whole number from 0 to 2^63 - 1 for offset", Quote(text));
+        const bool several = !slots_ && text.find(' ') != absl::string_view::npos;
+        return Expected(
+            absl::StrCat("a whole number from 0 to 2^63 - 1 for offset",
+                         several ? " (plans made with --period have several)" : ""),
+            Quote(text));
       }
       if (offset > INT64_MAX - buffer.size) {
         return Expected("offset + size below 2^63", absl::StrCat(offset));
