@@ -1,7 +1,6 @@
 #include "planner/core/check_periodic.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,8 +8,8 @@
 namespace reprise::planner {
 namespace {
 
-// A buffer with one slot meets itself and others in iterations next to each other.
-constexpr int64_t kPeriodsSwept = 3;
+// A buffer with one slot meets others in the same iteration and in the next.
+constexpr int64_t kPeriodsSwept = 2;
 
 // What a buffer occupies during a part of its lifetime, at one of its slots.
 struct SlotExtent {
@@ -41,7 +40,7 @@ class PeriodicChecker {
     result_.valid = true;
     const bool addresses = CheckAddresses();
     if (addresses) {
-      SweepThreePeriods();
+      SweepPeriods();
       CompareSlots();
     }
     result_.max_load = SteadyLoad();
@@ -95,7 +94,7 @@ class PeriodicChecker {
   }
 
   // Buffers with one slot, in iterations one after the other.
-  void SweepThreePeriods() {
+  void SweepPeriods() {
     Instance unrolled;
     unrolled.alignment = instance_.alignment;
     unrolled.start_address = instance_.start_address;
@@ -213,17 +212,16 @@ class PeriodicChecker {
   // The load of one period long after the first: what began in the periods before is counted by
   // whole periods, the rest by its instants.
   int64_t SteadyLoad() const {
-    std::map<int64_t, int64_t> change;
+    std::vector<std::pair<int64_t, int64_t>> change;  // instant, bytes
     int64_t always = 0;
     const auto add = [&](int64_t lower, int64_t upper, int64_t bytes) {
       always += (upper - lower) / period_ * bytes;
       const int64_t from = lower % period_;
       const int64_t to = from + (upper - lower) % period_;
-      change[from] += bytes;
-      change[std::min(to, period_)] -= bytes;
-      if (to <= period_) return;
-      change[0] += bytes;
-      change[to - period_] -= bytes;
+      if (from == to) return;
+      change.emplace_back(from, bytes);
+      if (to != period_) change.emplace_back(to < period_ ? to : to - period_, -bytes);
+      if (to > period_) change.emplace_back(0, bytes);
     };
     for (uint32_t b = 0; b < instance_.buffers.size(); ++b) {
       add(instance_.buffers[b].lower, instance_.buffers[b].upper, SizeOf(b));
@@ -232,11 +230,14 @@ class PeriodicChecker {
       const int64_t unused = SizeOf(gap.buffer) - (gap.window_upper - gap.window_lower);
       add(gap.lower, gap.upper, -unused);
     }
-    int64_t load = change[0];
-    int64_t most = load;
-    for (const auto& [instant, bytes] : change) {
-      if (instant == 0 || instant == period_) continue;
-      most = std::max(most, load += bytes);
+    std::sort(change.begin(), change.end());
+    int64_t load = 0;
+    int64_t most = change.empty() || change[0].first > 0 ? 0 : INT64_MIN;  // at instant 0
+    for (size_t i = 0; i < change.size(); ++i) {
+      load += change[i].second;
+      if (i + 1 == change.size() || change[i + 1].first > change[i].first) {
+        most = std::max(most, load);
+      }
     }
     return always + most;
   }

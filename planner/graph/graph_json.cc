@@ -341,7 +341,8 @@ Loop ReadLoop(const json& value, const Names& nodes, const Names& tensors, Reade
   Loop loop;
   if (!reader.Object(value, "loop")) return loop;
   reader.Expect(value, "loop", kLoopFields);
-  const json& body = reader.List(value, "body", true);
+  if (Given(value, "body") == nullptr) reader.Refuse("loop.body", "a list", "none");
+  const json& body = reader.List(value, "body", false);
   for (size_t i = 0; i < body.size() && reader.ok(); ++i) {
     loop.body.push_back(reader.Known(body[i], At("loop.body", i), "node", nodes));
   }
@@ -349,7 +350,9 @@ Loop ReadLoop(const json& value, const Names& nodes, const Names& tensors, Reade
   for (size_t i = 0; i < carried.size() && reader.ok(); ++i) {
     const std::string where = At("loop.carried", i);
     if (!carried[i].is_array() || carried[i].size() != 2) {
-      reader.Refuse(where, "a list of two tensors", Found(carried[i]));
+      const bool list = carried[i].is_array();
+      reader.Refuse(where, "a list of two tensors",
+                    list ? absl::StrCat("a list of ", carried[i].size()) : Found(carried[i]));
       break;
     }
     const uint32_t from = reader.Known(carried[i][0], where + "[0]", "tensor", tensors);
