@@ -14,7 +14,7 @@ namespace reprise::planner {
 
 // Checks one offset per slot (periodic.h) against a valid periodic instance. Violations name slots:
 // indices into `offsets`. max_load is that of the steady state. Buffers with one slot are swept
-// over three periods; what has several is compared with whatever shares an address with it, over as
+// over two periods; what has several is compared with whatever shares an address with it, over as
 // many iterations as every pair of slots needs to meet. O(n log n) for valid plans.
 CheckResult CheckPeriodic(const Instance& instance, int64_t period,
                           const std::vector<int64_t>& offsets, int most = 8);
