@@ -332,12 +332,14 @@ int64_t BasicOccupancy<Coordinate>::BestFitOfFew(uint32_t job, int64_t limit) {
     }
   }
   std::sort(taken_.begin(), taken_.end());
+  const bool any_address = problem_.alignment(job) == 1;
+  const auto align = [&](int64_t at) { return any_address ? at : problem_.AlignUp(job, at); };
   int64_t best = -1;
   int64_t best_slack = INT64_MAX;
-  int64_t address = problem_.AlignUp(job, 0);
+  int64_t address = align(0);
   for (auto next = taken_.begin();;) {
     for (; next != taken_.end() && next->first <= address; ++next) {
-      if (next->second > address) address = problem_.AlignUp(job, next->second);
+      if (next->second > address) address = align(next->second);
     }
     if (address > limit) return best >= 0 ? best : address;
     const int64_t slack = next == taken_.end() ? INT64_MAX : next->first - 1 - address;
@@ -346,7 +348,7 @@ int64_t BasicOccupancy<Coordinate>::BestFitOfFew(uint32_t job, int64_t limit) {
       best_slack = slack;
     }
     if (slack == 0 || slack == INT64_MAX) return best;
-    address = problem_.AlignUp(job, next->first);
+    address = align(next->first);
   }
 }
 
