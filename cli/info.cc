@@ -16,6 +16,8 @@
 #include "cli/command.h"
 #include "cli/explained.h"
 #include "cli/instance_file.h"
+#include "cli/option_scope.h"
+#include "cli/periodic_csv.h"
 #include "trace/call_sites.h"
 #include "trace/format.h"
 #include "trace/formats/csv.h"
@@ -36,10 +38,14 @@ struct ExaminedImage {
   bool is_instance = false;
   InstanceFile file;                    // of an instance
   std::vector<uint32_t> top_buffers{};  // rows of an instance: live at the peak, largest first
+  int64_t period = 0;                   // of a periodic instance
+  LoopSummary loop{};
 };
 
 struct InfoOptions {
+  const CLI::App* command = nullptr;
   std::string path;
+  int64_t period = 0;  // 0: not periodic
   bool json = false;
   bool ignore_unknown = false;
 };
@@ -65,9 +71,27 @@ absl::StatusOr<ExaminedImage> ExamineInstance(const std::string& path, bool igno
   return image;
 }
 
-absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unknown) {
+// The body of a loop: the load is that of the steady state.
+absl::StatusOr<ExaminedImage> ExamineLoop(const InfoOptions& options) {
+  absl::StatusOr<ExaminedImage> image = ExamineInstance(options.path, options.ignore_unknown);
+  if (!image.ok()) return image.status();
+  const trace::CsvInstance& instance = image->file.instance;
+  const planner::Instance planned = ToInstance(instance, /*keep_offsets=*/true);
+  absl::Status status = CheckPeriod(instance, planned, options.period, options.path);
+  if (!status.ok()) return status;
+  image->period = options.period;
+  image->loop = Summarize(instance, options.period, kTopSites);
+  image->statistics.max_load = static_cast<uint64_t>(image->loop.max_load);
+  image->statistics.requested_max_load = image->statistics.max_load;
+  image->top_buffers = image->loop.top_rows;
+  return image;
+}
+
+absl::StatusOr<ExaminedImage> Examine(const std::string& path, const InfoOptions& options) {
+  const bool ignore_unknown = options.ignore_unknown;
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
   if (!format.ok()) return format.status();
+  if (options.period > 0) return ExamineLoop(options);
   if (*format == trace::Format::kCsv || *format == trace::Format::kJson) {
     return ExamineInstance(path, ignore_unknown);
   }
@@ -82,6 +106,7 @@ absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unkno
 }
 
 int64_t PeakTime(const ExaminedImage& image) {
+  if (image.period > 0) return image.loop.peak_time;
   return image.recording.first_instant +
          static_cast<int64_t>(trace::TimeOf(image.recording, image.statistics.peak_event));
 }
@@ -102,6 +127,12 @@ nlohmann::ordered_json DescribeBuffers(const ExaminedImage& image) {
     json["top_buffers"].push_back(
         {{"id", it.id}, {"bytes", it.size}, {"lower", it.lower}, {"upper", it.upper}});
     if (it.offset) json["top_buffers"].back()["offset"] = *it.offset;
+  }
+  if (image.period > 0) {
+    json["period"] = image.period;
+    json["slots"] = image.loop.slots;
+    json["crossing_buffers"] = image.loop.crossing;
+    json["crossing_bytes"] = image.loop.crossing_bytes;
   }
   if (image.file.is_graph) {
     json["buffers"] = image.file.tensors;  // as `plan` counts them
@@ -295,6 +326,12 @@ void PrintInstance(const ExaminedImage& image) {
   } else {
     PrintLine("buffers", absl::StrCat(image.statistics.buffers));
   }
+  if (image.period > 0) {
+    PrintLine("period", absl::StrCat(image.period, ", ", Counted(image.loop.slots, "slot")));
+    PrintLine("across its end",
+              absl::StrFormat("%s (%s)", Counted(image.loop.crossing, "buffer"),
+                              HumanBytes(static_cast<double>(image.loop.crossing_bytes))));
+  }
   if (file.instance.has_offsets) {
     PrintLine("fixed offsets", absl::StrCat(FixedOffsets(file.instance)));
   }
@@ -377,12 +414,18 @@ bool ReportDamage(const ExaminedImage& image) {
 }
 
 int RunInfo(const InfoOptions& options) {
+  if (options.period > 0) {
+    const absl::StatusOr<Kind> kind = KindOf(options.path);
+    if (!kind.ok()) return Fail(kind.status());
+    absl::Status status = CheckScope(*options.command, *kind);
+    if (!status.ok()) return Fail(status);
+  }
   const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(options.path);
   if (!paths.ok()) return Fail(paths.status());
   std::vector<ExaminedImage> images;
   int code = kDone;
   for (const std::string& path : *paths) {
-    absl::StatusOr<ExaminedImage> image = Examine(path, options.ignore_unknown);
+    absl::StatusOr<ExaminedImage> image = Examine(path, options);
     if (image.ok()) {
       images.push_back(*std::move(image));
     } else {
@@ -411,10 +454,12 @@ int RunInfo(const InfoOptions& options) {
 void AddInfo(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("info", "Say what a trace or an instance holds");
   auto options = std::make_shared<InfoOptions>();
+  options->command = command;
   command
       ->add_option("input", options->path,
                    "a trace, an instance, or a folder of traces; -: standard input")
       ->required();
+  AddPeriod(command, options->period);
   command->add_flag("--json", options->json, "print one JSON object");
   AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([&run, options] { run = [options] { return RunInfo(*options); }; });

@@ -24,12 +24,15 @@ struct GraphOptions {
 
 struct GraphPlan {
   std::vector<int64_t> offsets;  // bytes; one per tensor
-  std::vector<uint32_t> order;   // the execution in sequence; every stream follows it
-  int64_t makespan = 0;          // bytes
-  int64_t max_load = 0;          // bytes: the peak of `order`, run in sequence
-  int64_t given_max_load = 0;    // bytes: that of the given order
-  int64_t order_bound = 0;       // bytes: no order has a lower peak, as far as is known; 0: unknown
-  int64_t lower_bound = 0;       // bytes: no plan for this order has a smaller makespan
+  // Of a loop: iteration i has tensor t at slots[t][i mod slots[t].size()]; offsets are the first
+  // ones. Else empty.
+  std::vector<std::vector<int64_t>> slots;
+  std::vector<uint32_t> order;  // the execution in sequence; every stream follows it
+  int64_t makespan = 0;         // bytes
+  int64_t max_load = 0;         // bytes: the peak of `order`, run in sequence
+  int64_t given_max_load = 0;   // bytes: that of the given order
+  int64_t order_bound = 0;      // bytes: no order has a lower peak, as far as is known; 0: unknown
+  int64_t lower_bound = 0;      // bytes: no plan for this order has a smaller makespan
   std::string strategy;
   bool proven_optimal = false;  // makespan == lower_bound
   bool order_changed = false;
