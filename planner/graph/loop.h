@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/graph/graph.h"
-#include "planner/graph/plan_graph.h"
+#include "planner/graph/graph_plan.h"
 #include "planner/graph/prepared_graph.h"
 
 namespace reprise::planner::graph {

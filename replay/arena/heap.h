@@ -77,7 +77,7 @@ class Heap {
   static constexpr uint64_t kPageUnits = kPage / kHeapUnit;
   static constexpr uint64_t kIdleShare = 16;  // of what was lately in use
   static constexpr uint64_t kFall = 1 << 12;  // of the difference, with each release of pages
-  static constexpr uint64_t kIdleBlocks = 4;   // as long as the longest that was lately freed
+  static constexpr uint64_t kIdleBlocks = 4;  // as long as the longest that was lately freed
   static constexpr uint64_t kLeastIdle = (1 << 20) / kPage;
 
   // Calls visit(page) for each page of [begin, end) that the system has memory for: how many.

@@ -278,10 +278,9 @@ class Parser {
       int64_t offset = 0;
       if (!ParseNumber(text, offset)) {
         const bool several = !slots_ && text.find(' ') != absl::string_view::npos;
-        return Expected(
-            absl::StrCat("a whole number from 0 to 2^63 - 1 for offset",
-                         several ? " (plans made with --period have several)" : ""),
-            Quote(text));
+        return Expected(absl::StrCat("a whole number from 0 to 2^63 - 1 for offset",
+                                     several ? " (plans made with --period have several)" : ""),
+                        Quote(text));
       }
       if (offset > INT64_MAX - buffer.size) {
         return Expected("offset + size below 2^63", absl::StrCat(offset));

@@ -1,5 +1,6 @@
 // Graphs that are the body of a loop: plans against an execution of many iterations.
 #include "planner/graph/loop.h"
+#include "planner/graph/plan_graph.h"
 
 #include <gtest/gtest.h>
 
