@@ -1,6 +1,5 @@
 // Graphs that are the body of a loop: plans against an execution of many iterations.
 #include "planner/graph/loop.h"
-#include "planner/graph/plan_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "planner/graph/check_loop.h"
 #include "planner/graph/graph_json.h"
+#include "planner/graph/plan_graph.h"
 #include "tests/unit/effort.h"
 
 namespace reprise::planner::graph {
