@@ -11,11 +11,14 @@
 
 namespace reprise::replay {
 
+struct LaneLoops;  // loops.h
+
 struct EncodedLane {
   uint64_t path = 0;               // PlanLane::path
   uint32_t thread = trace::kNone;  // whose allocations it holds; kNone: everybody's
   uint64_t box_offset = 0;         // bytes from the arena's start
   uint64_t box_bytes = 0;
+  const LaneLoops* loops = nullptr;  // null: none
 };
 
 // The bytes that each allocation's block takes in a plan: a multiple of 16, at least what was
