@@ -16,6 +16,9 @@
 #include "cli/command.h"
 #include "cli/explained.h"
 #include "cli/instance_file.h"
+#include "cli/loops.h"
+#include "replay/plan/loops.h"
+#include "replay/plan/plan_encoder.h"
 #include "trace/call_sites.h"
 #include "trace/format.h"
 #include "trace/formats/csv.h"
@@ -36,6 +39,7 @@ struct ExaminedImage {
   bool is_instance = false;
   InstanceFile file;                    // of an instance
   std::vector<uint32_t> top_buffers{};  // rows of an instance: live at the peak, largest first
+  nlohmann::ordered_json loops = nlohmann::ordered_json::array();  // cli/loops.h
 };
 
 struct InfoOptions {
@@ -65,6 +69,20 @@ absl::StatusOr<ExaminedImage> ExamineInstance(const std::string& path, bool igno
   return image;
 }
 
+// Needs all allocations in memory, so it is not done for the longest recordings.
+nlohmann::ordered_json FindLoops(const std::string& path, uint64_t events) {
+  constexpr uint64_t kMostEvents = 20'000'000;
+  replay::FoundLoops found;
+  if (events > kMostEvents) return DescribeLoops(found);
+  const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(path);
+  if (!recording.ok()) return DescribeLoops(found);
+  const std::vector<replay::LaneLoops> lanes = replay::FindLoops(
+      *recording, replay::BlockBytes(*recording), recording->threads.size() > 1);
+  for (size_t i = 0; i < lanes.size(); ++i) found.Add(*recording, i, lanes[i]);
+  found.Sort();
+  return DescribeLoops(found);
+}
+
 absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unknown) {
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
   if (!format.ok()) return format.status();
@@ -78,6 +96,7 @@ absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unkno
       path, image.recording, [&](const trace::Event& event) { builder.Add(event); });
   if (!status.ok()) return status;
   image.statistics = builder.Finish(image.recording.sites, kTopSites);
+  image.loops = FindLoops(path, image.recording.events);
   return image;
 }
 
@@ -178,6 +197,7 @@ nlohmann::ordered_json Describe(const ExaminedImage& image) {
     damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
   }
   json["damage"] = std::move(damage);
+  if (!image.is_instance) json["loops"] = image.loops;
   json["top_sites"] = image.is_instance ? nlohmann::ordered_json::array() : DescribeSites(image);
   if (image.is_instance) json.update(DescribeBuffers(image));
   return json;
@@ -333,6 +353,10 @@ void PrintRecording(const ExaminedImage& image) {
                             HumanBytes(static_cast<double>(image.statistics.never_freed_bytes))));
 }
 
+void PrintLoops(const ExaminedImage& image) {
+  for (const std::string& line : LoopLines(image.loops)) PrintLine("loop", line);
+}
+
 void Print(const ExaminedImage& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
@@ -361,6 +385,7 @@ void Print(const ExaminedImage& image) {
   if (recording.process.unpreloadable > 0) {
     PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
   }
+  PrintLoops(image);
   PrintHistogram("Sizes requested", statistics.sizes, true);
   PrintHistogram(image.is_instance ? "Lifetimes" : "Lifetimes, in events", statistics.lifetimes,
                  false);

@@ -21,6 +21,7 @@ struct Scope {
 };
 constexpr Scope kScopes[] = {
     {"plan", "--lanes", Kind::kRecording},
+    {"plan", "--loop", Kind::kRecording},
     {"plan", "--learn", Kind::kRecording},
     {"plan", "--capacity", Kind::kInstance},
     {"plan", "--start-address", Kind::kInstance},

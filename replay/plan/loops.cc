@@ -221,6 +221,23 @@ std::vector<LaneLoops> FindLoops(const Recording& recording, const BlockBytes& b
   return lanes;
 }
 
+void FoundLoops::Add(const Recording& recording, size_t thread, const LaneLoops& lane) {
+  if (!lane.refused.empty()) refused.push_back({thread, lane.refused});
+  const auto event = [&](uint32_t step) -> uint64_t {
+    const Allocation& allocation = recording.allocations[lane.steps[step] & ~kStepFrees];
+    return lane.steps[step] >= kStepFrees ? allocation.death : uint64_t{allocation.birth};
+  };
+  for (const Loop& loop : lane.loops) {
+    loops.push_back({thread, event(loop.begin), event(loop.end() - 1) + 1, loop});
+  }
+}
+
+void FoundLoops::Sort() {
+  std::stable_sort(loops.begin(), loops.end(), [](const Found& a, const Found& b) {
+    return a.loop.end() - a.loop.begin > b.loop.end() - b.loop.begin;
+  });
+}
+
 ShortLane Shorten(const LaneLoops& lane, bool with_copies, std::vector<uint32_t>& stands_for) {
   ShortLane result;
   uint32_t at = 0;

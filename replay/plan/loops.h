@@ -54,7 +54,27 @@ struct LaneLoops {
   std::string refused;  // why the longest repeat is no loop; empty: it is one, or there is none
 };
 
-// Per thread of the recording. `threads` false: one lane holds all. O(n) time, about 0.3 s for a
+// What people are told.
+struct FoundLoops {
+  struct Found {
+    size_t thread = 0;         // index into the recording's threads; 0 where one lane holds all
+    uint64_t first_event = 0;  // of the recording, half-open: all passes
+    uint64_t end_event = 0;
+    Loop loop;
+  };
+  struct Refused {
+    size_t thread = 0;
+    std::string why;
+  };
+  std::vector<Found> loops;      // the longest first
+  std::vector<Refused> refused;  // threads whose events repeat, but are no loop
+
+  // Adds what was found in a lane.
+  void Add(const trace::Recording& recording, size_t thread, const LaneLoops& lane);
+  void Sort();
+};
+
+// Per thread of the recording. `by_thread` false: one lane holds all. O(n) time, about 0.3 s for a
 // million events.
 std::vector<LaneLoops> FindLoops(const trace::Recording& recording, const BlockBytes& block_bytes,
                                  bool by_thread);

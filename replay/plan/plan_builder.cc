@@ -441,24 +441,16 @@ void Summarize(const Request& request, const Boxes& boxes, const std::vector<Lan
   if (built.strategy.empty()) built.strategy = request.options.strategy;  // nothing to place
 }
 
-// The loops of the lanes that the plan has, the largest first.
-bool SummarizeLoops(const std::vector<LaneWork>& lanes, const std::vector<LaneLoops>& loops,
-                    BuiltPlan& built) {
-  bool any = false;
+// The loops of the lanes that the plan has. Whether there are any.
+bool SummarizeLoops(const Request& request, const std::vector<LaneWork>& lanes,
+                    const std::vector<LaneLoops>& loops, BuiltPlan& built) {
   for (size_t i = 0; i < loops.size(); ++i) {
     if (lanes[i].members.count == 0) continue;
-    if (lanes[i].loops == nullptr) {
-      if (!loops[i].refused.empty()) built.refused_loops.push_back({i, loops[i].refused});
-      continue;
-    }
-    any = true;
-    for (const Loop& loop : loops[i].loops) built.loops.push_back({i, loop});
+    const bool planned = lanes[i].loops != nullptr || loops[i].loops.empty();
+    if (planned) built.loops.Add(request.recording, i, loops[i]);
   }
-  std::stable_sort(built.loops.begin(), built.loops.end(),
-                   [](const ThreadLoop& a, const ThreadLoop& b) {
-                     return a.loop.end() - a.loop.begin > b.loop.end() - b.loop.begin;
-                   });
-  return any;
+  built.loops.Sort();
+  return !built.loops.loops.empty();
 }
 
 }  // namespace
@@ -512,7 +504,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   }
   if (lanes.size() > 1) built.makespan = held;
   Summarize(request, boxes, lanes, built);
-  const bool loop = SummarizeLoops(lanes, loops, built);
+  const bool loop = SummarizeLoops(request, lanes, loops, built);
   CountReallocations(recording, built);
 
   // What is put together is checked as a whole, while it is encoded. A single lane was already,

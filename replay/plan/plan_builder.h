@@ -26,15 +26,6 @@ enum class LoopMode {
   kNone,
 };
 
-struct ThreadLoop {
-  size_t thread = 0;  // index into the recording's threads
-  Loop loop;
-};
-struct RefusedLoop {
-  size_t thread = 0;
-  std::string why;
-};
-
 struct BuiltPlan {
   std::string bytes;             // the plan file (plan_format.h)
   std::vector<int64_t> offsets;  // per allocation of the recording, from the arena's start;
@@ -54,8 +45,7 @@ struct BuiltPlan {
   int64_t learned = 0;            // buffers whose lifetime is not the recorded one
   std::string strategy;           // that of the largest lane
   double seconds = 0;
-  std::vector<ThreadLoop> loops;           // the longest first
-  std::vector<RefusedLoop> refused_loops;  // of threads whose events repeat, but are no loop
+  FoundLoops loops;  // of the lanes that the plan has
 };
 
 // The recording as a planning problem: time is the event index, sizes are whole granules of 16

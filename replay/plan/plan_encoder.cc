@@ -241,6 +241,7 @@ class LaneEncoder {
       if ((step & kStepFrees) != 0) continue;
       Use(Granule(step), BlockGranules(keys_.keys[keys_.of[step]]));
     }
+    TellIdlePages(steps);
     // Copies of a short body are to have the same words.
     has_turns_ = steps.size() >= kTurnWords / 4;
     PlanLoop loop{};
@@ -311,6 +312,36 @@ class LaneEncoder {
     turns_.push_back(static_cast<uint32_t>(words_.size()));
     words_.push_back(kTurn);
     while (next_turn_ <= words_.size()) next_turn_ += kTurnWords;
+  }
+
+  // Pages that are idle as long as the lane stays in a loop.
+  void TellIdlePages(std::span<const uint32_t> body) {
+    constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
+    constexpr uint64_t kFewest = 16;
+    if (next_unused_.empty()) return;
+    const uint64_t pages = next_unused_.size() - 1;
+    std::vector<bool> busy(pages);
+    const auto use = [&](uint64_t granule, uint32_t key) {
+      const uint64_t last = granule + BlockGranules(keys_.keys[key]) - 1;
+      for (uint64_t page = granule / kPageGranules; page <= last / kPageGranules; ++page) {
+        busy[page] = true;
+      }
+    };
+    for (const PlanBlock& block : placements_) {
+      if (block.death == kNeverDies) use(block.offset, block.key);
+    }
+    for (const uint32_t step : body) {
+      if ((step & kStepFrees) == 0) use(Granule(step), keys_.of[step]);
+    }
+    const auto is_idle = [&](uint64_t page) { return !busy[page] && next_unused_[page] != page; };
+    for (uint64_t page = 0; page < pages; ++page) {
+      const uint64_t first = page;
+      while (page < pages && is_idle(page)) ++page;
+      if (page - first < kFewest) continue;
+      for (const uint64_t word : {uint64_t{kIdle}, first, page - first}) {
+        words_.push_back(static_cast<uint32_t>(word));
+      }
+    }
   }
 
   // A block is born. How many pages of the box have been used is told in steps, a little ahead.

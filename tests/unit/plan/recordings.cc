@@ -176,8 +176,12 @@ trace::Recording LoopRecording(const LoopShape& shape, uint64_t seed) {
       continue;
     }
     index[thread][k] = static_cast<uint32_t>(recording.allocations.size());
-    recording.allocations.push_back(
-        {.birth = recording.events++, .size = it.size, .site = it.site, .thread = thread});
+    trace::Allocation born;
+    born.birth = recording.events++;
+    born.size = it.size;
+    born.site = it.site;
+    born.thread = thread;
+    recording.allocations.push_back(born);
   }
   return recording;
 }

@@ -29,8 +29,12 @@ void ExpectValid(const std::vector<uint64_t>& symbols, const std::vector<Repeat>
     for (size_t i = it.begin; i + it.period < it.end; ++i) {
       ASSERT_EQ(symbols[i], symbols[i + it.period]) << i;
     }
-    if (it.begin > 0) EXPECT_NE(symbols[it.begin - 1], symbols[it.begin - 1 + it.period]);
-    if (it.end < symbols.size()) EXPECT_NE(symbols[it.end], symbols[it.end - it.period]);
+    if (it.begin > 0) {
+      ASSERT_NE(symbols[it.begin - 1], symbols[it.begin - 1 + it.period]);
+    }
+    if (it.end < symbols.size()) {
+      ASSERT_NE(symbols[it.end], symbols[it.end - it.period]);
+    }
   }
 }
 
