@@ -179,7 +179,7 @@ class LaneSearch {
   }
 
   void Refuse(const Repeat& repeat, const std::string& why) {
-    if (!lane_.refused.empty()) return;
+    if (!lane_.refused.empty() || repeat.end - repeat.begin < lane_.steps.size() / 4) return;
     lane_.refused = absl::StrCat((repeat.end - repeat.begin) / repeat.period, " repeats of ",
                                  repeat.period, " events: ", why);
   }

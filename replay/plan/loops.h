@@ -51,7 +51,9 @@ struct LaneLoops {
   std::vector<Loop> loops;  // disjoint, ascending
   // Allocations with one offset: the former dies before the latter is born.
   std::vector<std::pair<uint32_t, uint32_t>> same_offset;
-  std::string refused;  // why the longest repeat is no loop; empty: it is one, or there is none
+  // Why a repeat that has a quarter of the steps or more is no loop; empty: it is one, or there is
+  // none.
+  std::string refused;
 };
 
 // What people are told.
