@@ -15,8 +15,11 @@ using trace::Allocation;
 using trace::kNone;
 using trace::Recording;
 
-constexpr size_t kLeastRepeat = 32;     // steps
-constexpr size_t kRepeatShare = 256;    // of a lane's steps that a repeat must cover
+// Steps that a repeat must have: one sixteenth of the lane's, within these limits. In a long
+// recording the loop may be only a small part, behind a long start.
+constexpr size_t kLeastRepeat = 64;
+constexpr size_t kEnoughRepeat = 4096;
+constexpr size_t kRepeatShare = 16;
 constexpr uint32_t kLeastBody = 256;    // steps, where the recording has as many
 constexpr size_t kMostTried = 32;       // repeats
 constexpr uint32_t kMostUnrolled = 4096;
@@ -57,7 +60,7 @@ class LaneSearch {
   void Run() {
     if (lane_.steps.size() < kLeastRepeat || lane_.steps.size() >= kStepFrees) return;
     std::vector<Repeat> repeats = FindRepeats(
-        Symbols(), std::max(kLeastRepeat, lane_.steps.size() / kRepeatShare));
+        Symbols(), std::clamp(lane_.steps.size() / kRepeatShare, kLeastRepeat, kEnoughRepeat));
     if (repeats.size() > kMostTried) repeats.resize(kMostTried);
     for (const Repeat& repeat : repeats) {
       if (lane_.loops.size() < kMostLaneLoops) Try(repeat);
