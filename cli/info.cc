@@ -76,8 +76,8 @@ nlohmann::ordered_json FindLoops(const std::string& path, uint64_t events) {
   if (events > kMostEvents) return DescribeLoops(found);
   const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(path);
   if (!recording.ok()) return DescribeLoops(found);
-  const std::vector<replay::LaneLoops> lanes = replay::FindLoops(
-      *recording, replay::BlockBytes(*recording), recording->threads.size() > 1);
+  const std::vector<replay::LaneLoops> lanes =
+      replay::FindLoops(*recording, replay::BlockBytes(*recording), recording->threads.size() > 1);
   for (size_t i = 0; i < lanes.size(); ++i) found.Add(*recording, i, lanes[i]);
   found.Sort();
   return DescribeLoops(found);

@@ -214,8 +214,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (!learned.ok()) return learned.status();
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
-  const auto loops =
-      options.loop == "none" ? replay::LoopMode::kNone : replay::LoopMode::kAuto;
+  const auto loops = options.loop == "none" ? replay::LoopMode::kNone : replay::LoopMode::kAuto;
   absl::StatusOr<replay::BuiltPlan> built =
       replay::BuildPlan(*recording, solve, mode, *learned, loops);
   if (!built.ok()) {
@@ -453,9 +452,10 @@ void AddPlan(CLI::App& app, Run& run) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "thread", "none"}));
   command
-      ->add_option("--loop", options->loop,
-                   "auto: what a thread does again and again is planned once, and replayed as often "
-                   "as the program likes; none: the plan ends with the recording")
+      ->add_option(
+          "--loop", options->loop,
+          "auto: what a thread does again and again is planned once, and replayed as often "
+          "as the program likes; none: the plan ends with the recording")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "none"}));
   command

@@ -213,9 +213,9 @@ class Reader {
   const PlanFile& plan_;
   trace::Symbolizer& symbolizer_;
   CountersLayout layout_;
-  trace::Recording names_;         // modules, and the site that is being described
-  std::vector<PlanBlock> blocks_;  // of the lane that is read, by offset and birth
-  std::vector<uint32_t> births_;   // its allocation words
+  trace::Recording names_;           // modules, and the site that is being described
+  std::vector<PlanBlock> blocks_;    // of the lane that is read, by offset and birth
+  std::vector<uint32_t> births_;     // its allocation words
   std::span<const PlanLoop> loops_;  // its loops
   std::map<std::pair<uint32_t, uint64_t>, std::string> described_;
 };

@@ -326,8 +326,8 @@ void Lane::LeaveLoop(const PlanLoop& loop) {
     const Word word = stream_.Decode(at);
     if (word.kind == Word::kAllocation) {
       ++counters_->skipped;
-      counters_->skipped_hash += MixAddress(stream_.IndexOf(at),
-                                            reinterpret_cast<uint64_t>(At(word.granule)));
+      counters_->skipped_hash +=
+          MixAddress(stream_.IndexOf(at), reinterpret_cast<uint64_t>(At(word.granule)));
     }
     at += word.length;
   }

@@ -32,8 +32,8 @@ class StepTimes {
 
   // The step for an event; a block that is born in a body must not outlive it.
   int64_t End(int64_t birth, uint64_t event) const {
-    auto end = static_cast<int64_t>(
-        std::lower_bound(events_.begin(), events_.end(), event) - events_.begin());
+    auto end = static_cast<int64_t>(std::lower_bound(events_.begin(), events_.end(), event) -
+                                    events_.begin());
     for (const ShortLane::Body& body : shortened_.bodies) {
       if (birth >= body.begin && birth < body.end) end = std::min<int64_t>(end, body.end);
     }

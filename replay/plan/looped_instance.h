@@ -24,8 +24,8 @@ struct LoopedInstance {
   SameOffset same_offset;
 };
 
-// `buffer_of` has an entry per allocation of the recording; those of the lane become the buffer that
-// has their offset.
+// `buffer_of` has an entry per allocation of the recording; those of the lane become the buffer
+// that has their offset.
 LoopedInstance MakeLoopedInstance(const trace::Recording& recording, const BlockBytes& block_bytes,
                                   const LaneLoops& lane, const Learned& learned,
                                   std::vector<uint32_t>& buffer_of);

@@ -20,8 +20,8 @@ using trace::Recording;
 constexpr size_t kLeastRepeat = 64;
 constexpr size_t kEnoughRepeat = 4096;
 constexpr size_t kRepeatShare = 16;
-constexpr uint32_t kLeastBody = 256;    // steps, where the recording has as many
-constexpr size_t kMostTried = 32;       // repeats
+constexpr uint32_t kLeastBody = 256;  // steps, where the recording has as many
+constexpr size_t kMostTried = 32;     // repeats
 constexpr uint32_t kMostUnrolled = 4096;
 
 uint64_t Mix(uint64_t a, uint64_t b) {
@@ -49,8 +49,9 @@ struct Lives {
 class LaneSearch {
  public:
   LaneSearch(const Recording& recording, const BlockBytes& block_bytes, LaneLoops& lane,
-             Lives& lives)
+             Lives& lives, bool by_thread)
       : recording_(recording),
+        by_thread_(by_thread),
         block_bytes_(block_bytes),
         lane_(lane),
         born_(lives.born),
@@ -87,7 +88,7 @@ class LaneSearch {
       const Allocation& it = recording_.allocations[allocation];
       if (Frees(lane_.steps[i])) {
         dies_[allocation] = i;
-        const bool own = it.free_thread == it.thread;
+        const bool own = !by_thread_ || it.free_thread == it.thread;
         symbols.push_back(Mix(Kind(allocation), allocations - ordinal_[allocation]) * 2 +
                           (own ? 1 : 0));
         continue;
@@ -104,10 +105,12 @@ class LaneSearch {
 
   uint64_t HashOf(uint32_t allocation) const {
     const Allocation& it = recording_.allocations[allocation];
-    uint64_t hash = Mix(Shape(it.size, it.log2_alignment), block_bytes_[allocation]);
-    if (it.site == kNone) return hash;
-    const trace::Site& site = recording_.sites[it.site];
-    return Mix(hash, Mix(site.offset, uint64_t{site.module} << kDepthBits | site.depth % kDepths));
+    return Mix(Mix(Shape(it.size, it.log2_alignment), block_bytes_[allocation]), SiteHash(it));
+  }
+  uint64_t SiteHash(const Allocation& allocation) const {
+    if (allocation.site == kNone) return 1;
+    const trace::Site& site = recording_.sites[allocation.site];
+    return Mix(site.offset, uint64_t{site.module} << kDepthBits | site.depth % kDepths);
   }
 
   // Makes a loop of the part of a repeat that no other loop has.
@@ -137,20 +140,39 @@ class LaneSearch {
   uint32_t LongestLifetime(uint32_t begin, uint32_t end) const {
     uint32_t longest = 0;
     for (uint32_t i = begin; i < end; ++i) {
-      if (Frees(lane_.steps[i])) longest = std::max(longest, i - born_[lane_.steps[i] & ~kStepFrees]);
+      if (Frees(lane_.steps[i]))
+        longest = std::max(longest, i - born_[lane_.steps[i] & ~kStepFrees]);
     }
     return longest;
+  }
+
+  // What replay sees of the next event that the thread itself makes; 0: the end.
+  uint64_t NextOwn(uint32_t step) const {
+    for (const uint32_t from = step; step < Size(); ++step) {
+      const uint32_t allocation = lane_.steps[step] & ~kStepFrees;
+      const Allocation& it = recording_.allocations[allocation];
+      if (!Frees(lane_.steps[step])) return Mix(SiteHash(it), Shape(it.size, it.log2_alignment));
+      if (by_thread_ && it.free_thread != it.thread) continue;
+      return before_[from] - ordinal_[allocation];
+    }
+    return 0;
   }
 
   // Adds the loop if what lives at the end of a period is what lives at its beginning.
   void Close(const Repeat& repeat, Loop& loop) {
     const uint32_t begin = loop.begin, end = loop.begin + loop.period();
+    // At the end one event must tell whether the program goes on with the body or behind the loop.
+    // Frees by other threads do not: they may come at any time.
+    if (NextOwn(begin) == NextOwn(loop.end())) {
+      return Refuse(repeat, "it goes on as it begins");
+    }
     std::vector<Crossing> entering, leaving;
     for (uint32_t i = begin; i < end; ++i) {
       const uint32_t allocation = lane_.steps[i] & ~kStepFrees;
       if (Frees(lane_.steps[i])) {
         if (born_[allocation] >= begin) continue;
-        entering.push_back({before_[begin] - ordinal_[allocation], Kind(allocation), i, allocation});
+        entering.push_back(
+            {before_[begin] - ordinal_[allocation], Kind(allocation), i, allocation});
       } else if (dies_[allocation] >= end) {
         leaving.push_back({before_[end] - ordinal_[allocation], Kind(allocation), i, allocation});
       }
@@ -188,6 +210,7 @@ class LaneSearch {
   }
 
   const Recording& recording_;
+  const bool by_thread_;
   const BlockBytes& block_bytes_;
   LaneLoops& lane_;
   std::vector<uint32_t>& born_;
@@ -220,7 +243,7 @@ std::vector<LaneLoops> FindLoops(const Recording& recording, const BlockBytes& b
   if (recording.allocations.size() >= kStepFrees) return {};
   std::vector<LaneLoops> lanes = SplitSteps(recording, by_thread);
   Lives lives(recording.allocations.size());
-  for (LaneLoops& lane : lanes) LaneSearch(recording, block_bytes, lane, lives).Run();
+  for (LaneLoops& lane : lanes) LaneSearch(recording, block_bytes, lane, lives, by_thread).Run();
   return lanes;
 }
 

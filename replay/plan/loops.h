@@ -30,11 +30,11 @@ inline constexpr uint32_t kStepFrees = 1u << 31;
 
 // Steps are counted from the lane's first.
 struct Loop {
-  uint32_t begin = 0;       // of the body
-  uint32_t iteration = 0;   // steps of the shortest repeat
-  uint32_t unrolled = 1;    // iterations until an offset may be used again
-  uint32_t copies = 1;      // how often the plan file has these, so that a body is not too short
-  uint32_t passes = 0;      // through all copies, in the recording
+  uint32_t begin = 0;        // of the body
+  uint32_t iteration = 0;    // steps of the shortest repeat
+  uint32_t unrolled = 1;     // iterations until an offset may be used again
+  uint32_t copies = 1;       // how often the plan file has these, so that a body is not too short
+  uint32_t passes = 0;       // through all copies, in the recording
   uint64_t allocations = 0;  // per iteration
   uint64_t bytes = 0;        // that an iteration allocates
   uint64_t carried = 0;      // blocks that live over the end of the body

@@ -105,8 +105,8 @@ struct LaneWork {
   Members members;
   planner::Plan plan;
   int64_t alignment = kBoxAlignment;
-  bool on_pages = false;  // long blocks begin with a page
-  Buffer box;             // when the lane holds memory, and how much
+  bool on_pages = false;             // long blocks begin with a page
+  Buffer box;                        // when the lane holds memory, and how much
   const LaneLoops* loops = nullptr;  // null: none
 };
 
@@ -256,8 +256,8 @@ absl::StatusOr<planner::Plan> SolveLoopedLane(const Request& request, LaneWork& 
                                               const planner::Options& options) {
   const Recording& recording = request.recording;
   std::vector<uint32_t> buffer_of(recording.allocations.size(), kNoBuffer);
-  LoopedInstance looped = MakeLoopedInstance(recording, request.block_bytes, *lane.loops,
-                                             request.learned, buffer_of);
+  LoopedInstance looped =
+      MakeLoopedInstance(recording, request.block_bytes, *lane.loops, request.learned, buffer_of);
   lane.on_pages = LengthenForPages(looped.instance);
   std::vector<uint32_t> previous(looped.members.size(), kNoBuffer);
   for (size_t k = 0; k < looped.members.size(); ++k) {

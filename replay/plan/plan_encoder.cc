@@ -234,8 +234,8 @@ class LaneEncoder {
     }
   }
 
-  // What follows, up to EndLoop, is one pass through a loop, with these steps. Its pages are told as
-  // used beforehand: words about that are not to be followed twice.
+  // What follows, up to EndLoop, is one pass through a loop, with these steps. Its pages are told
+  // as used beforehand: words about that are not to be followed twice.
   void BeginLoop(std::span<const uint32_t> steps) {
     for (const uint32_t step : steps) {
       if ((step & kStepFrees) != 0) continue;

@@ -33,7 +33,8 @@ bool Within(uint64_t first, uint64_t count, uint64_t all) {
   return first <= all && count <= all - first;
 }
 
-// Whether the loops of a lane lie in it, one after the other, each with its end behind whole periods.
+// Whether the loops of a lane lie in it, one after the other, each with its end behind whole
+// periods.
 bool LoopsLieIn(const PlanFile& plan, const PlanLane& lane, const uint32_t* words) {
   if (lane.loops > kMostLaneLoops ||
       !Within(lane.first_loop, lane.loops, plan.header().loops.count)) {
@@ -67,8 +68,8 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
   };
   if (!fits(header.modules, sizeof(PlanModule)) || !fits(header.keys, sizeof(PlanKey)) ||
       !fits(header.lanes, sizeof(PlanLane)) || !fits(header.words, sizeof(uint32_t)) ||
-      !fits(header.dense, sizeof(uint32_t)) || !fits(header.loops, sizeof(PlanLoop)) || !fits(header.strings, 1) ||
-      !text(header.executable_offset, header.executable_bytes) ||
+      !fits(header.dense, sizeof(uint32_t)) || !fits(header.loops, sizeof(PlanLoop)) ||
+      !fits(header.strings, 1) || !text(header.executable_offset, header.executable_bytes) ||
       !text(header.build_id_offset, header.build_id_bytes)) {
     return false;
   }

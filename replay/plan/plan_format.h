@@ -131,17 +131,19 @@ struct PlanLane {
   uint64_t first_loop;  // index into the loops of the file
 };
 
-// A part of a lane's words that may be followed as often as the program likes. What lives in the box
-// is the same before and behind it: the same offsets, and as many bytes usable. The recording went
-// through it several times, the file has it once. The loops of a lane are disjoint and ascending.
+// A part of a lane's words that may be followed as often as the program likes. What lives in the
+// box is the same before and behind it: the same offsets, and as many bytes usable. The recording
+// went through it several times, the file has it once. The loops of a lane are disjoint and
+// ascending.
 struct PlanLoop {
-  uint32_t first_word;    // index in the lane
-  uint32_t words;         // behind which there is the kLoop
-  uint32_t period_words;  // after so many words the same ones come again; what lives is the same there
-  uint32_t iterations;    // of the program, in all of the words; a multiple of words / period_words
-  uint32_t blocks;        // allocations among the words
-  uint32_t passes;        // that the recording has
-  uint64_t carried;       // blocks that live over the end
+  uint32_t first_word;  // index in the lane
+  uint32_t words;       // behind which there is the kLoop
+  uint32_t
+      period_words;  // after so many words the same ones come again; what lives is the same there
+  uint32_t iterations;  // of the program, in all of the words; a multiple of words / period_words
+  uint32_t blocks;      // allocations among the words
+  uint32_t passes;      // that the recording has
+  uint64_t carried;     // blocks that live over the end
   uint64_t carried_bytes;
 };
 

@@ -182,8 +182,9 @@ class Verifier {
     const uint64_t periods = loop.words / loop.period_words;
     if (at == end && (loop_blocks_ != loop.blocks || loop.blocks == 0 || loop.iterations == 0 ||
                       loop.iterations % periods != 0)) {
-      return WrongAt("word", at, absl::StrCat("expected a loop with ", loop.blocks,
-                                              " blocks, found ", loop_blocks_));
+      return WrongAt(
+          "word", at,
+          absl::StrCat("expected a loop with ", loop.blocks, " blocks, found ", loop_blocks_));
     }
     return absl::OkStatus();
   }

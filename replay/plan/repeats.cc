@@ -69,11 +69,10 @@ void AddPeriods(const std::vector<uint64_t>& prefixes, size_t window,
   most.reserve(votes.size());
   for (const auto& [period, times] : votes) most.emplace_back(times, period);
   const size_t kept = std::min(most.size(), kPeriodsPerWindow);
-  std::partial_sort(
-      most.begin(), most.begin() + static_cast<std::ptrdiff_t>(kept), most.end(),
-      [](const auto& a, const auto& b) {
-        return a.first != b.first ? a.first > b.first : a.second < b.second;
-      });
+  std::partial_sort(most.begin(), most.begin() + static_cast<std::ptrdiff_t>(kept), most.end(),
+                    [](const auto& a, const auto& b) {
+                      return a.first != b.first ? a.first > b.first : a.second < b.second;
+                    });
   for (size_t i = 0; i < kept; ++i) periods.insert(most[i].second);
 }
 

@@ -16,8 +16,9 @@ struct Served {
   uint64_t iterations = 0;    // of loops
 };
 
-// `words` and `loops` are the lane's in the plan that the run followed; null: not known, and neither is what
-// followed it. Counters that cannot be of this lane are taken to have followed none of it.
+// `words` and `loops` are the lane's in the plan that the run followed; null: not known, and
+// neither is what followed it. Counters that cannot be of this lane are taken to have followed none
+// of it.
 Served ServedBy(const PlanLane& lane, const uint32_t* words, const PlanLoop* loops,
                 const LaneCounters& counters);
 

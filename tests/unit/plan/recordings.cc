@@ -114,8 +114,8 @@ std::vector<Plot> PlotOf(const LoopShape& shape, uint32_t thread, std::mt19937_6
   };
   std::vector<Plot> plot;
   const auto any = [&](uint64_t birth, uint64_t death) {
-    plot.push_back({birth, death, 1 + random() % 500, static_cast<uint32_t>(random() % shape.sites),
-                    thread});
+    plot.push_back(
+        {birth, death, 1 + random() % 500, static_cast<uint32_t>(random() % shape.sites), thread});
   };
   const uint64_t begin = kPeriod, end = begin + shape.iterations * kPeriod;
   for (uint32_t k = 0; k < shape.prefix; ++k) {
@@ -126,8 +126,9 @@ std::vector<Plot> PlotOf(const LoopShape& shape, uint32_t thread, std::mt19937_6
   for (uint32_t k = 0; k < shape.body; ++k) {
     const uint64_t at = random() % kPeriod;
     const bool carried = chance(shape.carried);
-    const uint64_t life = carried ? kPeriod - at + random() % (kPeriod * shape.longest - kPeriod + at)
-                                  : 1 + random() % (kPeriod - at);
+    const uint64_t life = carried
+                              ? kPeriod - at + random() % (kPeriod * shape.longest - kPeriod + at)
+                              : 1 + random() % (kPeriod - at);
     any(begin + at, begin + at + life);
     const Plot first = plot.back();
     const bool remote = !carried && chance(shape.remote_frees);
