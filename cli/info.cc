@@ -16,8 +16,11 @@
 #include "cli/command.h"
 #include "cli/explained.h"
 #include "cli/instance_file.h"
+#include "cli/loops.h"
 #include "cli/option_scope.h"
 #include "cli/periodic_csv.h"
+#include "replay/plan/block_bytes.h"
+#include "replay/plan/loops.h"
 #include "trace/call_sites.h"
 #include "trace/format.h"
 #include "trace/formats/csv.h"
@@ -40,6 +43,7 @@ struct ExaminedImage {
   std::vector<uint32_t> top_buffers{};  // rows of an instance: live at the peak, largest first
   int64_t period = 0;                   // of a periodic instance
   LoopSummary loop{};
+  nlohmann::ordered_json loops = nlohmann::ordered_json::array();  // cli/loops.h
 };
 
 struct InfoOptions {
@@ -87,6 +91,20 @@ absl::StatusOr<ExaminedImage> ExamineLoop(const InfoOptions& options) {
   return image;
 }
 
+// Needs all allocations in memory, and as long as all else.
+constexpr uint64_t kMostEventsForLoops = 2'000'000;
+nlohmann::ordered_json FindLoops(const std::string& path, uint64_t events) {
+  replay::FoundLoops found;
+  if (events > kMostEventsForLoops) return DescribeLoops(found);
+  const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(path);
+  if (!recording.ok()) return DescribeLoops(found);
+  const std::vector<replay::LaneLoops> lanes =
+      replay::FindLoops(*recording, replay::BlockBytes(*recording), recording->threads.size() > 1);
+  for (size_t i = 0; i < lanes.size(); ++i) found.Add(*recording, i, lanes[i]);
+  found.Sort();
+  return DescribeLoops(found);
+}
+
 absl::StatusOr<ExaminedImage> Examine(const std::string& path, const InfoOptions& options) {
   const bool ignore_unknown = options.ignore_unknown;
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
@@ -102,6 +120,7 @@ absl::StatusOr<ExaminedImage> Examine(const std::string& path, const InfoOptions
       path, image.recording, [&](const trace::Event& event) { builder.Add(event); });
   if (!status.ok()) return status;
   image.statistics = builder.Finish(image.recording.sites, kTopSites);
+  image.loops = FindLoops(path, image.recording.events);
   return image;
 }
 
@@ -209,6 +228,7 @@ nlohmann::ordered_json Describe(const ExaminedImage& image) {
     damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
   }
   json["damage"] = std::move(damage);
+  if (!image.is_instance) json["loops"] = image.loops;
   json["top_sites"] = image.is_instance ? nlohmann::ordered_json::array() : DescribeSites(image);
   if (image.is_instance) json.update(DescribeBuffers(image));
   return json;
@@ -364,6 +384,13 @@ void PrintRecording(const ExaminedImage& image) {
                             HumanBytes(static_cast<double>(image.statistics.never_freed_bytes))));
 }
 
+void PrintLoops(const ExaminedImage& image) {
+  for (const std::string& line : LoopLines(image.loops)) PrintLine("loop", line);
+  if (image.recording.events > kMostEventsForLoops) {
+    PrintLine("loop", "not looked for in so many events; reprise plan does");
+  }
+}
+
 void Print(const ExaminedImage& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
@@ -392,6 +419,7 @@ void Print(const ExaminedImage& image) {
   if (recording.process.unpreloadable > 0) {
     PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
   }
+  PrintLoops(image);
   PrintHistogram("Sizes requested", statistics.sizes, true);
   PrintHistogram(image.is_instance ? "Lifetimes" : "Lifetimes, in events", statistics.lifetimes,
                  false);

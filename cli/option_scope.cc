@@ -20,15 +20,25 @@ struct Scope {
   Kind kind;
 };
 constexpr Scope kScopes[] = {
-    {"plan", "--lanes", Kind::kRecording},        {"plan", "--learn", Kind::kRecording},
-    {"plan", "--capacity", Kind::kInstance},      {"plan", "--start-address", Kind::kInstance},
-    {"plan", "--period", Kind::kInstance},        {"plan", "--order", Kind::kGraph},
-    {"plan", "--safety", Kind::kGraph},           {"check", "--start-address", Kind::kInstance},
-    {"check", "--period", Kind::kInstance},       {"info", "--period", Kind::kInstance},
-    {"compare", "--what-if", Kind::kRecording},   {"report", "--allocators", Kind::kRecording},
-    {"report", "--touch", Kind::kRecording},      {"report", "--replay", Kind::kRecording},
-    {"convert", "--segment", Kind::kMondrian},    {"convert", "--plan", Kind::kRecording},
-    {"convert", "--plan", Kind::kMondrianOutput}, {"convert", "--anonymize", Kind::kNativeOutput},
+    {"plan", "--lanes", Kind::kRecording},
+    {"plan", "--learn", Kind::kRecording},
+    {"plan", "--loop", Kind::kRecording},
+    {"plan", "--capacity", Kind::kInstance},
+    {"plan", "--start-address", Kind::kInstance},
+    {"plan", "--period", Kind::kInstance},
+    {"plan", "--order", Kind::kGraph},
+    {"plan", "--safety", Kind::kGraph},
+    {"check", "--start-address", Kind::kInstance},
+    {"check", "--period", Kind::kInstance},
+    {"info", "--period", Kind::kInstance},
+    {"compare", "--what-if", Kind::kRecording},
+    {"report", "--allocators", Kind::kRecording},
+    {"report", "--touch", Kind::kRecording},
+    {"report", "--replay", Kind::kRecording},
+    {"convert", "--segment", Kind::kMondrian},
+    {"convert", "--plan", Kind::kRecording},
+    {"convert", "--plan", Kind::kMondrianOutput},
+    {"convert", "--anonymize", Kind::kNativeOutput},
 };
 
 // Two options of which the first one, with this value if one is named, leaves the second one

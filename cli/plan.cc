@@ -27,6 +27,7 @@
 #include "cli/feedback_file.h"
 #include "cli/graph_file.h"
 #include "cli/large_arrays.h"
+#include "cli/loops.h"
 #include "cli/option_scope.h"
 #include "cli/periodic_csv.h"
 #include "cli/set_aside.h"
@@ -49,6 +50,7 @@ struct PlanOptions {
   std::string output;
   planner::Options solve;
   std::string lanes = "thread";
+  std::string loop = "auto";
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes
@@ -144,6 +146,11 @@ void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
     absl::FPrintF(stream, "  reallocs  %d of %d in place\n",
                   plan["reallocs_in_place"].get<int64_t>(), plan["reallocs"].get<int64_t>());
   }
+  if (plan.contains("loops")) {
+    for (const std::string& line : LoopLines(plan["loops"])) {
+      absl::FPrintF(stream, "  loop      %s\n", line);
+    }
+  }
   if (plan.value("learned", int64_t{0}) > 0) {
     absl::FPrintF(stream, "  learned   %d lifetimes\n", plan["learned"].get<int64_t>());
   }
@@ -222,7 +229,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (!learned.ok()) return learned.status();
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
-  absl::StatusOr<replay::BuiltPlan> built = replay::BuildPlan(*recording, solve, mode, *learned);
+  const auto loops = options.loop == "none" ? replay::LoopMode::kNone : replay::LoopMode::kAuto;
+  absl::StatusOr<replay::BuiltPlan> built =
+      replay::BuildPlan(*recording, solve, mode, *learned, loops);
   if (!built.ok()) {
     // A lane that is too large is a fault of the input, not of this machine.
     const bool too_large = built.status().code() == absl::StatusCode::kResourceExhausted;
@@ -243,6 +252,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   json["reallocs"] = built->reallocs;
   json["reallocs_in_place"] = built->reallocs_in_place;
   json["learned"] = built->learned;
+  json["loops"] = DescribeLoops(built->loops);
   json["flat"] = flattened.exchange(false);
   return json;
 }
@@ -456,6 +466,13 @@ void AddPlan(CLI::App& app, Run& run) {
           "each thread; none: the recording as one instance")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "thread", "none"}));
+  command
+      ->add_option(
+          "--loop", options->loop,
+          "auto: what a thread does again and again is planned once, and replayed as often "
+          "as the program likes; none: the plan ends with the recording")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "none"}));
   command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")

@@ -59,6 +59,7 @@ constexpr uint64_t kAlways = uint64_t{1} << 32;
 // How often a thread does something else than was recorded, per event: shares of 2^32.
 struct Deviation {
   explicit Deviation(Random& random) {
+    if (random.Chance(kAlways / 2)) again = random.Magnitude(1e-4 * kAlways, 0.02 * kAlways);
     if (random.Chance(kAlways / 8)) return;
     const double most = random.Magnitude(1e-3 * kAlways, 0.5 * kAlways);
     for (uint64_t* rate : {&skip, &insert, &other_site, &other_size, &late, &twice, &grow, &hand,
@@ -80,6 +81,7 @@ struct Deviation {
   uint64_t wrong = 0;  // frees of what is no block's start
   uint64_t jump = 0;   // goes on somewhere else in the recording
   uint64_t swap = 0;   // events that come before the one before
+  uint64_t again = 0;  // goes back by an iteration of a loop
   uint64_t kept = 64;  // blocks that were not freed when they should have been
 };
 
@@ -127,6 +129,7 @@ struct Run {
   const trace::Recording& recording;
   const std::vector<Script>& scripts;
   ServedPlan& plan;
+  uint64_t iteration = 0;  // events of a thread; 0: it has no loop
   LiveRanges live;
   std::vector<Mail> mail;  // blocks on their way, per thread
   std::atomic<uint64_t> tags{0};
@@ -155,6 +158,7 @@ class Life {
     uint64_t at = random_.Chance(kAlways / 8) ? random_.Below(script.size()) : 0;
     for (uint64_t step = 0; step < steps; ++step) {
       if (step % 16 == 0) ReadMail();
+      if (random_.Chance(deviation_.again) && at >= run_.iteration) at -= run_.iteration;
       if (random_.Chance(deviation_.jump)) at = random_.Below(script.size());
       if (random_.Chance(deviation_.swap)) Do(script[(at + 1) % script.size()]);
       Stray();
@@ -436,9 +440,11 @@ void Settle(Run& run) {
 }
 
 void RunOnce(const trace::Recording& recording, const std::vector<Script>& scripts,
-             const RecordingShape& shape, ServedPlan& plan, unsigned threads, Random& random) {
+             const RecordingShape& shape, uint64_t iteration, ServedPlan& plan, unsigned threads,
+             Random& random) {
   plan.Restart();
   Run run(recording, scripts, plan, threads, shape.magnitudes);
+  run.iteration = iteration;
   const std::vector<uint32_t> lives = DrawThreads(shape, random);
   const uint64_t seed = random();
   std::atomic<size_t> next{0};
@@ -477,6 +483,23 @@ RecordingShape DrawShape(Random& random) {
   return shape;
 }
 
+// Threads that go through loops.
+trace::Recording DrawLoops(RecordingShape& shape, uint64_t& iteration, Random& random) {
+  LoopShape loop;
+  loop.threads = shape.threads;
+  loop.prefix = static_cast<uint32_t>(random.Magnitude(1, 300));
+  loop.body = static_cast<uint32_t>(random.Magnitude(2, 600));
+  loop.iterations = static_cast<uint32_t>(random.Magnitude(4, 60));
+  loop.sites = shape.sites;
+  loop.carried = random.Chance(kAlways / 2) ? 0.5 * random.Share() : 0;
+  loop.longest = 1 + static_cast<uint32_t>(random.Below(3));
+  loop.remote_frees = random.Chance(kAlways / 4) ? 0.3 * random.Share() : 0;
+  iteration = 2 * loop.body;
+  shape.phases = 1;
+  shape.magnitudes = false;
+  return LoopRecording(loop, random());
+}
+
 // What a recording has only of some programs: reallocs that make a block shorter, and allocators
 // that answer malloc_usable_size in another way than glibc.
 void Vary(trace::Recording& recording, Random& random) {
@@ -508,15 +531,17 @@ Learned DrawLessons(const trace::Recording& recording, Random& random) {
 // A recording, its plan, and many runs of it.
 void Round(unsigned threads, uint64_t most) {
   Random random(where.seed * 1'000'003 + where.round);
-  const RecordingShape shape = DrawShape(random);
-  trace::Recording recording = RandomRecording(shape, random());
+  RecordingShape shape = DrawShape(random);
+  uint64_t iteration = 0;
+  trace::Recording recording = random.Chance(kAlways / 3) ? DrawLoops(shape, iteration, random)
+                                                          : RandomRecording(shape, random());
   Vary(recording, random);
   const std::vector<Script> scripts = ScriptsOf(recording);
   ServedPlan plan(recording, DrawLessons(recording, random));
   const uint64_t share = shape.magnitudes ? 200'000 : 1'000'000;  // long blocks take longer
   const uint64_t enough = std::min<uint64_t>(most, totals.operations + share);
   for (where.run = 0; where.run < 200 && totals.operations < enough; ++where.run) {
-    RunOnce(recording, scripts, shape, plan, threads, random);
+    RunOnce(recording, scripts, shape, iteration, plan, threads, random);
   }
 }
 

@@ -288,7 +288,7 @@ TEST_F(PlanFileTest, ANewerVersionIsNamed) {
   std::memcpy(bytes.data() + 8, &newer, sizeof(newer));
   const auto file = PlanFile::Read(Write(bytes));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 9"));
+  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 10"));
 }
 
 TEST_F(PlanFileTest, AnOlderVersionIsNamed) {
