@@ -46,15 +46,12 @@ std::vector<std::string> LoopLines(const ordered_json& loops) {
       continue;
     }
     const auto number = [&](const char* name) { return loop[name].get<uint64_t>(); };
-    std::string line = absl::StrFormat(
-        "%d iterations%s of %s (%s), from event %d; carried over: %s", number("iterations"), where,
-        Counted(number("iteration_allocations"), "allocation"),
-        HumanBytes(static_cast<double>(number("iteration_bytes"))), number("first_event"),
-        Counted(number("carried"), "block"));
+    std::string line = absl::StrFormat("%d x %s from event %d%s", number("iterations"),
+                                       Counted(number("iteration_allocations"), "allocation"),
+                                       number("first_event"), where);
     if (number("carried") > 0) {
-      absl::StrAppend(&line, " (", HumanBytes(static_cast<double>(number("carried_bytes"))), ")");
+      absl::StrAppend(&line, ", ", Counted(number("carried"), "block"), " carried");
     }
-    if (number("unrolled") > 1) absl::StrAppend(&line, ", for ", number("unrolled"), " iterations");
     lines.push_back(std::move(line));
   }
   return lines;
