@@ -47,7 +47,7 @@ struct PlanOptions {
   std::string input;
   std::string output;
   planner::Options solve;
-  std::string lanes = "thread";
+  std::string lanes = "auto";
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes

@@ -6,8 +6,13 @@
 namespace reprise::replay {
 namespace {
 
-constexpr int64_t kShare = 16;  // of the max load
-constexpr int64_t kLeast = 512 << 10;
+// What all lanes may cost together, and what the lanes of some threads may: a part of the max load,
+// or so many bytes.
+constexpr int64_t kShareOfAll = 4;
+constexpr int64_t kLeastPerThread = 256 << 10;
+constexpr int64_t kMostOfLeast = 8 << 20;
+constexpr int64_t kShareOfSome = 16;
+constexpr int64_t kLeastOfSome = 512 << 10;
 
 // Looks at the lanes at so many instants.
 class Instants {
@@ -60,11 +65,14 @@ LaneChoice ChooseLanes(const std::vector<PlannedLane>& lanes, int64_t max_load, 
   for (const PlannedLane& lane : lanes) events = std::max(events, lane.end_event);
   const Instants instants(lanes.size(), events);
   std::vector<Curves> curves;
-  std::vector<int64_t> held(instants.count());
+  std::vector<int64_t> held(instants.count()), with_all(instants.count());
   std::vector<double> worth;  // allocations per free byte
   for (const PlannedLane& lane : lanes) {
     curves.push_back(Look(lane, instants));
-    for (size_t at = 0; at < held.size(); ++at) held[at] += curves.back().live[at];
+    for (size_t at = 0; at < held.size(); ++at) {
+      held[at] += curves.back().live[at];
+      with_all[at] += curves.back().live[at] + curves.back().free[at];
+    }
     const int64_t free = *std::max_element(curves.back().free.begin(), curves.back().free.end());
     worth.push_back(static_cast<double>(lane.blocks.size()) / static_cast<double>(free + 1));
   }
@@ -72,7 +80,12 @@ LaneChoice ChooseLanes(const std::vector<PlannedLane>& lanes, int64_t max_load, 
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return worth[a] > worth[b]; });
-  const int64_t most = max_load + std::max(max_load / kShare, kLeast);
+  const auto threads = static_cast<int64_t>(std::count_if(
+      lanes.begin(), lanes.end(), [](const PlannedLane& lane) { return !lane.blocks.empty(); }));
+  const int64_t least = std::min(threads * kLeastPerThread, kMostOfLeast);
+  all = all || *std::max_element(with_all.begin(), with_all.end()) <=
+                   max_load + std::max(max_load / kShareOfAll, least);
+  const int64_t most = max_load + std::max(max_load / kShareOfSome, kLeastOfSome);
   LaneChoice choice{std::vector<bool>(lanes.size()), max_load};
   for (const size_t lane : order) {
     const std::vector<int64_t>& free = curves[lane].free;

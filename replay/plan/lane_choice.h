@@ -5,9 +5,11 @@
 //
 //     max over time of (live bytes + free bytes in the used parts of the boxes of running threads)
 //
-// in place of the max load. Lanes are taken as long as that stays within 1/16 of the max load, or
-// 512 KiB; those with many allocations for few free bytes come first. A thread without a lane is
-// served by the shared heap.
+// in place of the max load. If every thread has a lane, a run whose threads do the same again has
+// the same addresses. So all lanes are taken where they cost at most 1/4 of the max load, or 256
+// KiB per thread and 8 MiB in all. Otherwise lanes are taken as long as they cost at most 1/16 of
+// the max load, or 512 KiB; those with many allocations for few free bytes come first. The other
+// threads are served by the shared heap.
 #ifndef REPRISE_REPLAY_PLAN_LANE_CHOICE_H_
 #define REPRISE_REPLAY_PLAN_LANE_CHOICE_H_
 

@@ -27,7 +27,7 @@
 namespace reprise::replay {
 
 inline constexpr uint64_t kPlanMagic = 0x314e414c50535052;  // "RPSPLAN1" in little-endian bytes
-inline constexpr uint32_t kPlanVersion = 9;
+inline constexpr uint32_t kPlanVersion = 10;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
@@ -118,10 +118,11 @@ struct PlanBlock {
 struct PlanLane {
   uint64_t path;        // of the thread; 0: the whole recording as one lane, not for replay
   uint64_t box_offset;  // bytes from the arena's start; a multiple of kBoxAlignment or more
-  uint64_t box_bytes;   // a multiple of kBoxAlignment
+  uint64_t box_bytes;   // a multiple of kBoxAlignment; 0: the thread is known, and off plan from
+                        // its start. Then the words are its first allocation and kEnd
   uint64_t first_word;  // index into the words of the file
   uint64_t words;       // kEnd included
-  uint64_t blocks;      // allocations among the words
+  uint64_t blocks;      // allocations among the words that are placed
   uint32_t offset_bits;
   uint32_t unused;
 };

@@ -119,12 +119,25 @@ class Verifier {
     if (lane.offset_bits == 0 || lane.offset_bits > 30 || words_.size() >= kNeverDies) {
       return Wrong(absl::StrCat("lane ", lane_, ": expected words of 31 bits, found others"));
     }
-    return VerifyStream(lane, live);
+    return lane.box_bytes > 0 ? VerifyStream(lane, live) : VerifyWithoutBox(lane);
+  }
+
+  // One that is only to be known by its first allocation.
+  absl::Status VerifyWithoutBox(const PlanLane& lane) const {
+    const std::optional<Allocation> first = AllocationAt(lane, 0);
+    if (!first || first->offset != 0 || lane.blocks != 0 || words_.size() != first->words + 1 ||
+        words_.back() != kEnd) {
+      return Wrong(absl::StrCat("lane ", lane_,
+                                ": expected an allocation and the end, as it has no "
+                                "box, found others"));
+    }
+    return absl::OkStatus();
   }
 
   // Reads the allocation at a word. Nothing: no lane can have such a one.
   std::optional<Allocation> AllocationAt(const PlanLane& lane, uint64_t index) const {
     const uint32_t* at = words_.data() + index;  // behind the words of a lane there are others
+    if ((at[0] & kFreeBit) != 0) return std::nullopt;
     const uint32_t code = at[0] >> lane.offset_bits;
     const uint32_t low = at[0] & ((uint32_t{1} << lane.offset_bits) - 1);
     const bool far = code == (kFreeBit - 1) >> lane.offset_bits;
@@ -139,6 +152,7 @@ class Verifier {
       return std::nullopt;
     }
     const uint64_t granules = lane.box_bytes / kGranule;
+    if (granules == 0) return found;
     const bool lies_in = found.offset <= granules && Granules(key) <= granules - found.offset;
     return lies_in && IsAligned(lane, key, found.offset) ? std::optional(found) : std::nullopt;
   }

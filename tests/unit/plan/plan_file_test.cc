@@ -23,6 +23,7 @@
 #include "planner/core/instance.h"
 #include "replay/plan/plan_builder.h"
 #include "replay/plan/plan_encoder.h"
+#include "replay/plan/plan_verifier.h"
 #include "tests/unit/plan/recordings.h"
 
 namespace reprise::replay {
@@ -288,7 +289,7 @@ TEST_F(PlanFileTest, ANewerVersionIsNamed) {
   std::memcpy(bytes.data() + 8, &newer, sizeof(newer));
   const auto file = PlanFile::Read(Write(bytes));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 9"));
+  EXPECT_THAT(std::string(file.status().message()), testing::HasSubstr("version 10"));
 }
 
 TEST_F(PlanFileTest, AnOlderVersionIsNamed) {
@@ -355,17 +356,15 @@ TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistHaveTheirOwnAddresses) {
 TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   constexpr uint64_t kBytes = 64 << 20;
   trace::Recording recording;
-  recording.threads = {{1, trace::kNone, {}, 0, 8000}, {2, 0, {}, 0, 8000}};
+  recording.threads = {{1, trace::kNone, {}, 0, 8001}, {2, 0, {}, 0, 8001}};
   for (uint64_t i = 0; i < 4000; ++i) {
     const bool large = i == 1000 || i == 3000;
     trace::Allocation allocation{.birth = 2 * i, .death = 2 * i + 1, .size = large ? kBytes : 64};
     allocation.thread = allocation.free_thread = i < 2000 ? 0 : 1;
     recording.allocations.push_back(allocation);
   }
-  recording.allocations[0].death = 7999;  // both threads are there all the time
-  recording.allocations[3999].death = 7998;
-  recording.events = 8000;
-  recording.allocations[3999].birth = 7997;
+  recording.allocations[0].death = 8000;  // both threads are there all the time
+  recording.events = 8001;
   const BuiltPlan some = Build(recording, LaneMode::kAuto);
   EXPECT_EQ(some.threads, 2);
   EXPECT_EQ(some.lanes, 1);
@@ -374,9 +373,33 @@ TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   const auto file = PlanFile::Read(Write(some.bytes));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(*PlanOffsets(*file, recording), some.offsets);
+  // The thread that has none is known all the same.
+  const auto* lanes = file->table<PlanLane>(file->header().lanes);
+  ASSERT_EQ(file->header().lanes.count, 2u);
+  EXPECT_EQ(std::count_if(lanes, lanes + 2, [](const PlanLane& it) { return it.box_bytes == 0; }),
+            1);
+  EXPECT_EQ(VerifyPlan(*file, "a.plan"), absl::OkStatus());
   const BuiltPlan all = Build(recording, LaneMode::kThread);
   EXPECT_EQ(all.lanes, 2);
   EXPECT_GT(all.makespan, some.makespan);
+}
+
+// Five threads that peak one after the other, for which one box would do.
+TEST_F(PlanFileTest, EveryThreadHasALaneWhereAllBoxesAreSmall) {
+  constexpr uint32_t kThreads = 5;
+  trace::Recording recording;
+  for (const uint64_t bytes : {200'000, 20'000'000}) {
+    recording = {};
+    for (uint32_t thread = 0; thread < kThreads; ++thread) {
+      recording.threads.push_back({thread + 1, trace::kNone, {}, 0, 100});
+      trace::Allocation allocation{.birth = 10 * thread, .death = 10 * thread + 1, .size = bytes};
+      allocation.thread = allocation.free_thread = thread;
+      recording.allocations.push_back(allocation);
+    }
+    recording.events = 100;
+    const int64_t lanes = bytes < 1'000'000 ? kThreads : 1;
+    EXPECT_EQ(Build(recording, LaneMode::kAuto).lanes, lanes) << bytes;
+  }
 }
 
 }  // namespace
