@@ -21,6 +21,9 @@
 #include "cli/option_scope.h"
 #include "cli/progress.h"
 #include "cli/report_input.h"
+#include "replay/compare/arena_placement.h"
+#include "replay/plan/plan_file.h"
+#include "replay/plan/plan_verifier.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
 
@@ -58,42 +61,73 @@ void Explain(const Measurement& it) {
   }
 }
 
-// Who is measured: an allocator, or the plan.
+// Who is measured: an allocator, or a placement: the plan, or the heap of replay without one.
 struct Contender {
   std::string name;
-  const replay::Allocator* allocator = nullptr;  // null: the plan
+  const replay::Allocator* allocator = nullptr;
+  replay::Placement placement{};
+  // What was held stays held: blocks come from a heap. Else a block lies where the plan has it.
+  bool grows_only = true;
 };
 
 // One recording under all contenders.
 class Trial {
  public:
-  Trial(const trace::Recording& recording, const replay::CompareOptions& options,
-        std::optional<replay::Placement> placement)
-      : recording_(recording), options_(options), placement_(std::move(placement)) {}
+  Trial(const trace::Recording& recording, const replay::CompareOptions& options)
+      : recording_(recording), options_(options) {}
 
   absl::StatusOr<Measurement> Measure(const Contender& who) const {
     if (who.allocator != nullptr) {
       return replay::MeasureAllocator(recording_, *who.allocator, options_);
     }
-    return replay::MeasurePlan(recording_, placement_->offsets, placement_->arena_bytes, options_);
+    absl::StatusOr<Measurement> measured =
+        replay::MeasurePlan(recording_, who.placement.offsets, who.placement.arena_bytes, options_);
+    if (measured.ok()) measured->allocator = who.name;
+    return measured;
   }
-
-  const replay::Placement& placement() const { return *placement_; }
 
   absl::StatusOr<replay::Observation> Observe(const Contender& who,
                                               const std::vector<uint64_t>& events) const {
     if (who.allocator != nullptr) {
       return replay::ObserveAllocator(recording_, *who.allocator, options_, events);
     }
-    return replay::ObservePlan(recording_, placement_->offsets, placement_->arena_bytes, options_,
-                               events);
+    return replay::ObservePlan(recording_, who.placement.offsets, who.placement.arena_bytes,
+                               options_, events);
   }
 
  private:
   const trace::Recording& recording_;
   const replay::CompareOptions& options_;
-  std::optional<replay::Placement> placement_;
 };
+
+// The plan at `path`, and of a recording the heap of replay without a plan before it. A plan that
+// has no place for some threads' blocks is performed as in replay: they come from that heap.
+absl::Status AddPlan(const Subject& subject, const std::string& path,
+                     std::vector<Contender>& contenders) {
+  absl::StatusOr<HeapMap> map = LoadPlanMap(subject, path);
+  if (!map.ok()) return map.status();
+  static_assert(HeapMap::kNowhere == replay::Placement::kUnplanned);
+  Contender plan{.name = "plan", .grows_only = false};
+  plan.placement = {std::move(map->offsets), map->height, subject.alignment};
+  if (!subject.is_instance) {
+    absl::StatusOr<replay::Placement> heap = replay::PlaceByArena(subject.recording, nullptr);
+    if (!heap.ok()) return heap.status();
+    contenders.push_back({.name = "heap", .placement = *std::move(heap)});
+    const std::vector<int64_t>& offsets = plan.placement.offsets;
+    plan.grows_only = std::find(offsets.begin(), offsets.end(), HeapMap::kNowhere) != offsets.end();
+  }
+  if (plan.grows_only) {
+    const std::string name = replay::PlanFor(path, subject.path);
+    const absl::StatusOr<replay::PlanFile> file = replay::PlanFile::Read(name);
+    if (!file.ok()) return file.status();
+    if (absl::Status status = replay::VerifyPlan(*file, name); !status.ok()) return status;
+    absl::StatusOr<replay::Placement> performed = replay::PlaceByArena(subject.recording, &*file);
+    if (!performed.ok()) return performed.status();
+    plan.placement = *std::move(performed);
+  }
+  contenders.push_back(std::move(plan));
+  return absl::OkStatus();
+}
 
 // How the load stands at `events`, and how much of it was requested.
 struct LoadAt {
@@ -143,22 +177,18 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
   }
   options.alignment = subject->alignment;
   options.max_load = static_cast<int64_t>(statistics.max_load);
-  std::optional<replay::Placement> placement;
   std::vector<Contender> contenders;
   for (const replay::Allocator& it : allocators) contenders.push_back({it.name, &it});
   if (!settings.plan.empty()) {
-    absl::StatusOr<HeapMap> map = LoadPlanMap(*subject, settings.plan);
-    if (!map.ok()) return map.status();
-    static_assert(HeapMap::kNowhere == replay::Placement::kUnplanned);
-    placement = replay::Placement{std::move(map->offsets), map->height, options.alignment};
-    contenders.push_back({"plan"});
+    absl::Status added = AddPlan(*subject, settings.plan, contenders);
+    if (!added.ok()) return added;
   }
   Comparison comparison = {
       .trace = path,
       .max_load = static_cast<int64_t>(statistics.max_load),
       .requested_max_load = static_cast<int64_t>(statistics.requested_max_load)};
   if (settings.what_if) comparison.what_if = DescribeWhatIf(recording);
-  const Trial trial(recording, options, std::move(placement));
+  const Trial trial(recording, options);
   // Interleaved, so that whatever else the machine does meets all of them.
   std::vector<std::vector<Measurement>> runs(contenders.size());
   std::vector<bool> out(contenders.size());
@@ -198,12 +228,12 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
       absl::StatusOr<replay::Observation> seen = trial.Observe(contenders[i], events);
       if (!seen.ok()) return seen.status();
       if (settings.pins) {
-        const bool plan = contenders[i].allocator == nullptr;
+        const bool grows = contenders[i].grows_only;
         const std::vector<int64_t> offsets =
-            plan ? trial.placement().offsets
-                 : report::CompactAddresses(recording, seen->addresses).offsets;
+            grows ? report::CompactAddresses(recording, seen->addresses).offsets
+                  : contenders[i].placement.offsets;
         result.pins = DescribePins(
-            recording, replay::FindPins(recording, offsets, !plan, 10, options.alignment));
+            recording, replay::FindPins(recording, offsets, grows, 10, options.alignment));
       }
       seen->addresses = {};
       const auto peak = std::lower_bound(events.begin(), events.end(), statistics.peak_event);

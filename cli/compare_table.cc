@@ -37,6 +37,9 @@ std::string NameOf(const Measurement& it) {
   return absl::StrCat(it.allocator, it.version.empty() ? "" : " ", it.version);
 }
 
+// Whether its blocks lie where a table says: no allocator was measured.
+bool IsPlaced(const Measurement& it) { return it.allocator == "plan" || it.allocator == "heap"; }
+
 template <typename Number>
 Number Median(std::vector<Number> values) {
   const size_t middle = values.size() / 2;
@@ -197,7 +200,7 @@ void PrintRow(const Result& result, size_t width, int64_t requested) {
   const bool known = it.external_fragmentation != -1;
   // The process of a plan also holds the table of its offsets.
   absl::PrintF("%-*s %10s", static_cast<int>(width), NameOf(it),
-               it.allocator == "plan" ? "-" : Bytes(it.peak_rss_absolute));
+               IsPlaced(it) ? "-" : Bytes(it.peak_rss_absolute));
   if (it.allocator == "nothing") {
     absl::PrintF(" %10s %13s %10s %10s", "-", "-", "-", "-");
   } else {
@@ -205,7 +208,8 @@ void PrintRow(const Result& result, size_t width, int64_t requested) {
                  known ? Bytes(it.internal_fragmentation) : "-",
                  known ? Bytes(it.external_fragmentation) : "-");
   }
-  absl::PrintF(" %5.3f s\n", it.seconds);
+  // Of the heap the search for places is not measured.
+  absl::PrintF(" %7s\n", it.allocator == "heap" ? "-" : absl::StrFormat("%5.3f s", it.seconds));
 }
 
 void PrintRuns(const Comparison& comparison) {
@@ -215,6 +219,7 @@ void PrintRuns(const Comparison& comparison) {
   absl::PrintF("medians of %d runs, interleaved; time of the fastest and the slowest:\n",
                most_runs);
   for (const Result& it : comparison.results) {
+    if (it.median.allocator == "heap") continue;
     absl::PrintF("  %-14s %.3f - %.3f s\n", it.median.allocator, it.least_seconds, it.most_seconds);
   }
 }
@@ -245,7 +250,7 @@ void PrintVerdict(const Comparison& comparison) {
   std::vector<const Measurement*> allocators, all;
   for (const Result& it : comparison.results) {
     if (it.median.allocator == "nothing") continue;
-    if (it.median.allocator != "plan") allocators.push_back(&it.median);
+    if (!IsPlaced(it.median)) allocators.push_back(&it.median);
     all.push_back(&it.median);
   }
   if (all.size() < 2) return;

@@ -278,8 +278,10 @@ absl::StatusOr<Side> ReadPlans(const std::vector<std::string>& paths) {
     const std::string process =
         paths.size() > 1 ? absl::StrCat(ProgramOf(Stem(path)), ": ") : std::string();
     const auto* table = plan->table<replay::PlanLane>(header.lanes);
-    uint64_t blocks = 0;
+    uint64_t blocks = 0, lanes = 0;
     for (uint64_t i = 0; i < header.lanes.count; ++i) {
+      if (table[i].box_bytes == 0) continue;
+      ++lanes;
       const std::string lane = table[i].path == 0 ? std::string("all threads")
                                                   : absl::StrFormat("thread %016x", table[i].path);
       AddTo(side.threads, absl::StrCat(process, lane), table[i].box_bytes, table[i].blocks);
@@ -288,7 +290,7 @@ absl::StatusOr<Side> ReadPlans(const std::vector<std::string>& paths) {
     AddTotal(side, "arena_bytes", header.arena_bytes);
     AddTotal(side, "max_load", header.max_load);
     AddTotal(side, "file_bytes", header.file_bytes);
-    AddTotal(side, "lanes", header.lanes.count);
+    AddTotal(side, "lanes", lanes);
     AddTotal(side, "keys", header.keys.count);
     side.images.push_back({.file = Stem(path),
                            .place = header.place,

@@ -49,7 +49,7 @@ struct PlanOptions {
   std::string input;
   std::string output;
   planner::Options solve;
-  std::string lanes = "thread";
+  std::string lanes = "auto";
   std::string loop = "auto";
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes

@@ -150,7 +150,7 @@ std::vector<std::string> SummaryLines(std::vector<SummarizedImage> images, const
     Divergences(image.findings, lines);
     if (image.laneless >= least) {
       lines.push_back(absl::StrFormat(
-          "  %d of them in threads that the plan does not have, or not at the same time",
+          "  %d of them in threads that have no lane in the plan, or not at the same time",
           image.laneless));
     }
     Kinds(image.findings, least, lines);

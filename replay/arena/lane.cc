@@ -35,7 +35,8 @@ void Lane::Start(const LaneSurroundings& around, const PlanLane* lane, char* box
   counters_->box = reinterpret_cast<uint64_t>(box);
   notes_ = notes;
   resync_.Start(&stream_);
-  off_plan_ = wants_to_leave_ = keeps_pages_ = false;
+  wants_to_leave_ = keeps_pages_ = false;
+  off_plan_ = lane->box_bytes == 0;
 }
 
 // The map learns what the stream does up to `until`.

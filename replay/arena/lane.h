@@ -11,7 +11,7 @@
 //             in its place.
 //   off plan  The run does something else, or the thread has ended. What is free in the box has
 //             been given to the shared heap, and so is every block of the box that is freed. There
-//             is no way back.
+//             is no way back. A lane without a box begins so.
 //
 // Requests that get no place in the box are the caller's, who has a local heap (local_heap.h).
 //

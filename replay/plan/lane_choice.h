@@ -1,13 +1,16 @@
 // Which threads' lanes a plan has.
 //
 // A lane's box belongs to one thread while that thread follows its plan: what is free in it is of
-// no use to others. All boxes together cost the replayed run
+// no use to others. When the thread has ended the shared heap may use it, but the pieces are small
+// and their pages stay resident. So a replayed run holds
 //
-//     max over time of (live bytes + free bytes in the used parts of the boxes of running threads)
+//     all boxes and the most that the threads without a lane have live; but at most 16 MiB, which
+//     the heap keeps idle, more than the live bytes and the free ones in boxes of running threads
 //
-// in place of the max load. Lanes are taken as long as that stays within 1/16 of the max load, or
-// 512 KiB; those with many allocations for few free bytes come first. A thread without a lane is
-// served by the shared heap.
+// in place of the max load. If every thread has a lane, a run whose threads do the same again has
+// the same addresses. So all lanes are taken where that is at most 1/4 above the max load, or of at
+// most 32 threads 256 KiB per thread above it. Otherwise lanes are taken as long as it is at most
+// 1/32 above the max load, or 256 KiB; those with many allocations for few free bytes come first.
 #ifndef REPRISE_REPLAY_PLAN_LANE_CHOICE_H_
 #define REPRISE_REPLAY_PLAN_LANE_CHOICE_H_
 

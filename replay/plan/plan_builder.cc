@@ -105,8 +105,8 @@ struct LaneWork {
   Members members;
   planner::Plan plan;
   int64_t alignment = kBoxAlignment;
-  bool on_pages = false;             // long blocks begin with a page
-  Buffer box;                        // when the lane holds memory, and how much
+  bool on_pages = false;  // long blocks begin with a page
+  Buffer box;             // when the lane holds memory, and how much; none of it: it is dropped
   const LaneLoops* loops = nullptr;  // null: none
 };
 
@@ -347,15 +347,18 @@ int64_t DropCostlyLanes(const Request& request, std::vector<LaneWork>& lanes, in
   }
   const LaneChoice choice = ChooseLanes(planned, max_load, request.mode == LaneMode::kThread);
   for (size_t i = 0; i < lanes.size(); ++i) {
-    if (!choice.taken[i]) lanes[i].members = {};
+    if (choice.taken[i]) continue;
+    lanes[i].plan.makespan = lanes[i].box.size = 0;
+    lanes[i].loops = nullptr;
+    lanes[i].alignment = kBoxAlignment;
   }
   return choice.held;
 }
 
-// The boxes of the lanes that have members, one behind the other: each thread has addresses of its
-// own, whichever threads run beside it next time.
+// The lanes that have members. Their boxes lie one behind the other: each thread has addresses of
+// its own, whichever threads run beside it next time.
 struct Boxes {
-  Instance instance;  // when each holds memory, and how much
+  Instance instance;  // when each holds memory, and how much: a lane that was dropped none
   std::vector<size_t> lane;
   std::vector<int64_t> offset;
 };
@@ -389,11 +392,12 @@ std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
     if (single) {
       built.offsets = std::move(lane.plan.offsets);
       for (int64_t& offset : built.offsets) offset += base;
-    } else {
+    } else if (box_bytes > 0) {
       for (size_t k = 0; k < lane.members.count; ++k) {
         built.offsets[lane.members[k]] = base + lane.plan.offsets[k];
       }
     }
+    built.lanes += box_bytes > 0 ? 1 : 0;
     built.makespan = std::max(built.makespan, base + lane.plan.makespan);
     built.arena_bytes = std::max(built.arena_bytes, base + box_bytes);
     EncodedLane entry;
@@ -424,7 +428,6 @@ void Summarize(const Request& request, const Boxes& boxes, const std::vector<Lan
   const auto by_members = [](const LaneWork& a, const LaneWork& b) {
     return a.members.count < b.members.count;
   };
-  built.lanes = static_cast<int64_t>(boxes.lane.size());
   built.lower_bound = built.max_load;
   if (request.mode == LaneMode::kNone && built.lanes > 0) {
     built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);

@@ -170,6 +170,7 @@ class LaneEncoder {
 
   // First pass: what the words will have to hold.
   void Measure(uint32_t allocation) {
+    if (!HasRoom(allocations_)) return;
     ++allocations_;
     if (IsTold(keys_.of[allocation])) {
       ++told_;
@@ -200,6 +201,7 @@ class LaneEncoder {
   }
 
   void Allocate(uint32_t allocation) {
+    if (!HasRoom(placements_.size())) return;
     Turn();
     const uint64_t granule = Granule(allocation);
     const uint32_t key = keys_.of[allocation];
@@ -220,6 +222,7 @@ class LaneEncoder {
   }
 
   void Free(uint32_t allocation) {
+    if (lane_.box_bytes == 0) return;
     Turn();
     const bool own =
         lane_.thread == kNone || recording_.allocations[allocation].free_thread == lane_.thread;
@@ -273,20 +276,24 @@ class LaneEncoder {
     words_.push_back(kEnd);
     // A lane that is not for replay has nothing to give back.
     // What a loop leaves idle comes to be used again soon.
-    if (lane_.path != 0 && loops_.empty() && work.Take(PagesToLookAt())) {
+    if (lane_.path != 0 && lane_.box_bytes > 0 && loops_.empty() && work.Take(PagesToLookAt())) {
       AddIdlePages(words_, turns_, keys_.keys, lane_.box_bytes, placements_);
     }
     std::vector<uint32_t>().swap(next_unused_);
     return std::move(words_);
   }
-  uint64_t blocks() const { return placements_.size(); }
+  uint64_t blocks() const { return lane_.box_bytes > 0 ? placements_.size() : 0; }
   const std::vector<PlanLoop>& loops() const { return loops_; }
 
   int offset_bits() const { return offset_bits_; }
   uint64_t words() const { return words_.size(); }
 
  private:
+  // Of a lane without a box only the first allocation is written, with offset 0.
+  bool HasRoom(uint64_t allocations) const { return lane_.box_bytes > 0 || allocations == 0; }
+
   uint64_t Granule(uint32_t allocation) const {
+    if (lane_.box_bytes == 0) return 0;
     return (static_cast<uint64_t>(offsets_[allocation]) - lane_.box_offset) / kGranule;
   }
 
@@ -349,7 +356,7 @@ class LaneEncoder {
     constexpr uint64_t kSteps = 64;
     constexpr uint64_t kLeastStep = 4;  // pages
     constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
-    if (lane_.path == 0) return;
+    if (lane_.path == 0 || lane_.box_bytes == 0) return;
     const uint64_t pages = lane_.box_bytes / kBoxAlignment;
     if (next_unused_.empty()) {
       next_unused_.resize(pages + 1);

@@ -15,17 +15,17 @@ namespace reprise::replay {
 struct LaneLoops;  // loops.h
 
 struct EncodedLane {
-  uint64_t path = 0;               // PlanLane::path
-  uint32_t thread = trace::kNone;  // whose allocations it holds; kNone: everybody's
-  uint64_t box_offset = 0;         // bytes from the arena's start
-  uint64_t box_bytes = 0;
+  uint64_t path = 0;                 // PlanLane::path
+  uint32_t thread = trace::kNone;    // whose allocations it holds; kNone: everybody's
+  uint64_t box_offset = 0;           // bytes from the arena's start
+  uint64_t box_bytes = 0;            // 0: nothing of it is placed (PlanLane)
   const LaneLoops* loops = nullptr;  // null: none
 };
 
 // Tells recordings apart: a hash of what was allocated, by whom, and when it was freed.
 uint64_t HashRecording(const trace::Recording& recording);
 
-// Of an allocation whose thread has no lane.
+// Of an allocation whose thread has no box.
 inline constexpr int64_t kUnplanned = -1;
 
 // The plan file. `offsets` has one entry per allocation, from the arena's start, or kUnplanned;

@@ -241,6 +241,7 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
   absl::flat_hash_map<uint64_t, uint64_t> box_end;
   uint64_t planned = 0;
   for (uint64_t i = 0; i < header.lanes.count; ++i) {
+    if (lanes[i].box_bytes == 0) continue;
     std::vector<int64_t> offsets = LaneOffsets(plan, lanes[i], recording.allocations.size());
     planned += offsets.size();
     by_path[lanes[i].path] = std::move(offsets);

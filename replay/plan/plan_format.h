@@ -122,10 +122,11 @@ struct PlanBlock {
 struct PlanLane {
   uint64_t path;        // of the thread; 0: the whole recording as one lane, not for replay
   uint64_t box_offset;  // bytes from the arena's start; a multiple of kBoxAlignment or more
-  uint64_t box_bytes;   // a multiple of kBoxAlignment
+  uint64_t box_bytes;   // a multiple of kBoxAlignment; 0: the thread is known, and off plan from
+                        // its start. Then the words are its first allocation and kEnd
   uint64_t first_word;  // index into the words of the file
   uint64_t words;       // kEnd included
-  uint64_t blocks;      // allocations among the words
+  uint64_t blocks;      // allocations among the words that are placed
   uint32_t offset_bits;
   uint32_t loops;       // that the lane has
   uint64_t first_loop;  // index into the loops of the file

@@ -149,10 +149,23 @@ class Verifier {
     if (lane.offset_bits == 0 || lane.offset_bits > 30 || words_.size() >= kNeverDies) {
       return Wrong(absl::StrCat("lane ", lane_, ": expected words of 31 bits, found others"));
     }
+    if (lane.box_bytes == 0) return VerifyWithoutBox(lane);
     loops_ = all_loops_.subspan(lane.first_loop, lane.loops);
     next_boundary_ = 0;
     comparison_.Clear();
     return VerifyStream(lane, live);
+  }
+
+  // One that is only to be known by its first allocation.
+  absl::Status VerifyWithoutBox(const PlanLane& lane) const {
+    const std::optional<Allocation> first = AllocationAt(lane, 0);
+    if (!first || first->offset != 0 || lane.blocks != 0 || lane.loops != 0 ||
+        words_.size() != first->words + 1 || words_.back() != kEnd) {
+      return Wrong(absl::StrCat("lane ", lane_,
+                                ": expected an allocation and the end, as it has no "
+                                "box, found others"));
+    }
+    return absl::OkStatus();
   }
 
   bool IsInLoop(uint64_t at) const { return !loops_.empty() && at >= loops_[0].first_word; }
@@ -199,6 +212,7 @@ class Verifier {
   // Reads the allocation at a word. Nothing: no lane can have such a one.
   std::optional<Allocation> AllocationAt(const PlanLane& lane, uint64_t index) const {
     const uint32_t* at = words_.data() + index;  // behind the words of a lane there are others
+    if ((at[0] & kFreeBit) != 0) return std::nullopt;
     const uint32_t code = at[0] >> lane.offset_bits;
     const uint32_t low = at[0] & ((uint32_t{1} << lane.offset_bits) - 1);
     const bool far = code == (kFreeBit - 1) >> lane.offset_bits;
@@ -213,6 +227,7 @@ class Verifier {
       return std::nullopt;
     }
     const uint64_t granules = lane.box_bytes / kGranule;
+    if (granules == 0) return found;
     const bool lies_in = found.offset <= granules && Granules(key) <= granules - found.offset;
     return lies_in && IsAligned(lane, key, found.offset) ? std::optional(found) : std::nullopt;
   }

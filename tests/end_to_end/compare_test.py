@@ -19,12 +19,14 @@ def trace(bench):
     text = bench.run(bench.reprise, *words, "--runs", "2", "--json", expected=0).stdout
     compared = json.loads(text)
     names = [it["allocator"] for it in compared["results"]]
-    expect(names[0] == "glibc" and names[-1] == "plan", names)
+    expect(names[0] == "glibc" and names[-2:] == ["heap", "plan"], names)
+    heap, plan = compared["results"][-2:]
+    expect(compared["max_load"] <= plan["footprint"] <= heap["footprint"], (heap, plan))
     (image,) = compared["images"]
     for result in image["results"]:
         name = result["allocator"]
         expect_equal(set(result["provenance"].values()), {result["library"]}, name)
-        expect(name in ("glibc", "plan") or name in result["library"], result["library"])
+        expect(name in ("glibc", "heap", "plan") or name in result["library"], result["library"])
         expect_equal(result["runs"], 2, "runs")
         parts = ("requested_at_peak", "internal_fragmentation", "external_fragmentation")
         expect_equal(sum(result[part] for part in parts), result["footprint"], f"{name}: footprint")
@@ -160,7 +162,7 @@ def pins(bench):
         bench.reprise, *words, "--allocators", "glibc", "--json", expected=0
     ).stdout
     (image,) = json.loads(text)["images"]
-    expect_equal(len(image["results"]), 2, "results")
+    expect_equal([it["allocator"] for it in image["results"]], ["glibc", "heap", "plan"], "results")
     for site in image["what_if"]:
         expect(site["freed_at_once"] <= image["max_load"] <= site["own_lane"] <= site["pooled"], site)
     for result in image["results"]:

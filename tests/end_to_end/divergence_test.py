@@ -73,6 +73,42 @@ def threads_without_lanes(bench):
         expect_equal(stats["invalid_frees"], 0, "invalid_frees")
 
 
+def same_again(bench):
+    """Threads that each do the same again have the same addresses, however they interleave."""
+    program = bench.build / "bin" / "programs" / "same_again"
+    recorded = bench.record([program, "1"], expected=0)
+    bench.plan()
+    hashes = set()
+    for seed in range(2, 22):
+        outcome, stats = bench.replay([program, seed], expected=0)
+        expect_equal(outcome.stdout, recorded.stdout, "replayed")
+        expect_equal(stats["planned"], stats["allocations"], "allocations as planned")
+        hashes.add(stats["address_hash"])
+    expect_equal(len(hashes), 1, "different addresses")
+
+
+def threads_without_boxes(bench):
+    """Threads whose boxes would cost much memory have none. They take no other thread's, although
+    they begin alike: who has a box does all of its work in it."""
+    program = bench.build / "bin" / "programs" / "same_again"
+    recorded = bench.record([program, "1", "8"], expected=0)
+    bench.plan()
+    small, large = 5, 8
+    hashes = set()
+    for seed in range(2, 6):
+        outcome, stats = bench.replay([program, seed, large], expected=0)
+        expect_equal(outcome.stdout, recorded.stdout, "replayed")
+        lanes = stats["images"][0]["lanes"][: small + large + 1]
+        followed = [lane["planned"] for lane in lanes if lane["planned"] == lane["served"]]
+        without = [lane["improvised"] for lane in lanes if lane["planned"] == 0]
+        expect_equal(len(followed) + len(without), small + large + 1, "lanes that follow, or do not")
+        expect_equal(len([work for work in followed if work > 4000]), small, "threads with boxes")
+        expect(len(without) >= large - 1, f"{len(without)} threads without boxes")
+        expect_equal(set(without), {41}, "allocations of a thread without a box")
+        hashes.add(stats["address_hash"])
+    expect_equal(len(hashes), 1, "different addresses")
+
+
 def made_ahead(bench):
     """Places that a lane makes ahead of requests, for which there is no use then, are no allocations
     that went elsewhere."""
@@ -90,4 +126,5 @@ if __name__ == "__main__":
     cases = {name: lambda bench, name=name, run=run: run_case(bench, name, run)
              for name, run in RUNS.items()}
     main({**cases, "another_plan": another_plan, "threads_without_lanes": threads_without_lanes,
+          "same_again": same_again, "threads_without_boxes": threads_without_boxes,
           "made_ahead": made_ahead})
