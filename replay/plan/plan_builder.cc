@@ -149,12 +149,21 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
   return previous;
 }
 
+// The fast strategies take no gaps. Where these would save next to nothing, there are none.
+void FillSmallGaps(Instance& instance) {
+  constexpr int64_t kShare = 256;  // of the max load
+  int64_t bytes = 0;
+  for (const planner::Gap& gap : instance.gaps) bytes += instance.buffers[gap.buffer].size;
+  if (bytes <= planner::MaxLoad(instance) / kShare) instance.gaps.clear();
+}
+
 // The same where some buffers have one offset. FailedPrecondition: they live at the same time.
 absl::StatusOr<planner::Plan> SolveMerged(const Instance& instance, const SameOffset& same_offset,
                                           const planner::Options& options, bool on_pages) {
   if (same_offset.empty()) return SolveForPages(instance, options, on_pages);
-  const std::optional<Merged> merged = Merge(instance, same_offset);
+  std::optional<Merged> merged = Merge(instance, same_offset);
   if (!merged) return absl::FailedPreconditionError("blocks that are carried over overlap");
+  FillSmallGaps(merged->instance);
   absl::StatusOr<planner::Plan> plan = SolveForPages(merged->instance, options, on_pages);
   if (!plan.ok()) return plan;
   std::vector<int64_t> offsets;
