@@ -27,6 +27,17 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
   words = program;
 }
 
+absl::Status KeepsInputs(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(output, error)) continue;
+    if (!std::filesystem::equivalent(output, input, error) || error) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(output, ": expected an output that is no input as well, found ", input));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }

@@ -238,8 +238,8 @@ void PrintRow(const LiveContender& who, const LiveContender& first) {
 }
 
 void Print(const std::vector<LiveContender>& contenders, const LiveSettings& settings) {
-  absl::PrintF("%d runs each, interleaved: median, and the middle half of the runs\n",
-               settings.runs);
+  absl::PrintF("%s each, interleaved: median, and the middle half of the runs\n",
+               Counted(settings.runs, "run"));
   absl::PrintF("%-9s %11s %14s %8s %8s %13s\n", "allocator", "peak RSS", "", "", "time", "");
   for (const LiveContender& who : contenders) PrintRow(who, contenders.front());
   absl::PrintF("differences are against %s; same: p >= %.2f (Mann-Whitney)\n",

@@ -299,6 +299,10 @@ int RunConvert(ConvertOptions options) {
   if (!from.ok()) return Fail(from.status());
   const absl::StatusOr<const FormatRow*> to = OutputFormat(options);
   if (!to.ok()) return Fail(to.status());
+  if (absl::Status status = KeepsInputs(options.output, {options.input.path, options.plan});
+      !status.ok()) {
+    return Fail(status);
+  }
   if ((*from)->read == nullptr) {
     return Fail(absl::FailedPreconditionError(
         absl::StrCat("the format ", (*from)->name, " can only be written")));

@@ -1,6 +1,7 @@
 #include "cli/explained.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "trace/statistics.h"
@@ -33,7 +34,12 @@ double ExplainedPercent(uint64_t max_load, uint64_t peak_rss) {
 std::string RuntimeAdvice(const std::string& executable) {
   const std::string_view name = std::string_view(executable).substr(executable.rfind('/') + 1);
   for (const Runtime& runtime : kRuntimes) {
-    if (name.starts_with(runtime.name)) return runtime.advice;
+    if (!name.starts_with(runtime.name)) continue;
+    // What starts here has our environment.
+    const char* const allocator = std::getenv("PYTHONMALLOC");
+    const bool heeded = runtime.name == "python" && allocator != nullptr &&
+                        std::string_view(allocator).starts_with("malloc");
+    return heeded ? "" : runtime.advice;
   }
   return {};
 }

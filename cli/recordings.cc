@@ -124,17 +124,20 @@ absl::Status Lock(const OutputFolder& folder) {
 void PrintExplained(const trace::Process& process, uint64_t max_load) {
   if (process.peak_rss == 0) return;
   const double percent = ExplainedPercent(max_load, process.peak_rss);
-  absl::FPrintF(stderr, "reprise:   %s: peak RSS %s, max load %s: malloc explains %.0f %%\n",
+  const std::string explains = percent > 100 ? "more than it ever touched"
+                                             : absl::StrFormat("malloc explains %.0f %%", percent);
+  absl::FPrintF(stderr, "reprise:   %s: peak RSS %s, max load %s: %s\n",
                 Printable(fs::path(process.executable).filename().string()),
                 HumanBytes(static_cast<double>(process.peak_rss)),
-                HumanBytes(static_cast<double>(max_load)), percent);
+                HumanBytes(static_cast<double>(max_load)), explains);
   const std::string advice = RuntimeAdvice(process.executable);
   if (percent < 50 && !advice.empty()) absl::FPrintF(stderr, "reprise:   %s\n", advice);
 }
 
 void PrintNextSteps(const std::string& directory) {
   std::error_code error;
-  const fs::path near = fs::proximate(directory, error);
+  fs::path here = fs::current_path(error);
+  const fs::path near = error ? fs::path() : fs::proximate(directory, here, error);
   const std::string shown =
       Printable(error || near.string().starts_with("..") ? directory : near.string());
   absl::FPrintF(stderr, "reprise:   next: reprise info %s, reprise compare %s, reprise plan %s\n",

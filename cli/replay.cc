@@ -382,7 +382,7 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     // Reading the plan again takes a while: only where something is to be said of it.
     const Totals least = TotalsOf(image, counters, ServedBy(counters, nullptr), plan);
     const bool needs_plan = !options.stats.empty() || options.strict;
-    if (!needs_plan && !WorthSaying(least.allocations(), least.elsewhere())) {
+    if (!needs_plan && least.elsewhere() == 0) {
       sums.Add(least);
       continue;
     }
@@ -392,7 +392,8 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     sums.Add(totals);
     const bool worth_saying = WorthSaying(totals.allocations(), totals.elsewhere());
     Findings findings;
-    if (file != nullptr) findings = FindWhatWentWrong(result.counters[i], *file, symbolizer);
+    if (file != nullptr && (worth_saying || !options.stats.empty()))
+      findings = FindWhatWentWrong(result.counters[i], *file, symbolizer);
     images.push_back(ImageJson(image, totals, counters, served, plan, findings));
     if (!worth_saying) continue;
     astray.push_back({image.executable, totals.allocations(), totals.elsewhere(),
@@ -455,6 +456,9 @@ int RunReplay(const ReplayOptions& options) {
   if (!offer.ok()) return FailLauncher(offer.status());
   const absl::StatusOr<std::string> path = FindPreloadable(options.program[0]);
   if (!path.ok()) return FailLaunch(path.status());
+  if (absl::Status status = KeepsInputs(options.stats, {options.plan, *path}); !status.ok()) {
+    return FailLauncher(status);
+  }
   const absl::StatusOr<LaunchRequest> request = MakeRequest(options, *offer, *path);
   if (!request.ok()) return FailLauncher(request.status());
   // What is wrong with the file is found out now rather than after the program has run. The program

@@ -114,12 +114,12 @@ void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
                        [](const MissedKind& missed) { return missed.blocked > 0; });
   });
   if (!learns) return;
-  lines.push_back(facts.stats.empty()
-                      ? "  try a plan that learns from this: replay with --stats FILE, then "
-                        "reprise plan TRACE --learn FILE"
-                      : absl::StrCat("  try a plan that learns from this: reprise plan TRACE "
-                                     "--learn ",
-                                     facts.stats));
+  const bool kept = !facts.stats.empty() && !facts.stats.starts_with("/proc/");  // of --runs
+  lines.push_back(!kept ? "  try a plan that learns from this: replay with --stats FILE, then "
+                          "reprise plan TRACE --learn FILE"
+                        : absl::StrCat("  try a plan that learns from this: reprise plan TRACE "
+                                       "--learn ",
+                                       facts.stats));
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ bool WorthSaying(uint64_t allocations, uint64_t astray) {
 std::string SlightLine(uint64_t allocations, uint64_t astray) {
   if (astray == 0) return {};
   return absl::StrFormat(
-      "addresses as planned but for %d of %s (%.2g %%), which went elsewhere than planned", astray,
+      "addresses as planned but for %d of %s (%.3g %%), which went elsewhere than planned", astray,
       base::Counted(allocations, "allocation"),
       100.0 * static_cast<double>(astray) / static_cast<double>(allocations));
 }

@@ -128,6 +128,9 @@ absl::StatusOr<nlohmann::json> LoadStatistics(const ReportOptions& options) {
 }
 
 absl::Status Report(const ReportOptions& options) {
+  std::vector<std::string> inputs = options.plans;
+  inputs.insert(inputs.end(), {options.input, options.comparison, options.replay});
+  if (absl::Status status = KeepsInputs(options.output, inputs); !status.ok()) return status;
   Progress progress;
   progress.Say(absl::StrCat("reading ", options.input));
   absl::StatusOr<Subject> subject =

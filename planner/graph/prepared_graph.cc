@@ -277,7 +277,9 @@ void RoundSizes(PreparedGraph& flow) {
 
 // Messages are of one line.
 std::string Quoted(const Id& id) {
-  return id.number ? id.text : absl::StrCat("'", base::Printable(id.text), "'");
+  constexpr size_t kLongest = 80;
+  const std::string text = base::Shortened(base::Printable(id.text), kLongest);
+  return id.number ? text : absl::StrCat("'", text, "'");
 }
 
 absl::StatusOr<PreparedGraph> PrepareGraph(const Graph& graph) {

@@ -248,10 +248,12 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
     box_end[lanes[i].path] = lanes[i].box_offset + lanes[i].box_bytes;
   }
   const bool whole = header.lanes.count == 1 && lanes[0].path == 0;
+  const bool as_many = planned == recording.allocations.size() && header.events == recording.events;
   const absl::Status another = absl::InvalidArgumentError(
-      absl::StrCat("the plan was made for another recording: it holds ", planned,
-                   " allocations of ", header.events, " events, the recording ",
-                   recording.allocations.size(), " of ", recording.events));
+      as_many ? "the plan was made for another recording, of as many events"
+              : absl::StrCat("the plan was made for another recording: it holds ", planned,
+                             " allocations of ", header.events, " events, the recording ",
+                             recording.allocations.size(), " of ", recording.events));
   if (header.recording != HashRecording(recording)) return another;
   absl::flat_hash_map<uint64_t, size_t> next;
   std::vector<int64_t> offsets;

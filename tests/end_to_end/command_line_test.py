@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import subprocess
 import termios
 import time
@@ -316,6 +317,32 @@ def thread_names(bench):
     expect_equal(names, [[], ["is-named"], ["names-itself"]], "threads")
 
 
+def outputs(bench):
+    """No command replaces what it reads, or the program that it runs."""
+    inputs(bench)
+    shutil.copy("/bin/true", bench.work / "program")
+    bench.record([bench.work / "program"], expected=0)
+    (trace,) = (bench.scratch / "recording").glob("*.trace")
+    bench.run(bench.reprise, "plan", trace, "-o", "p.plan", expected=0)
+    link = bench.work / "link.csv"
+    link.symlink_to(bench.work / "a.csv")
+    for status, words, output in (
+        (USAGE, ["plan", "a.csv", "-o"], "a.csv"),
+        (USAGE, ["plan", "a.csv", "-o"], link),
+        (USAGE, ["plan", "g.json", "-o"], "g.json"),
+        (USAGE, ["plan", trace, "-o"], trace),
+        (USAGE, ["report", trace, "-o"], trace),
+        (USAGE, ["report", trace, "--plan", "p.plan", "-o"], "p.plan"),
+        (USAGE, ["convert", trace, "--to", "csv"], trace),
+    ):
+        before = (bench.work / output).read_bytes()
+        refused(bench, status, "expected an output that is no input as well", *words, output)
+        expect_equal((bench.work / output).read_bytes(), before, f"{words}: content")
+    for stats in ("p.plan", "program"):
+        refused(bench, LAUNCHER, "expected an output that is no input as well", "replay", "p.plan",
+                "--stats", stats, "--", "./program")
+
+
 if __name__ == "__main__":
     main({case.__name__: case for case in (options, standard_streams, pipes, nothing_left, helps, completions, explained,
-                                            sizes, runs, thread_names)})
+                                            sizes, runs, thread_names, outputs)})
