@@ -17,15 +17,6 @@ inline bool GiveBack(const void* begin, uint64_t bytes) {
   return given;
 }
 
-// Has the system provide whole pages that are about to be used. Hook-safe; leaves errno alone.
-inline void Populate(const void* begin, uint64_t bytes) {
-#if defined(MADV_POPULATE_WRITE)
-  const int before = errno;
-  madvise(const_cast<void*>(begin), bytes, MADV_POPULATE_WRITE);
-  errno = before;
-#endif
-}
-
 }  // namespace reprise::replay
 
 #endif  // REPRISE_BASE_GIVE_BACK_H_

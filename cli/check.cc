@@ -2,6 +2,7 @@
 #include "planner/core/check.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +16,8 @@
 #include "cli/graph_file.h"
 #include "cli/instance_file.h"
 #include "cli/option_scope.h"
+#include "cli/periodic_csv.h"
+#include "planner/core/check_periodic.h"
 #include "replay/plan/plan_builder.h"
 #include "replay/plan/plan_file.h"
 #include "trace/format.h"
@@ -29,6 +32,7 @@ struct Arguments {
   std::string instance;
   std::string plan;
   int64_t start_address = 0;  // of CSV instances
+  int64_t period = planner::kNotPeriodic;
   bool ignore_unknown = false;
   bool json = false;
 };
@@ -36,26 +40,36 @@ struct Arguments {
 // What there is to check, wherever it came from.
 struct CheckInput {
   planner::Instance instance;
-  std::vector<int64_t> offsets;
+  std::vector<int64_t> offsets;    // with a period: of all slots
   std::vector<std::string> names;  // of the buffers, for messages; empty: their indices
+  int64_t period = planner::kNotPeriodic;
 };
 
 // The offsets of `plan`, by the ids of `instance`.
 absl::StatusOr<CheckInput> LoadCsv(const std::string& instance, const std::string& plan_path,
-                                   bool ignore_unknown) {
-  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance, ignore_unknown);
+                                   const Arguments& arguments) {
+  const absl::StatusOr<trace::CsvInstance> csv = trace::ReadCsv(instance, arguments.ignore_unknown);
   if (!csv.ok()) return csv.status();
   WarnOfIgnored(instance, csv->ignored);
-  const absl::StatusOr<std::vector<int64_t>> offsets =
-      PlannedOffsets(*csv, plan_path, ignore_unknown);
-  if (!offsets.ok()) return offsets.status();
   CheckInput subject;
+  subject.period = arguments.period;
   subject.instance = ToInstance(*csv, /*keep_offsets=*/true);
+  subject.instance.start_address = arguments.start_address;
+  const bool periodic = subject.period != planner::kNotPeriodic;
+  if (periodic) {
+    absl::Status status = CheckPeriod(*csv, subject.instance, subject.period, instance);
+    if (!status.ok()) return status;
+  }
+  absl::StatusOr<std::vector<int64_t>> offsets =
+      periodic ? PlannedSlots(*csv, subject.period, plan_path, arguments.ignore_unknown)
+               : PlannedOffsets(*csv, plan_path, arguments.ignore_unknown);
+  if (!offsets.ok()) return offsets.status();
   for (size_t row = 0; row < csv->buffers.size(); ++row) {
     if (csv->buffers[row].size == 0) continue;  // as ToInstance does
-    subject.offsets.push_back((*offsets)[row]);
+    if (!periodic) subject.offsets.push_back((*offsets)[row]);
     subject.names.push_back(csv->buffers[row].id);
   }
+  if (periodic) subject.offsets = *std::move(offsets);
   return subject;
 }
 
@@ -96,7 +110,7 @@ absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(instance_path);
   if (!format.ok()) return format.status();
   absl::StatusOr<CheckInput> subject = *format == trace::Format::kCsv
-                                           ? LoadCsv(instance_path, plan, arguments.ignore_unknown)
+                                           ? LoadCsv(instance_path, plan, arguments)
                                            : LoadRecordingAndPlan(instance_path, plan);
   if (!subject.ok()) return subject.status();
   planner::Instance& instance = subject->instance;
@@ -107,9 +121,20 @@ absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std
   }
   CheckedPlan verdict;
   verdict.buffers = instance.buffers.size();
-  verdict.result = planner::Check(instance, subject->offsets);
+  const int64_t period = subject->period;
+  const bool periodic = period != planner::kNotPeriodic;
+  verdict.result = periodic ? planner::CheckPeriodic(instance, period, subject->offsets)
+                            : planner::Check(instance, subject->offsets);
+  const std::vector<uint32_t> first_slot =
+      periodic ? planner::FirstSlots(instance, period) : std::vector<uint32_t>();
   const auto name = [&](uint32_t buffer) {
     return subject->names.empty() ? std::to_string(buffer) : subject->names[buffer];
+  };
+  // Violations of periodic plans name slots.
+  const auto buffer_of = [&](uint32_t index) {
+    if (!periodic) return index;
+    const auto after = std::upper_bound(first_slot.begin(), first_slot.end(), index);
+    return static_cast<uint32_t>(after - first_slot.begin() - 1);
   };
   planner::BufferName in_messages;
   if (!subject->names.empty()) {
@@ -117,9 +142,12 @@ absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std
   }
   for (const planner::Violation& violation : verdict.result.violations) {
     verdict.violations.push_back(
-        {{"first", name(violation.first)},
-         {"second", name(violation.second)},
-         {"message", planner::Describe(violation, instance, subject->offsets, in_messages)}});
+        {{"first", name(buffer_of(violation.first))},
+         {"second", name(buffer_of(violation.second))},
+         {"message", periodic
+                         ? planner::DescribePeriodic(violation, instance, period, subject->offsets,
+                                                     in_messages)
+                         : planner::Describe(violation, instance, subject->offsets, in_messages)}});
   }
   return verdict;
 }
@@ -203,6 +231,7 @@ void AddCheck(CLI::App& app, Run& run) {
                    "of a CSV instance: the address that offset 0 has, as for `plan`")
       ->transform(SizeInBytes())
       ->type_name("N");
+  AddPeriod(command, arguments->period);
   command->add_flag("--json", arguments->json, "print one JSON object");
   AddIgnoreUnknown(command, arguments->ignore_unknown);
   command->callback([&run, arguments] { run = [arguments] { return RunCheck(*arguments); }; });

@@ -61,6 +61,11 @@ size_t Columns() {
   return columns != nullptr && absl::SimpleAtoi(columns, &count) && count > 0 ? count : kUsual;
 }
 
+std::string LastColumn(const std::string& text, size_t used) {
+  constexpr size_t kLeast = 20;
+  return base::Shortened(text, std::max(Columns(), used + kLeast) - used);
+}
+
 FILE* Summaries(const std::string& output) {
   return output == base::kStandardStream ? stderr : stdout;
 }

@@ -67,6 +67,8 @@ int Fail(const absl::Status& status);
 
 // How wide a line of a table may be: as the terminal on stdout, or $COLUMNS says; else 80.
 size_t Columns();
+// A name in the last column of a line that has `used` columns before it.
+std::string LastColumn(const std::string& text, size_t used);
 
 // `status` with the name of the file that it is about in front.
 absl::Status InFile(const std::string& path, const absl::Status& status);

@@ -4,10 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
+#include "trace/call_sites.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
 #include "trace/symbols.h"
@@ -131,31 +133,34 @@ void AddTo(Result& sum, const Result& it) {
   sum.runs = it.runs;
 }
 
-std::string NameWithCaller(const trace::Recording& recording, uint32_t site,
-                           trace::Symbolizer& symbolizer) {
-  const auto find = [&](const trace::Frame& frame) {
-    return trace::FindSymbol(recording, frame, symbolizer);
-  };
-  if (site == trace::kNone) return trace::DescribeSite(recording, site, {});
-  const trace::Frame place = {recording.sites[site].module, recording.sites[site].offset};
-  const std::string name = trace::DescribeSite(recording, site, find(place));
-  const std::vector<trace::Frame>& callers = trace::CallersOf(recording, site);
-  if (callers.empty()) return name;
-  const std::string caller = trace::DescribeFrame(recording, callers[0], find(callers[0]));
-  return absl::StrCat(name, " ← ", caller);
+// A line for each of `sites`, no two alike.
+absl::flat_hash_map<uint32_t, std::string> SiteLines(const trace::Recording& recording,
+                                                     std::vector<uint32_t> sites) {
+  std::sort(sites.begin(), sites.end());
+  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+  trace::Symbolizer symbolizer;
+  std::vector<trace::CallSiteText> texts;
+  for (const uint32_t site : sites) {
+    texts.push_back(trace::DescribeCallSite(recording, site, &symbolizer));
+  }
+  const std::vector<std::string> lines = trace::DistinctLines(texts, trace::Detail::kPlace);
+  absl::flat_hash_map<uint32_t, std::string> line_of;
+  for (size_t i = 0; i < sites.size(); ++i) line_of[sites[i]] = lines[i];
+  return line_of;
 }
 
 void PrintWhatIf(const Comparison& comparison) {
   const auto bytes = [](const ordered_json& value) {
     return HumanBytes(static_cast<double>(value.get<int64_t>()));
   };
-  absl::PrintF("\nthe max load, now %s, if the blocks of a call site\n",
+  absl::PrintF("\nthe max load, now %s, if the blocks of a call site were\n",
                HumanBytes(static_cast<double>(comparison.max_load)));
-  absl::PrintF("%16s %12s %12s   %s\n", "were freed at once", "had a pool", "had a lane",
-               "site, and what it holds at most");
+  absl::PrintF("%13s %10s %10s %10s  %s\n", "freed at once", "pooled", "in a lane", "they hold",
+               "call site");
   for (const ordered_json& it : comparison.what_if) {
-    absl::PrintF("%18s %12s %12s   %s, %s\n", bytes(it["freed_at_once"]), bytes(it["pooled"]),
-                 bytes(it["own_lane"]), it["site"].get<std::string>(), bytes(it["peak_bytes"]));
+    absl::PrintF("%13s %10s %10s %10s  %s\n", bytes(it["freed_at_once"]), bytes(it["pooled"]),
+                 bytes(it["own_lane"]), bytes(it["peak_bytes"]),
+                 LastColumn(it["site"].get<std::string>(), 48));
   }
 }
 
@@ -169,12 +174,13 @@ void PrintHolders(const Result& result) {
   if (held == live) return absl::PrintF(", all of it live\n"), void();
   absl::PrintF(", %s more than live, in %s\n", Bytes(held - live),
                Counted(pins["holes"].get<uint64_t>(), "gap"));
+  absl::PrintF("  %10s %10s %7s  %s\n", "held back", "by", "blocks", "allocated by");
   size_t shown = 0;
   for (const ordered_json& it : pins["sites"]) {
     if (shown++ == kMostSites) break;
-    absl::PrintF("  %10s held back by %10s in %6d blocks of %s\n",
-                 Bytes(it["hostage_bytes"].get<int64_t>()), Bytes(it["bytes"].get<int64_t>()),
-                 it["blocks"].get<int64_t>(), it["site"].get<std::string>());
+    absl::PrintF("  %10s %10s %7d  %s\n", Bytes(it["hostage_bytes"].get<int64_t>()),
+                 Bytes(it["bytes"].get<int64_t>()), it["blocks"].get<int64_t>(),
+                 LastColumn(it["site"].get<std::string>(), 33));
   }
 }
 
@@ -259,18 +265,24 @@ void PrintVerdict(const Comparison& comparison) {
 }  // namespace
 
 ordered_json DescribePins(const trace::Recording& recording, const replay::Pins& pins) {
-  trace::Symbolizer symbolizer;
-  const auto name = [&](uint32_t site) { return NameWithCaller(recording, site, symbolizer); };
+  constexpr size_t kMostSites = 20;
+  std::vector<uint32_t> sites;
+  for (const replay::PinnedBySite& it : pins.sites) {
+    if (sites.size() < kMostSites) sites.push_back(it.site);
+  }
+  for (const replay::Pin& it : pins.blocks) {
+    sites.push_back(recording.allocations[it.allocation].site);
+  }
+  const absl::flat_hash_map<uint32_t, std::string> lines = SiteLines(recording, std::move(sites));
   ordered_json json = {{"event", pins.event},
                        {"held_bytes", pins.held_bytes},
                        {"live_bytes", pins.live_bytes},
                        {"holes", pins.holes},
                        {"largest_hole", pins.largest_hole}};
   json["sites"] = ordered_json::array();
-  constexpr size_t kMostSites = 20;
   for (const replay::PinnedBySite& it : pins.sites) {
     if (json["sites"].size() == kMostSites) break;
-    json["sites"].push_back({{"site", name(it.site)},
+    json["sites"].push_back({{"site", lines.at(it.site)},
                              {"hostage_bytes", it.hostage_bytes},
                              {"bytes", it.bytes},
                              {"blocks", it.blocks},
@@ -283,7 +295,7 @@ ordered_json DescribePins(const trace::Recording& recording, const replay::Pins&
     json["blocks"].push_back({{"block", it.allocation},
                               {"hostage_bytes", it.hostage_bytes},
                               {"size", block.size},
-                              {"site", name(block.site)},
+                              {"site", lines.at(block.site)},
                               {"thread", block.thread},
                               {"age", pins.event - block.birth}});
   }
@@ -299,9 +311,9 @@ ordered_json DescribeWhatIf(const trace::Recording& recording) {
   trace::WhatIfBuilder builder(recording, sites);
   trace::ForEachEvent(recording, [&](const trace::Event& event) { builder.Add(event); });
   ordered_json json = ordered_json::array();
-  trace::Symbolizer symbolizer;
+  const absl::flat_hash_map<uint32_t, std::string> lines = SiteLines(recording, sites);
   for (const trace::WhatIf& it : builder.Finish()) {
-    json.push_back({{"site", NameWithCaller(recording, it.site, symbolizer)},
+    json.push_back({{"site", lines.at(it.site)},
                     {"peak_bytes", it.peak_bytes},
                     {"freed_at_once", it.freed_at_once},
                     {"pooled", it.pooled},

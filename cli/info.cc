@@ -16,6 +16,11 @@
 #include "cli/command.h"
 #include "cli/explained.h"
 #include "cli/instance_file.h"
+#include "cli/loops.h"
+#include "cli/option_scope.h"
+#include "cli/periodic_csv.h"
+#include "replay/plan/block_bytes.h"
+#include "replay/plan/loops.h"
 #include "trace/call_sites.h"
 #include "trace/format.h"
 #include "trace/formats/csv.h"
@@ -36,10 +41,15 @@ struct ExaminedImage {
   bool is_instance = false;
   InstanceFile file;                    // of an instance
   std::vector<uint32_t> top_buffers{};  // rows of an instance: live at the peak, largest first
+  int64_t period = 0;                   // of a periodic instance
+  LoopSummary loop{};
+  nlohmann::ordered_json loops = nlohmann::ordered_json::array();  // cli/loops.h
 };
 
 struct InfoOptions {
+  const CLI::App* command = nullptr;
   std::string path;
+  int64_t period = 0;  // 0: not periodic
   bool json = false;
   bool ignore_unknown = false;
 };
@@ -65,9 +75,41 @@ absl::StatusOr<ExaminedImage> ExamineInstance(const std::string& path, bool igno
   return image;
 }
 
-absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unknown) {
+// The body of a loop: the load is that of the steady state.
+absl::StatusOr<ExaminedImage> ExamineLoop(const InfoOptions& options) {
+  absl::StatusOr<ExaminedImage> image = ExamineInstance(options.path, options.ignore_unknown);
+  if (!image.ok()) return image.status();
+  const trace::CsvInstance& instance = image->file.instance;
+  const planner::Instance planned = ToInstance(instance, /*keep_offsets=*/true);
+  absl::Status status = CheckPeriod(instance, planned, options.period, options.path);
+  if (!status.ok()) return status;
+  image->period = options.period;
+  image->loop = Summarize(instance, options.period, kTopSites);
+  image->statistics.max_load = static_cast<uint64_t>(image->loop.max_load);
+  image->statistics.requested_max_load = image->statistics.max_load;
+  image->top_buffers = image->loop.top_rows;
+  return image;
+}
+
+// Needs all allocations in memory, and as long as all else.
+constexpr uint64_t kMostEventsForLoops = 2'000'000;
+nlohmann::ordered_json FindLoops(const std::string& path, uint64_t events) {
+  replay::FoundLoops found;
+  if (events > kMostEventsForLoops) return DescribeLoops(found);
+  const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(path);
+  if (!recording.ok()) return DescribeLoops(found);
+  const std::vector<replay::LaneLoops> lanes =
+      replay::FindLoops(*recording, replay::BlockBytes(*recording), recording->threads.size() > 1);
+  for (size_t i = 0; i < lanes.size(); ++i) found.Add(*recording, i, lanes[i]);
+  found.Sort();
+  return DescribeLoops(found);
+}
+
+absl::StatusOr<ExaminedImage> Examine(const std::string& path, const InfoOptions& options) {
+  const bool ignore_unknown = options.ignore_unknown;
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
   if (!format.ok()) return format.status();
+  if (options.period > 0) return ExamineLoop(options);
   if (*format == trace::Format::kCsv || *format == trace::Format::kJson) {
     return ExamineInstance(path, ignore_unknown);
   }
@@ -78,10 +120,12 @@ absl::StatusOr<ExaminedImage> Examine(const std::string& path, bool ignore_unkno
       path, image.recording, [&](const trace::Event& event) { builder.Add(event); });
   if (!status.ok()) return status;
   image.statistics = builder.Finish(image.recording.sites, kTopSites);
+  image.loops = FindLoops(path, image.recording.events);
   return image;
 }
 
 int64_t PeakTime(const ExaminedImage& image) {
+  if (image.period > 0) return image.loop.peak_time;
   return image.recording.first_instant +
          static_cast<int64_t>(trace::TimeOf(image.recording, image.statistics.peak_event));
 }
@@ -102,6 +146,12 @@ nlohmann::ordered_json DescribeBuffers(const ExaminedImage& image) {
     json["top_buffers"].push_back(
         {{"id", it.id}, {"bytes", it.size}, {"lower", it.lower}, {"upper", it.upper}});
     if (it.offset) json["top_buffers"].back()["offset"] = *it.offset;
+  }
+  if (image.period > 0) {
+    json["period"] = image.period;
+    json["slots"] = image.loop.slots;
+    json["crossing_buffers"] = image.loop.crossing;
+    json["crossing_bytes"] = image.loop.crossing_bytes;
   }
   if (image.file.is_graph) {
     json["buffers"] = image.file.tensors;  // as `plan` counts them
@@ -178,6 +228,7 @@ nlohmann::ordered_json Describe(const ExaminedImage& image) {
     damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
   }
   json["damage"] = std::move(damage);
+  if (!image.is_instance) json["loops"] = image.loops;
   json["top_sites"] = image.is_instance ? nlohmann::ordered_json::array() : DescribeSites(image);
   if (image.is_instance) json.update(DescribeBuffers(image));
   return json;
@@ -243,12 +294,6 @@ void PrintExplained(const ExaminedImage& image) {
   if (percent < 50 && !advice.empty()) PrintLine("", advice);
 }
 
-// A name in the last column of a line that has `used` columns before it.
-std::string LastColumn(const std::string& text, size_t used) {
-  constexpr size_t kLeast = 20;
-  return base::Shortened(text, std::max(Columns(), used + kLeast) - used);
-}
-
 void PrintSites(const ExaminedImage& image) {
   if (image.statistics.top_sites.empty()) return;
   std::printf("\nCall sites with most bytes at the peak\n");
@@ -301,6 +346,12 @@ void PrintInstance(const ExaminedImage& image) {
   } else {
     PrintLine("buffers", absl::StrCat(image.statistics.buffers));
   }
+  if (image.period > 0) {
+    PrintLine("period", absl::StrCat(image.period, ", ", Counted(image.loop.slots, "slot")));
+    PrintLine("across its end",
+              absl::StrFormat("%s (%s)", Counted(image.loop.crossing, "buffer"),
+                              HumanBytes(static_cast<double>(image.loop.crossing_bytes))));
+  }
   if (file.instance.has_offsets) {
     PrintLine("fixed offsets", absl::StrCat(FixedOffsets(file.instance)));
   }
@@ -333,6 +384,13 @@ void PrintRecording(const ExaminedImage& image) {
                             HumanBytes(static_cast<double>(image.statistics.never_freed_bytes))));
 }
 
+void PrintLoops(const ExaminedImage& image) {
+  for (const std::string& line : LoopLines(image.loops)) PrintLine("loop", line);
+  if (image.recording.events > kMostEventsForLoops) {
+    PrintLine("loop", "not looked for in so many events; reprise plan does");
+  }
+}
+
 void Print(const ExaminedImage& image) {
   const trace::Recording& recording = image.recording;
   const trace::Statistics& statistics = image.statistics;
@@ -361,6 +419,7 @@ void Print(const ExaminedImage& image) {
   if (recording.process.unpreloadable > 0) {
     PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
   }
+  PrintLoops(image);
   PrintHistogram("Sizes requested", statistics.sizes, true);
   PrintHistogram(image.is_instance ? "Lifetimes" : "Lifetimes, in events", statistics.lifetimes,
                  false);
@@ -383,12 +442,18 @@ bool ReportDamage(const ExaminedImage& image) {
 }
 
 int RunInfo(const InfoOptions& options) {
+  if (options.period > 0) {
+    const absl::StatusOr<Kind> kind = KindOf(options.path);
+    if (!kind.ok()) return Fail(kind.status());
+    absl::Status status = CheckScope(*options.command, *kind);
+    if (!status.ok()) return Fail(status);
+  }
   const absl::StatusOr<std::vector<std::string>> paths = trace::FindTraces(options.path);
   if (!paths.ok()) return Fail(paths.status());
   std::vector<ExaminedImage> images;
   int code = kDone;
   for (const std::string& path : *paths) {
-    absl::StatusOr<ExaminedImage> image = Examine(path, options.ignore_unknown);
+    absl::StatusOr<ExaminedImage> image = Examine(path, options);
     if (image.ok()) {
       images.push_back(*std::move(image));
     } else {
@@ -417,10 +482,12 @@ int RunInfo(const InfoOptions& options) {
 void AddInfo(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("info", "Say what a trace or an instance holds");
   auto options = std::make_shared<InfoOptions>();
+  options->command = command;
   command
       ->add_option("input", options->path,
                    "a trace, an instance, or a folder of traces; -: standard input")
       ->required();
+  AddPeriod(command, options->period);
   command->add_flag("--json", options->json, "print one JSON object");
   AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([&run, options] { run = [options] { return RunInfo(*options); }; });

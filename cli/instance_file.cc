@@ -71,6 +71,12 @@ absl::StatusOr<InstanceFile> ReadGraph(const std::string& path, const MappedFile
   const absl::StatusOr<graph::PreparedGraph> flow = graph::PrepareGraph(*graph);
   if (!flow.ok()) return InFile(path, flow.status());
   WarnOfIgnored(path, absl::StrJoin(ignored, ", "));
+  if (graph->loop) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": loop: expected a graph without one (only `plan` and `check` take "
+                     "loops)"));
+  }
   InstanceFile result;
   result.is_graph = true;
   result.tensors = graph->tensors.size();
@@ -127,10 +133,10 @@ absl::StatusOr<InstanceFile> ReadInstance(const std::string& path, bool ignore_u
   return result;
 }
 
-absl::StatusOr<std::vector<int64_t>> PlannedOffsets(const trace::CsvInstance& instance,
-                                                    const std::string& plan_path,
-                                                    bool ignore_unknown) {
-  const absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(plan_path, ignore_unknown);
+absl::StatusOr<std::vector<trace::CsvBuffer>> PlannedRows(const trace::CsvInstance& instance,
+                                                          const std::string& plan_path,
+                                                          bool ignore_unknown, bool slots) {
+  absl::StatusOr<trace::CsvInstance> plan = trace::ReadCsv(plan_path, ignore_unknown, slots);
   if (!plan.ok()) return plan.status();
   WarnOfIgnored(plan_path, plan->ignored);
   if (!plan->has_offsets) {
@@ -142,10 +148,10 @@ absl::StatusOr<std::vector<int64_t>> PlannedOffsets(const trace::CsvInstance& in
                                                    Counted(instance.buffers.size(), "buffer"),
                                                    ", found ", plan->buffers.size()));
   }
-  absl::flat_hash_map<std::string, const trace::CsvBuffer*> planned;
-  for (const trace::CsvBuffer& buffer : plan->buffers) planned.emplace(buffer.id, &buffer);
-  std::vector<int64_t> offsets;
-  offsets.reserve(instance.buffers.size());
+  absl::flat_hash_map<std::string, trace::CsvBuffer*> planned;
+  for (trace::CsvBuffer& buffer : plan->buffers) planned.emplace(buffer.id, &buffer);
+  std::vector<trace::CsvBuffer> rows;
+  rows.reserve(instance.buffers.size());
   for (const trace::CsvBuffer& buffer : instance.buffers) {
     const auto found = planned.find(buffer.id);
     if (found == planned.end()) {
@@ -156,8 +162,20 @@ absl::StatusOr<std::vector<int64_t>> PlannedOffsets(const trace::CsvInstance& in
       return absl::InvalidArgumentError(
           absl::StrCat(plan_path, ":", found->second->line, ": expected an offset, found none"));
     }
-    offsets.push_back(*found->second->offset);
+    rows.push_back(std::move(*found->second));
   }
+  return rows;
+}
+
+absl::StatusOr<std::vector<int64_t>> PlannedOffsets(const trace::CsvInstance& instance,
+                                                    const std::string& plan_path,
+                                                    bool ignore_unknown) {
+  const absl::StatusOr<std::vector<trace::CsvBuffer>> rows =
+      PlannedRows(instance, plan_path, ignore_unknown, /*slots=*/false);
+  if (!rows.ok()) return rows.status();
+  std::vector<int64_t> offsets;
+  offsets.reserve(rows->size());
+  for (const trace::CsvBuffer& row : *rows) offsets.push_back(*row.offset);
   return offsets;
 }
 

@@ -32,6 +32,13 @@ absl::StatusOr<bool> IsGraphFile(const std::string& path);
 absl::StatusOr<InstanceFile> ReadInstance(const std::string& path, bool ignore_unknown,
                                           const std::string& graph_plan = "");
 
+// The rows of the CSV file at `plan` in the order of those of `instance`, by their ids; each has an
+// offset, with `slots` perhaps several. InvalidArgument, one line, when a row or an offset is
+// missing.
+absl::StatusOr<std::vector<trace::CsvBuffer>> PlannedRows(const trace::CsvInstance& instance,
+                                                          const std::string& plan,
+                                                          bool ignore_unknown, bool slots);
+
 // The offsets of the rows of `instance` in the CSV file at `plan`, by their ids. InvalidArgument,
 // one line, when a row or an offset is missing.
 absl::StatusOr<std::vector<int64_t>> PlannedOffsets(const trace::CsvInstance& instance,

@@ -27,7 +27,9 @@
 #include "cli/feedback_file.h"
 #include "cli/graph_file.h"
 #include "cli/large_arrays.h"
+#include "cli/loops.h"
 #include "cli/option_scope.h"
+#include "cli/periodic_csv.h"
 #include "cli/set_aside.h"
 #include "planner/graph/place.h"
 #include "planner/solve.h"
@@ -48,10 +50,12 @@ struct PlanOptions {
   std::string output;
   planner::Options solve;
   std::string lanes = "auto";
+  std::string loop = "auto";
   GraphChoices graph;
   std::optional<int64_t> capacity;       // bytes
   std::optional<int64_t> start_address;  // bytes
-  std::vector<std::string> learn;        // statistics of replays
+  int64_t period = planner::kNotPeriodic;
+  std::vector<std::string> learn;  // statistics of replays
   bool ignore_unknown = false;
   bool json = false;
 };
@@ -134,9 +138,18 @@ void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
     }
     absl::FPrintF(stream, "\n");
   }
+  if (plan.contains("period")) {
+    absl::FPrintF(stream, "  period    %d, %s\n", plan["period"].get<int64_t>(),
+                  Counted(plan["slots"].get<uint64_t>(), "slot"));
+  }
   if (plan.value("reallocs", int64_t{0}) > 0) {
     absl::FPrintF(stream, "  reallocs  %d of %d in place\n",
                   plan["reallocs_in_place"].get<int64_t>(), plan["reallocs"].get<int64_t>());
+  }
+  if (plan.contains("loops")) {
+    for (const std::string& line : LoopLines(plan["loops"])) {
+      absl::FPrintF(stream, "  loop      %s\n", line);
+    }
   }
   if (plan.value("learned", int64_t{0}) > 0) {
     absl::FPrintF(stream, "  learned   %d lifetimes\n", plan["learned"].get<int64_t>());
@@ -166,27 +179,36 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
   WarnOfIgnored(options.input, csv->ignored);
   planner::Instance instance = ToInstance(*csv, /*keep_offsets=*/true);
   const std::vector<EmptyRow> empty = EmptyRows(*csv, options.start_address.value_or(0));
+  if (options.period != planner::kNotPeriodic) {
+    absl::Status status = CheckPeriod(*csv, instance, options.period, options.input);
+    if (!status.ok()) return status;
+  }
   std::vector<trace::CsvBuffer>().swap(csv->buffers);  // from here on only the rows are needed
   instance.capacity = options.capacity;
   instance.start_address = options.start_address.value_or(0);
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
   solve.name = NamesIn(options.input);
-  const absl::StatusOr<planner::Plan> plan = planner::Solve(instance, solve);
-  if (!plan.ok()) {
+  absl::StatusOr<planner::PeriodicPlan> solved = SolveWithPeriod(instance, options.period, solve);
+  if (!solved.ok()) {
     // "Does not fit" is an answer.
-    const bool no = plan.status().code() == absl::StatusCode::kResourceExhausted;
-    return absl::Status(no ? absl::StatusCode::kAborted : plan.status().code(),
-                        absl::StrCat(options.input, ": ", plan.status().message()));
+    const bool no = solved.status().code() == absl::StatusCode::kResourceExhausted;
+    return absl::Status(no ? absl::StatusCode::kAborted : solved.status().code(),
+                        absl::StrCat(options.input, ": ", solved.status().message()));
   }
-  const std::vector<int64_t> offsets = OffsetsOfRows(plan->offsets, empty);
+  const planner::Plan* const plan = &solved->plan;
+  const RowSlots rows = SlotsOfRows(plan->offsets, solved->first_slot, empty);
   base::AtomicFile file(output);
-  file.Write(trace::FormatCsv(*csv, offsets));
+  file.Write(trace::FormatCsv(*csv, rows.offsets, rows.first));
   if (absl::Status status = Finish(file); !status.ok()) return status;
   ordered_json json =
-      Summary(static_cast<int64_t>(offsets.size()), plan->max_load, plan->lower_bound,
+      Summary(static_cast<int64_t>(rows.first.size()) - 1, plan->max_load, plan->lower_bound,
               plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
   json["flat"] = flattened.exchange(false);
+  if (options.period != planner::kNotPeriodic) {
+    json["period"] = options.period;
+    json["slots"] = plan->offsets.size();
+  }
   return json;
 }
 
@@ -207,7 +229,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (!learned.ok()) return learned.status();
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
-  absl::StatusOr<replay::BuiltPlan> built = replay::BuildPlan(*recording, solve, mode, *learned);
+  const auto loops = options.loop == "none" ? replay::LoopMode::kNone : replay::LoopMode::kAuto;
+  absl::StatusOr<replay::BuiltPlan> built =
+      replay::BuildPlan(*recording, solve, mode, *learned, loops);
   if (!built.ok()) {
     // A lane that is too large is a fault of the input, not of this machine.
     const bool too_large = built.status().code() == absl::StatusCode::kResourceExhausted;
@@ -228,6 +252,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   json["reallocs"] = built->reallocs;
   json["reallocs_in_place"] = built->reallocs_in_place;
   json["learned"] = built->learned;
+  json["loops"] = DescribeLoops(built->loops);
   json["flat"] = flattened.exchange(false);
   return json;
 }
@@ -442,6 +467,13 @@ void AddPlan(CLI::App& app, Run& run) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "thread", "none"}));
   command
+      ->add_option(
+          "--loop", options->loop,
+          "auto: what a thread does again and again is planned once, and replayed as often "
+          "as the program likes; none: the plan ends with the recording")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "none"}));
+  command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")
       ->transform(SizeInBytes())
@@ -451,6 +483,7 @@ void AddPlan(CLI::App& app, Run& run) {
                    "of a CSV instance: the address that offset 0 will have, for alignments")
       ->transform(SizeInBytes())
       ->type_name("N");
+  AddPeriod(command, options->period);
   command
       ->add_option("--worst-case-fragmentation", options->solve.worst_case_fragmentation,
                    "bytes above the lower bound that are good enough: stop there")

@@ -144,7 +144,7 @@ absl::StatusOr<Offer> ReadPlans(const std::string& path) {
 // The sums of one image, or of several.
 struct Totals {
   uint64_t planned = 0, improvised = 0, fallback = 0, blocked = 0, unmatched = 0, invalid_frees = 0,
-           reallocs = 0, reallocs_in_place = 0;
+           reallocs = 0, reallocs_in_place = 0, iterations = 0;
   uint64_t held_bytes = 0, table_bytes = 0, peak_rss = 0;
   uint64_t address_hash = 0, fallback_hash = 0;
 
@@ -157,6 +157,7 @@ struct Totals {
     invalid_frees += other.invalid_frees;
     reallocs += other.reallocs;
     reallocs_in_place += other.reallocs_in_place;
+    iterations += other.iterations;
     held_bytes += other.held_bytes;
     table_bytes += other.table_bytes;
     peak_rss = std::max(peak_rss, other.peak_rss);
@@ -184,6 +185,7 @@ struct Totals {
             {"lanes_moved", 0},  // each lane has addresses of its own
             {"reallocs", reallocs},
             {"reallocs_in_place", reallocs_in_place},
+            {"iterations", iterations},
             {"held_bytes", held_bytes},
             {"arena_bytes", held_bytes},
             {"table_bytes", table_bytes},
@@ -219,7 +221,8 @@ std::vector<replay::Served> ServedBy(const std::vector<LaneCounters>& counters,
     }
     const auto& lane = plan->table<replay::PlanLane>(plan->header().lanes)[i];
     const auto* words = plan->table<uint32_t>(plan->header().words) + lane.first_word;
-    served.push_back(replay::ServedBy(lane, words, counters[i]));
+    const auto* loops = plan->table<replay::PlanLoop>(plan->header().loops) + lane.first_loop;
+    served.push_back(replay::ServedBy(lane, words, loops, counters[i]));
   }
   return served;
 }
@@ -231,6 +234,7 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
   for (size_t i = 0; i < counters.size(); ++i) {
     const LaneCounters& lane = counters[i];
     totals.planned += served[i].planned;
+    totals.iterations += served[i].iterations;
     totals.improvised += lane.heap.allocations;
     totals.fallback += lane.fallback;
     totals.blocked += lane.blocked;

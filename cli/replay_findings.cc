@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -23,6 +24,7 @@ using replay::PlanBlock;
 using replay::PlanFile;
 using replay::PlanKey;
 using replay::PlanLane;
+using replay::PlanLoop;
 using replay::PlanModule;
 using replay::SquatterNote;
 
@@ -67,6 +69,7 @@ class Reader {
     const auto counters = At<LaneCounters>(index * sizeof(LaneCounters));
     if (counters.diverged_at == 0 && counters.blocked == 0) return;
     ReadBirths(lane);
+    loops_ = {plan_.table<PlanLoop>(plan_.header().loops) + lane.first_loop, lane.loops};
     LaneFindings& found = findings.lanes.back();
     if (counters.diverged_at != 0) {
       found.divergence = {Ordinal(counters.diverged_at - 1),
@@ -124,10 +127,17 @@ class Reader {
     return note.freed_at == 0 || note.freed_at > block.death;
   }
 
-  // Which of the lane's allocations is the first at or after a word.
+  // Which of the lane's allocations is the first at or after a word, in a loop's first pass.
   uint64_t Ordinal(uint64_t word) const {
-    return static_cast<uint64_t>(std::lower_bound(births_.begin(), births_.end(), word) -
-                                 births_.begin());
+    auto ordinal = static_cast<uint64_t>(std::lower_bound(births_.begin(), births_.end(), word) -
+                                         births_.begin());
+    // The recording went through loops more than once.
+    for (const PlanLoop& loop : loops_) {
+      if (word > uint64_t{loop.first_word} + loop.words) {
+        ordinal += uint64_t{loop.blocks} * (loop.passes - 1);
+      }
+    }
+    return ordinal;
   }
 
   // A request as the process saw it.
@@ -219,10 +229,11 @@ class Reader {
   const PlanFile& plan_;
   trace::Symbolizer& symbolizer_;
   CountersLayout layout_;
-  trace::Recording names_;          // modules, and the site that is being described
-  const PlanLane* lane_ = nullptr;  // that is read
-  std::vector<PlanBlock> blocks_;   // its blocks, by offset and birth; empty: not wanted so far
-  std::vector<uint32_t> births_;    // its allocation words
+  trace::Recording names_;           // modules, and the site that is being described
+  const PlanLane* lane_ = nullptr;   // that is read
+  std::vector<PlanBlock> blocks_;    // its blocks, by offset and birth; empty: not wanted so far
+  std::vector<uint32_t> births_;     // its allocation words
+  std::span<const PlanLoop> loops_;  // its loops
   std::map<std::pair<uint32_t, uint64_t>, std::string> described_;
 };
 

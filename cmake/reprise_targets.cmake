@@ -25,6 +25,10 @@ if(REPRISE_SANITIZE)
                          -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(reprise_sanitize INTERFACE -fsanitize=${REPRISE_SANITIZE})
 endif()
+if(REPRISE_COVERAGE)  # scripts/coverage.sh
+  target_compile_options(reprise_sanitize INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(reprise_sanitize INTERFACE -fprofile-instr-generate)
+endif()
 if(REPRISE_FUZZ)  # a fuzzer needs to see what its inputs reach
   target_compile_options(reprise_sanitize INTERFACE -fsanitize=fuzzer-no-link)
   target_link_options(reprise_sanitize INTERFACE -fsanitize=fuzzer-no-link)

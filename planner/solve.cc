@@ -96,12 +96,18 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& given) {
   if (!problem.plain) {
     search.RaiseBound(HoleBound(problem));
     search.RaiseBound(AlignmentBound(problem));
-    search.RaiseBound(CliqueBound(problem, [&] { return search.OutOfTime(); }));
   }
+  const auto late = [&] { return search.OutOfTime(); };
+  const bool places_once = PlacesOnce(*strategy);
+  if (!problem.plain && !places_once) search.RaiseBound(CliqueBound(problem, late));
   if (strategy->plain_only && !problem.plain) strategy = FindStrategy("best_fit_by_birth");
   curve.Watch(problem.ToBytes(search.lower_bound));
   strategy->run(search, std::string(strategy->info.name));
   curve.End();
+  // Of a plan that is there it only says how good it is: a little work is enough.
+  if (places_once && !search.Done()) {
+    search.RaiseBound(CliqueBound(problem, late, kBoundWork / 30));
+  }
   if (incumbent.makespan() == INT64_MAX) {
     // Out of time or cancelled before there was anything: what is quickest.
     if (problem.fixed.empty()) {

@@ -86,6 +86,13 @@ const std::vector<Strategy>& AllStrategies() {
   return *all;
 }
 
+bool PlacesOnce(const Strategy& strategy) {
+  return strategy.run == RunBump || strategy.run == RunSweepBestFit ||
+         strategy.run == RunFirstFitInOrder || strategy.run == RunBestFitInOrder ||
+         strategy.run == RunGergov || strategy.run == RunMincostFlow ||
+         strategy.run == RunSomasManyFirst || strategy.run == RunSomasManyBest;
+}
+
 const Strategy* FindStrategy(std::string_view name) {
   for (const Strategy& strategy : AllStrategies()) {
     if (strategy.info.name != name) continue;

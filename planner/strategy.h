@@ -17,6 +17,9 @@ struct Strategy {
   bool plain_only = false;  // cannot keep gaps, fixed offsets or stricter alignments
 };
 
+// Whether the strategy makes one packing and ends: it needs no bound to know when to stop.
+bool PlacesOnce(const Strategy& strategy);
+
 // To add a strategy: write its file, declare its function in core/runs.h, add its line to
 // strategy.cc.
 const std::vector<Strategy>& AllStrategies();

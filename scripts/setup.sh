@@ -8,7 +8,7 @@ packages=(
   g++ cmake ninja-build pkg-config binutils dpkg-dev file
   libmimalloc-dev libabsl-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
   libzstd-dev libxxhash-dev libdw-dev libpng-dev zlib1g-dev coinor-libcbc-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev
   libleveldb-dev libsnappy-dev
   clang clang-format clang-tidy shellcheck pyflakes3
   # The programs that the end-to-end tests record.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds and tests: scripts/test.sh [--quick|--long] [CTEST-ARGUMENT…], e.g. scripts/test.sh -R planner
-#   (nothing)  the Release build with all its tests, and the unit tests and fuzzers' corpora under the
-#              address and undefined-behaviour sanitizers, with some seconds of fuzzing
-#   --quick    the Release build, its unit tests and a few end-to-end cases
+#   (nothing)  the Release build with its end-to-end tests and the unit tests of what runs inside of
+#              programs and of the planner; all unit tests and fuzzers' corpora under the address and
+#              undefined-behaviour sanitizers, with some seconds of fuzzing
+#   --quick    the Release build, all its unit tests and a few end-to-end cases
 #   --long     as without, and for hours: soak tests, the thread sanitizer over all unit tests, fuzzing,
 #              reprise built under reprise, clang-tidy
 # The last lines are CTest's summary over all of them.
@@ -15,7 +16,12 @@ case ${1-} in --quick | --long) kind=${1#--} && shift ;; esac
 jobs=$(nproc)
 directories=("$PWD/build/release")
 
-cmake --preset release -DREPRISE_WERROR=ON > /dev/null
+# What the sanitized build tests as well is not built twice, nor are kernels that no device runs.
+elsewhere=ON cuda=OFF
+if [[ $kind ]]; then elsewhere=OFF; fi
+if [[ $kind == long ]]; then cuda=ON; fi
+cmake --preset release -DREPRISE_WERROR=ON -DREPRISE_SANITIZED_ELSEWHERE="$elsewhere" \
+  -DREPRISE_CUDA="$cuda" > /dev/null
 cmake --build build/release -j "$jobs"
 if [[ $kind == quick ]]; then
   exec ctest --test-dir build/release --output-on-failure -j "$jobs" -L 'unit|style|quick' "$@"

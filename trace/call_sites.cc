@@ -1,5 +1,7 @@
 #include "trace/call_sites.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -31,13 +33,15 @@ CallSiteText TextOf(const Recording& recording, const Frame& frame, const Symbol
   return text;
 }
 
-std::string LineOf(const CallSiteText& site, Detail detail) {
+std::string LineOf(const CallSiteText& site, Detail detail, size_t callers = SIZE_MAX) {
   const bool at_address = detail == Detail::kAddress && site.address != site.function;
   const std::string& place = at_address ? site.address : site.place;
   std::string line = site.function;
   if (detail != Detail::kFunction && !place.empty()) absl::StrAppend(&line, " (", place, ")");
   if (detail < Detail::kCallers) return line;
-  for (const std::string& caller : site.callers) absl::StrAppend(&line, " ← ", caller);
+  for (size_t i = 0; i < std::min(callers, site.callers.size()); ++i) {
+    absl::StrAppend(&line, " ← ", site.callers[i]);
+  }
   return line;
 }
 
@@ -78,14 +82,22 @@ std::vector<std::string> DistinctLines(const std::vector<CallSiteText>& sites, D
     for (const std::string& line : lines) ++times[line];
     return times;
   };
-  for (const Detail more : {Detail::kPlace, Detail::kCallers, Detail::kAddress}) {
-    if (more <= detail) continue;
+  // Gives those that look alike more, as many callers in the end. True when all differ.
+  const auto tell_apart = [&](Detail more, size_t callers) {
     const auto times = count();
-    if (times.size() == lines.size()) return lines;
+    if (times.size() == lines.size()) return true;
     for (size_t i = 0; i < sites.size(); ++i) {
-      if (times.at(lines[i]) > 1) lines[i] = LineOf(sites[i], more);
+      if (times.at(lines[i]) > 1) lines[i] = LineOf(sites[i], more, callers);
     }
+    return false;
+  };
+  size_t most_callers = 0;
+  for (const CallSiteText& site : sites) most_callers = std::max(most_callers, site.callers.size());
+  if (detail < Detail::kPlace && tell_apart(Detail::kPlace, 0)) return lines;
+  for (size_t callers = 1; detail < Detail::kCallers && callers <= most_callers; ++callers) {
+    if (tell_apart(Detail::kCallers, callers)) return lines;
   }
+  if (detail < Detail::kAddress && tell_apart(Detail::kAddress, SIZE_MAX)) return lines;
   absl::flat_hash_map<std::string, uint32_t> seen;
   for (std::string& line : lines) {
     if (const uint32_t number = ++seen[line]; number > 1) absl::StrAppend(&line, " #", number);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cinttypes>
 #include <cstdint>
@@ -18,14 +17,24 @@
 #include <thread>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+
+ABSL_FLAG(int, threads, 1, "that work at the same time");
+ABSL_FLAG(uint64_t, num, 100'000, "operations per thread and phase");
+ABSL_FLAG(size_t, value_size, 100, "bytes");
+ABSL_FLAG(uint64_t, seed, 301, "of keys and values");
+ABSL_FLAG(std::string, db, "", "where the database goes: must not exist, removed at the end");
+
 namespace {
 
 struct Settings {
-  int threads = 1;
-  uint64_t num = 100'000;  // operations per thread and phase
-  size_t value_size = 100;
-  uint64_t seed = 301;
-  std::string db;  // empty: a temporary directory
+  int threads;
+  uint64_t num;
+  size_t value_size;
+  uint64_t seed;
+  std::string db;
 };
 
 // What a phase did. Sums commute, so the order in which threads finish does not show.
@@ -140,16 +149,17 @@ std::string MakeTemporaryDirectory() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Settings settings;
-  CLI::App app{"LevelDB: fill random, read random, overwrite, read random"};
-  app.add_option("--threads", settings.threads, "threads")->check(CLI::Range(1, 9999));
-  app.add_option("--num", settings.num, "operations per thread and phase")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
-  app.add_option("--value-size", settings.value_size, "bytes")->check(CLI::Range(0, 1 << 24));
-  app.add_option("--seed", settings.seed, "of keys and values");
-  app.add_option("--db", settings.db,
-                 "where the database goes; must not exist; removed at the end");
-  CLI11_PARSE(app, argc, argv);
+  absl::SetProgramUsageMessage("LevelDB: fill random, read random, overwrite, read random");
+  absl::ParseCommandLine(argc, argv);
+  Settings settings = {.threads = absl::GetFlag(FLAGS_threads),
+                       .num = absl::GetFlag(FLAGS_num),
+                       .value_size = absl::GetFlag(FLAGS_value_size),
+                       .seed = absl::GetFlag(FLAGS_seed),
+                       .db = absl::GetFlag(FLAGS_db)};
+  if (settings.threads < 1 || settings.num < 1 || settings.value_size > 1 << 24) {
+    std::fprintf(stderr, "leveldb_bench: expected threads and num above 0, values up to 16 MiB\n");
+    return 2;
+  }
 
   const bool temporary = settings.db.empty();
   if (temporary) settings.db = MakeTemporaryDirectory();

@@ -3,7 +3,6 @@
 // malloc or one free.
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,9 +12,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+
+ABSL_FLAG(uint64_t, events, 2'000'000, "mallocs and frees per case; large: a thousandth of it");
+ABSL_FLAG(uint64_t, perturbed, 0, "live_set: requests in a million with another size");
 
 namespace {
 
@@ -62,14 +68,14 @@ void WriteWord(void* block, uint64_t word) { std::memcpy(block, &word, sizeof(wo
 
 // Of so many requests of the live set in a million the size is another one, a different choice of
 // them in every run that asks for another share: what a plan meets when the input changed.
-uint64_t perturbed = 0;
 
 // A live set of 10,000 blocks of 16 to 1024 bytes; each step replaces a random one.
 Outcome LiveSet(uint64_t events) {
   constexpr size_t kLive = 10'000;
   Random random(1);
+  const uint64_t perturbed = absl::GetFlag(FLAGS_perturbed);
   Random chance(perturbed + 5);
-  const auto fresh = [&random, &chance] {
+  const auto fresh = [&random, &chance, perturbed] {
     uint64_t size = 16 + random() % 1009;
     if (perturbed != 0 && chance() % 1'000'000 < perturbed) size = 16 + chance() % 1009;
     void* block = Allocate(size);
@@ -258,22 +264,28 @@ void Measure(const Case& which, uint64_t events) {
                1e9 * wall.count() / static_cast<double>(outcome.events), wall.count(), cpu);
 }
 
+int Refuse(const char* reason) {
+  std::fprintf(stderr, "micro_malloc: %s\n", reason);
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t events = 2'000'000;
-  std::vector<std::string> names;
-  CLI::App app{"Five small loops over malloc and free"};
-  app.add_option("cases", names, "live_set, cross_thread, lifo, large, queue; default: all")
-      ->check(CLI::IsMember({"live_set", "cross_thread", "lifo", "large", "queue"}));
-  app.add_option("--events", events, "mallocs and frees per case; large: a thousandth of it")
-      ->check(CLI::Range(uint64_t{2000}, uint64_t{1} << 40));
-  app.add_option("--perturbed", perturbed, "live_set: requests in a million with another size")
-      ->check(CLI::Range(0, 1'000'000));
-  CLI11_PARSE(app, argc, argv);
+  absl::SetProgramUsageMessage(
+      "Five small loops over malloc and free: micro_malloc "
+      "[live_set|cross_thread|lifo|large|queue]...");
+  std::vector<char*> names = absl::ParseCommandLine(argc, argv);
+  names.erase(names.begin());
+  const uint64_t events = absl::GetFlag(FLAGS_events);
+  if (events < 2000) return Refuse("--events: expected 2000 or more");
+  for (const std::string_view name : names) {
+    const auto is_named = [&](const Case& which) { return name == which.name; };
+    if (std::none_of(std::begin(kCases), std::end(kCases), is_named)) return Refuse("unknown case");
+  }
   for (const Case& which : kCases) {
     bool wanted = names.empty();
-    for (const std::string& name : names) wanted = wanted || name == which.name;
+    for (const std::string_view name : names) wanted = wanted || name == which.name;
     if (wanted) Measure(which, events);
   }
   return 0;

@@ -187,6 +187,7 @@ inline void* ReallocateAsExpected(Lane* lane, void* pointer, size_t size, uint64
 // block and the free is counted.
 void* ReallocateInLane(Lane* lane, void* pointer, size_t size, uint64_t site) {
   const Busy busy;
+  lane->SettleBefore(pointer);
   if (void* planned = ReallocateAsExpected(lane, pointer, size, site)) return planned;
   lane->set_keeps_pages(true);
   const size_t usable = lane->Usable(pointer);

@@ -2,7 +2,6 @@
 // buffers that reach the top change places in the order with one they conflict with, and the new
 // order is kept when it is not worse, sometimes when it is.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "planner/core/order.h"
@@ -60,7 +59,7 @@ void RunHillClimb(Search& search, const std::string& name) {
     const double rise = static_cast<double>(next_makespan - makespan) /
                         static_cast<double>(std::max<int64_t>(problem.max_load, 1));
     const double heat = 0.02 * (1 - static_cast<double>(round) / static_cast<double>(rounds));
-    if (next_makespan > makespan && random.Unit() >= std::exp(-rise / std::max(heat, 1e-9))) {
+    if (next_makespan > makespan && random.Unit() >= ChanceOfRise(rise, heat)) {
       order = before;
       continue;
     }

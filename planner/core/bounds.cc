@@ -8,9 +8,6 @@
 namespace reprise::planner {
 namespace {
 
-// What either bound may look at, about a twentieth of a second.
-constexpr int64_t kBoundWork = 30'000'000;
-
 // Steps in which a clique may grow no further.
 constexpr int64_t kPatience = 100;
 
@@ -20,8 +17,9 @@ constexpr int64_t kMostSums = 1 << 16;
 // A set of jobs that overlap each other in pairs, while all of themselves is in use.
 class Clique {
  public:
-  explicit Clique(const Problem& problem)
+  Clique(const Problem& problem, int64_t most)
       : problem_(problem),
+        most_(most),
         missed_(problem.size()),
         inside_(problem.size()),
         meets_(problem.size()),
@@ -41,7 +39,7 @@ class Clique {
   // All that are whole in a section.
   void Start(uint32_t section) {
     for (const Span& span : spans_) {
-      if (work_ >= kBoundWork) return;
+      if (work_ >= most_) return;
       if (span.lower <= section && section < span.upper) Add(span.job);
     }
   }
@@ -108,6 +106,7 @@ class Clique {
   }
 
   const Problem& problem_;
+  int64_t most_;             // work
   std::vector<Span> spans_;  // in the order of the jobs
   std::vector<uint32_t> first_span_;
   std::vector<int64_t> missed_;  // per job: the total of those inside that it does not overlap
@@ -189,14 +188,14 @@ int64_t EndOf(SectionContent& content) {
 
 }  // namespace
 
-int64_t CliqueBound(const Problem& problem, const std::function<bool()>& stop) {
+int64_t CliqueBound(const Problem& problem, const std::function<bool()>& stop, int64_t work) {
   if (problem.pieces.empty() || stop()) return 0;
-  Clique clique(problem);
+  Clique clique(problem, work);
   const auto peak = std::max_element(problem.load.begin(), problem.load.end());
   clique.Start(static_cast<uint32_t>(peak - problem.load.begin()));
   int64_t best = clique.total();
   int64_t found = 0;
-  for (int64_t step = 0; step - found < kPatience && clique.work() < kBoundWork; ++step) {
+  for (int64_t step = 0; step - found < kPatience && clique.work() < work; ++step) {
     if (stop() || !clique.Step(step)) break;
     if (clique.total() <= best) continue;
     best = clique.total();

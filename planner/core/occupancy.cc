@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace reprise::planner {
 template <typename Coordinate>
@@ -29,6 +30,7 @@ class BasicOccupancy {
   int64_t FirstFitAgain(uint32_t job, int64_t from, int64_t limit);
   int64_t BestFit(uint32_t job, int64_t limit);
   int64_t BestFitWithin(uint32_t job, int64_t from, int64_t end);
+  int64_t BestFitOfFew(uint32_t job, int64_t limit);
   void Place(uint32_t job, int64_t address);
 
  private:
@@ -57,6 +59,7 @@ class BasicOccupancy {
   std::vector<uint32_t> touch_;
   std::vector<IntervalList<Coordinate>> lists_;
   std::vector<Cursor> cursors_;
+  std::vector<std::pair<int64_t, int64_t>> taken_;  // addresses, [first, second)
 
   // Interval arrays of 2^k, handed out from slabs and kept in free lists by k.
   std::vector<std::unique_ptr<Interval<Coordinate>[]>> slabs_;
@@ -66,6 +69,9 @@ class BasicOccupancy {
 };
 
 namespace {
+
+// So many are sorted sooner than they are sought through in their lists.
+constexpr size_t kFewIntervals = 512;
 
 // The first interval of [from, size) that ends above `address`. Gallops: cursors move a little.
 template <typename Coordinate>
@@ -313,9 +319,45 @@ int64_t BasicOccupancy<Coordinate>::Slack(int64_t address) {
   return slack;
 }
 
+// BestFit where the lists hold few intervals: those are sorted, so that a gap costs nothing but the
+// next one.
+template <typename Coordinate>
+int64_t BasicOccupancy<Coordinate>::BestFitOfFew(uint32_t job, int64_t limit) {
+  taken_.clear();
+  for (const Cursor& cursor : cursors_) {
+    for (uint32_t i = 0; i < cursor.list->size; ++i) {
+      const Interval<Coordinate>& it = cursor.list->data[i];
+      taken_.emplace_back(static_cast<int64_t>(it.lower) - cursor.upper + 1,
+                          static_cast<int64_t>(it.upper) - cursor.lower);
+    }
+  }
+  std::sort(taken_.begin(), taken_.end());
+  const bool any_address = problem_.alignment(job) == 1;
+  const auto align = [&](int64_t at) { return any_address ? at : problem_.AlignUp(job, at); };
+  int64_t best = -1;
+  int64_t best_slack = INT64_MAX;
+  int64_t address = align(0);
+  for (auto next = taken_.begin();;) {
+    for (; next != taken_.end() && next->first <= address; ++next) {
+      if (next->second > address) address = align(next->second);
+    }
+    if (address > limit) return best >= 0 ? best : address;
+    const int64_t slack = next == taken_.end() ? INT64_MAX : next->first - 1 - address;
+    if (best < 0 || slack < best_slack) {
+      best = address;
+      best_slack = slack;
+    }
+    if (slack == 0 || slack == INT64_MAX) return best;
+    address = align(next->first);
+  }
+}
+
 template <typename Coordinate>
 int64_t BasicOccupancy<Coordinate>::BestFit(uint32_t job, int64_t limit) {
   CollectAll(job);
+  size_t intervals = 0;
+  for (const Cursor& cursor : cursors_) intervals += cursor.list->size;
+  if (intervals <= kFewIntervals) return BestFitOfFew(job, limit);
   int64_t best = -1;
   int64_t best_slack = INT64_MAX;
   for (int64_t address = 0;;) {

@@ -2,6 +2,8 @@
 #ifndef REPRISE_PLANNER_CORE_RANDOM_H_
 #define REPRISE_PLANNER_CORE_RANDOM_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "base/hash.h"
@@ -33,6 +35,12 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// The chance with which simulated annealing (Kirkpatrick, Gelatt, Vecchi 1983) takes a step that is
+// worse by the share `rise`, at the temperature `heat`.
+inline double ChanceOfRise(double rise, double heat) {
+  return std::exp(-rise / std::max(heat, 1e-9));
+}
 
 }  // namespace reprise::planner
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::planner::graph {
@@ -57,6 +58,14 @@ struct Tensor {
   bool persistent = false;  // needed before, during and after the execution
 };
 
+// The graph is the body of a loop, run again and again. Needs one stream and no groups.
+struct Loop {
+  std::vector<uint32_t> body;  // all nodes, in any order
+  // Pairs of tensors: `second`, which has no producer, is in an iteration what the iteration before
+  // made as `first`.
+  std::vector<std::pair<uint32_t, uint32_t>> carried;
+};
+
 struct Graph {
   std::vector<Node> nodes;
   std::vector<Tensor> tensors;
@@ -65,6 +74,7 @@ struct Graph {
   // The given sequential execution, all nodes; empty: none is given.
   std::vector<uint32_t> order;
   std::vector<Id> streams;
+  std::optional<Loop> loop;
 };
 
 }  // namespace reprise::planner::graph

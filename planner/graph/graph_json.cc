@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kGraphFields[] = {"nodes", "tensors", "groups", "order"};
+constexpr std::string_view kGraphFields[] = {"nodes", "tensors", "groups", "order", "loop"};
+constexpr std::string_view kLoopFields[] = {"body", "carried"};
 constexpr std::string_view kNodeFields[] = {"id", "stream", "order"};
 constexpr std::string_view kTensorFields[] = {"id",        "producer", "consumers", "bytes",
                                               "alignment", "offset",   "alias_of",  "alias_offset",
@@ -25,6 +26,7 @@ constexpr std::string_view kTensorFields[] = {"id",        "producer", "consumer
 constexpr std::string_view kPlanFields[] = {
     "makespan", "max_load", "lower_bound", "unsafe_pairs", "order_changed", "order", "tensors"};
 constexpr std::string_view kPlaceFields[] = {"id", "offset"};
+constexpr std::string_view kLoopPlaceFields[] = {"id", "offset", "offsets"};
 
 // Sizes, alignments and given offsets stay below 2^56, offsets of plans below 2^62.
 constexpr int kSizeBits = 56;
@@ -335,6 +337,44 @@ void ReadTensors(const json& list, const Names& nodes, Reader& reader, Graph& gr
   LayOutParts(list, graph);
 }
 
+Loop ReadLoop(const json& value, const Names& nodes, const Names& tensors, Reader& reader) {
+  Loop loop;
+  if (!reader.Object(value, "loop")) return loop;
+  reader.Expect(value, "loop", kLoopFields);
+  if (Given(value, "body") == nullptr) reader.Refuse("loop.body", "a list", "none");
+  const json& body = reader.List(value, "body", false);
+  for (size_t i = 0; i < body.size() && reader.ok(); ++i) {
+    loop.body.push_back(reader.Known(body[i], At("loop.body", i), "node", nodes));
+  }
+  const json& carried = reader.List(value, "carried", false);
+  for (size_t i = 0; i < carried.size() && reader.ok(); ++i) {
+    const std::string where = At("loop.carried", i);
+    if (!carried[i].is_array() || carried[i].size() != 2) {
+      const bool list = carried[i].is_array();
+      reader.Refuse(where, "a list of two tensors",
+                    list ? absl::StrCat("a list of ", carried[i].size()) : Found(carried[i]));
+      break;
+    }
+    const uint32_t from = reader.Known(carried[i][0], where + "[0]", "tensor", tensors);
+    const uint32_t to = reader.Known(carried[i][1], where + "[1]", "tensor", tensors);
+    loop.carried.emplace_back(from, to);
+  }
+  return loop;
+}
+
+// The offsets of a tensor in turn.
+std::vector<int64_t> ReadSlots(const json& list, const std::string& where, Reader& reader) {
+  std::vector<int64_t> slots;
+  if (!list.is_array() || list.empty()) {
+    reader.Refuse(where, "a list of offsets", Found(list));
+    return slots;
+  }
+  for (size_t i = 0; i < list.size() && reader.ok(); ++i) {
+    slots.push_back(reader.Number(list[i], where + At("", i), 0, kOffsetBits));
+  }
+  return slots;
+}
+
 std::vector<uint32_t> ReadOrder(const json& list, const Names& nodes, Reader& reader) {
   std::vector<uint32_t> order;
   for (size_t i = 0; i < list.size() && reader.ok(); ++i) {
@@ -376,6 +416,9 @@ absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name,
     }
   }
   graph.order = ReadOrder(reader.List(root, "order", false), nodes, reader);
+  if (const json* loop = Given(root, "loop")) {
+    graph.loop = ReadLoop(*loop, nodes, tensors, reader);
+  }
   if (absl::Status status = reader.Finish(ignored); !status.ok()) return status;
   return graph;
 }
@@ -390,8 +433,12 @@ std::string FormatPlan(const Graph& graph, const Placement& plan, const Figures&
   }
   text += "],\n\"tensors\": [";
   for (size_t i = 0; i < plan.offsets.size(); ++i) {
-    absl::StrAppend(&text, i > 0 ? ",\n" : "\n", "{\"id\": ", ToJson(graph.tensors[i].id),
-                    ", \"offset\": ", plan.offsets[i], "}");
+    absl::StrAppend(&text, i > 0 ? ",\n" : "\n", "{\"id\": ", ToJson(graph.tensors[i].id));
+    if (i < plan.slots.size() && plan.slots[i].size() > 1) {
+      absl::StrAppend(&text, ", \"offsets\": [", absl::StrJoin(plan.slots[i], ", "), "]}");
+    } else {
+      absl::StrAppend(&text, ", \"offset\": ", plan.offsets[i], "}");
+    }
   }
   text += "\n]\n}\n";
   return text;
@@ -406,23 +453,39 @@ absl::StatusOr<Placement> ParsePlan(std::string_view text, const std::string& na
   plan.order = ReadOrder(reader.List(root, "order", true), NamesOf(graph.nodes), reader);
   plan.offsets.assign(graph.tensors.size(), kFree);
   const Names names = NamesOf(graph.tensors);
+  if (graph.loop) plan.slots.resize(graph.tensors.size());
   const json& list = reader.List(root, "tensors", true);
   for (size_t i = 0; i < list.size() && reader.ok(); ++i) {
     const std::string where = At("tensors", i);
     if (!reader.Object(list[i], where)) break;
-    reader.Expect(list[i], where, kPlaceFields);
+    if (graph.loop) {
+      reader.Expect(list[i], where, kLoopPlaceFields);
+    } else {
+      reader.Expect(list[i], where, kPlaceFields);
+    }
     const json* id = Given(list[i], "id");
     const json* offset = Given(list[i], "offset");
+    const json* offsets = graph.loop ? Given(list[i], "offsets") : nullptr;
     if (id == nullptr) reader.Refuse(where + ".id", "the id of a tensor", "none");
-    if (offset == nullptr) reader.Refuse(where + ".offset", "a whole number", "none");
+    if (offset == nullptr && offsets == nullptr) {
+      reader.Refuse(where + ".offset", "a whole number", "none");
+    }
+    if (offset != nullptr && offsets != nullptr) {
+      reader.Refuse(where, "an offset or offsets", "both");
+    }
     if (!reader.ok()) break;
     const uint32_t tensor = reader.Known(*id, where + ".id", "tensor", names);
-    const int64_t value = reader.Number(*offset, where + ".offset", 0, kOffsetBits);
+    std::vector<int64_t> slots =
+        offsets != nullptr
+            ? ReadSlots(*offsets, where + ".offsets", reader)
+            : std::vector<int64_t>{reader.Number(*offset, where + ".offset", 0, kOffsetBits)};
     if (!reader.ok()) break;
+    const int64_t value = slots.front();
     if (plan.offsets[tensor] != kFree) {
       reader.Refuse(where + ".id", "each tensor once", Quoted(graph.tensors[tensor].id) + " again");
     }
     plan.offsets[tensor] = value;
+    if (graph.loop) plan.slots[tensor] = std::move(slots);
   }
   for (size_t i = 0; i < plan.offsets.size() && reader.ok(); ++i) {
     if (plan.offsets[i] == kFree) {

@@ -22,8 +22,9 @@ absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name,
 // The part of a plan that its reader needs: an offset per tensor, in the order of graph.tensors,
 // and the execution that it holds for.
 struct Placement {
-  std::vector<int64_t> offsets;  // bytes
-  std::vector<uint32_t> order;   // all nodes
+  std::vector<int64_t> offsets;               // bytes
+  std::vector<uint32_t> order;                // all nodes
+  std::vector<std::vector<int64_t>> slots{};  // of a loop: as GraphPlan; else empty
 };
 
 // Figures that go in front of the placement: name and JSON value.

@@ -1,7 +1,6 @@
 #include "planner/graph/local_search.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace reprise::planner::graph {
 namespace {
@@ -189,7 +188,7 @@ void LocalSearch::Run(int64_t steps, int64_t good, Random& random,
                         static_cast<double>(std::max<int64_t>(best_peak_, 1));
     const bool better =
         next.peak < height.peak || (next.peak == height.peak && next.near <= height.near);
-    if (!better && random.Unit() >= 0.3 * std::exp(-std::max(rise, 0.001) / std::max(heat, 1e-9))) {
+    if (!better && random.Unit() >= 0.3 * ChanceOfRise(std::max(rise, 0.001), heat)) {
       std::swap_ranges(order_.begin() + from_, order_.begin() + to_, next_.begin());
       for (uint32_t k = from_; k < to_; ++k) next_place_[order_[k]] = k;
       continue;

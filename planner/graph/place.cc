@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -285,7 +284,7 @@ class Placer {
       const double rise = static_cast<double>(next_height - height) /
                           static_cast<double>(std::max<int64_t>(height, 1));
       const double heat = 0.02 * (1 - static_cast<double>(round) / static_cast<double>(rounds));
-      if (next_height > height && random.Unit() >= std::exp(-rise / std::max(heat, 1e-9))) {
+      if (next_height > height && random.Unit() >= ChanceOfRise(rise, heat)) {
         climbed_ = before;
         continue;
       }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "planner/graph/check_graph.h"
+#include "planner/graph/loop.h"
 #include "planner/graph/olla_ilp.h"
 #include "planner/graph/place.h"
 #include "planner/graph/prepared_graph.h"
@@ -276,6 +277,7 @@ class GraphPlanner {
 }  // namespace
 
 absl::StatusOr<GraphPlan> PlanGraph(const Graph& graph, const GraphOptions& options) {
+  if (graph.loop) return PlanLoop(graph, options);
   return GraphPlanner(graph, options).Run();
 }
 

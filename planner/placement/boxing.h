@@ -47,7 +47,8 @@ class Boxer {
  public:
   using Stop = std::function<bool()>;
 
-  // Adds the dummy job where the heights differ by too little. Plain problems only, not empty.
+  // Adds the dummy job where the heights differ by too little. The problem is not empty, and every
+  // job is live in some section. Jobs with gaps count as live throughout.
   explicit Boxer(const Problem& problem);
 
   EpsilonRange legal() const { return legal_; }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <vector>
 
 #include "planner/core/runs.h"
 #include "planner/search/layers.h"
@@ -93,9 +94,14 @@ void RunAuto(Search& search, const std::string&) {
 void RunIdealloc(Search& search, const std::string&) {
   Portfolio portfolio(search);
   portfolio.TryOrders({{Fit::kFirst, "size"}});
-  if (!search.problem.plain || search.problem.size() == 0) return;
+  // Boxing knows no gaps, addresses or alignments: it makes an order for first fit, which keeps
+  // them. What never occupies anything fits into no box.
+  const std::vector<Job>& jobs = search.problem.jobs;
+  const bool all_live =
+      std::all_of(jobs.begin(), jobs.end(), [](const Job& job) { return job.lower < job.upper; });
+  if (jobs.empty() || !all_live) return;
   // Optimal when all sizes are the same or nothing overlaps (section 2.1), quick otherwise.
-  RunSweepBestFit(search, "sweep_best_fit");
+  if (search.problem.plain) RunSweepBestFit(search, "sweep_best_fit");
   portfolio.Improve({Kind::kBoxing});
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/hash.h"
+
 namespace reprise::planner {
 namespace {
 
@@ -15,11 +17,7 @@ bool Has(const uint64_t* bits, uint32_t job) { return ((bits[job / 64] >> (job %
 
 // The part of a state's hash that is due to one job.
 uint64_t HashOf(uint32_t job, int64_t address) {
-  uint64_t x = (uint64_t{job} + 1) * 0x9e3779b97f4a7c15 ^
-               (static_cast<uint64_t>(address) + 1) * 0xc2b2ae3d27d4eb4f;
-  x ^= x >> 29;
-  x *= 0xbf58476d1ce4e5b9;
-  return x ^ (x >> 32);
+  return base::MixBits((uint64_t{job} + 1) * base::kGoldenRatio + static_cast<uint64_t>(address));
 }
 
 }  // namespace

@@ -65,9 +65,7 @@ class Arena {
   uint64_t Usable(const void* pointer);
 
   // The calling thread will never finish what it was doing here (a signal handler jumped out).
-  void LeaveBehind() {
-    if (heap_.IsHeldHere()) heap_.Abandon();
-  }
+  void LeaveBehind() { heap_.LeaveBehind(); }
 
   // Brings the counters of all lanes up to date.
   void Publish() const;

@@ -8,8 +8,6 @@
 namespace reprise::replay {
 namespace {
 
-__thread char thread_name;  // its address names the thread
-
 constexpr uint64_t kMiB = 1 << 20;
 
 uint64_t RoundUp(uint64_t number, uint64_t step) { return (number + step - 1) & ~(step - 1); }
@@ -33,23 +31,9 @@ void Heap::Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* st
   held_ = held;
 }
 
-void Heap::Lock() {
-  lock_.Lock();
-  __atomic_store_n(&holder_, &thread_name, __ATOMIC_RELAXED);
-}
-
-void Heap::Unlock() {
-  __atomic_store_n(&holder_, nullptr, __ATOMIC_RELAXED);
-  lock_.Unlock();
-}
-
-bool Heap::IsHeldHere() const {
-  return __atomic_load_n(&holder_, __ATOMIC_RELAXED) == &thread_name;
-}
-
-void Heap::Abandon() {
-  abandoned_ = true;
-  Unlock();
+void Heap::LeaveBehind() {
+  if (lock_.IsHeldHere()) abandoned_ = true;
+  lock_.LeaveBehind();
 }
 
 // Of all ranges that are long enough, one of the first few that are aligned as well.
@@ -205,8 +189,10 @@ void Heap::Release(uint64_t unit, uint64_t units) {
   } else if (in_use != used_pages_ - idle_pages_) {
     lately_ -= (lately_ - in_use + kFall - 1) / kFall;
   }
+  longest_ = units >= longest_ ? units : longest_ - (longest_ - units + kFall - 1) / kFall;
   const uint64_t share = lately_ / kIdleShare;
-  const uint64_t most = lately_ + (share > kLeastIdle ? share : kLeastIdle);
+  const uint64_t least = kLeastIdle + kIdleBlocks * longest_ / kPageUnits;
+  const uint64_t most = lately_ + (share > least ? share : least);
   if (used_pages_ > most) GiveIdlePages(idle_pages_ - (used_pages_ - lately_) / 2);
 }
 

@@ -5,9 +5,10 @@
 // A range of the heap is free, a live block, or neither: taken for something else (a region, a
 // block in a cache, a box). Units are numbered from the arena's start.
 //
-// Pages: idle ones go back to the system when the heap holds 1/16 more, and at least 16 MiB more,
-// than was lately in use at most; the longest ranges first, until half of that is left. A program
-// that takes and frees the same large blocks again and again keeps their pages.
+// Pages: idle ones go back to the system when the heap holds 1/16 more than was lately in use at
+// most, and at least four of the longest blocks that were lately freed and 1 MiB more; the longest
+// ranges first, until half of that is left. A program that takes and frees the same large blocks
+// again and again keeps their pages.
 //
 // Thread-safety: every function needs the lock, unless it says otherwise. Whoever holds it is not
 // interrupted by a hook of its own thread (a busy thread's signal handlers stay out). Hook-safe.
@@ -34,13 +35,11 @@ class Heap {
   // zeroed and readable. Everything outlives the heap.
   void Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* state, HeldPages* held);
 
-  void Lock();
-  void Unlock();
-  // Whether the calling thread holds the lock. Without it.
-  bool IsHeldHere() const;
-  // The calling thread, which holds the lock, will never finish what it was doing: nothing is taken
-  // or returned any more. Gives the lock back.
-  void Abandon();
+  void Lock() { lock_.Lock(); }
+  void Unlock() { lock_.Unlock(); }
+  // The calling thread will never finish what it was doing here, perhaps with the lock, which is
+  // then given back: nothing is taken or returned any more.
+  void LeaveBehind();
 
   // Takes units that begin at a multiple of `step` (a power of two). The first; kNone: there are
   // none.
@@ -78,7 +77,8 @@ class Heap {
   static constexpr uint64_t kPageUnits = kPage / kHeapUnit;
   static constexpr uint64_t kIdleShare = 16;  // of what was lately in use
   static constexpr uint64_t kFall = 1 << 12;  // of the difference, with each release of pages
-  static constexpr uint64_t kLeastIdle = (16 << 20) / kPage;
+  static constexpr uint64_t kIdleBlocks = 4;  // as long as the longest that was lately freed
+  static constexpr uint64_t kLeastIdle = (1 << 20) / kPage;
 
   // Calls visit(page) for each page of [begin, end) that the system has memory for: how many.
   template <typename Visit>
@@ -107,9 +107,9 @@ class Heap {
   uint64_t used_pages_ = 0;  // that were used and not given back
   uint64_t idle_pages_ = 0;  // of these, wholly free
   uint64_t lately_ = 0;      // pages in use at most; falls slowly
+  uint64_t longest_ = 0;     // units that were freed at once at most; falls as slowly
   HeldPages* held_ = nullptr;
   bool abandoned_ = false;
-  const void* holder_ = nullptr;  // names the thread that holds the lock
   Mutex lock_;
 };
 

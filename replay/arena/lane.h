@@ -73,6 +73,10 @@ class Lane : public PlanCursor {
                                  static_cast<const char*>(pointer));
   }
 
+  // A free or a realloc of this block comes next: the stream is at its free, if that is what it
+  // expects at the end or at the beginning of a loop.
+  void SettleBefore(const void* pointer);
+
   // Frees a block of the box, by the owner of a lane that follows; false: it is no live block's
   // start.
   bool Free(void* pointer);
@@ -124,6 +128,18 @@ class Lane : public PlanCursor {
   void DropStream() const;
   void Settle();
   void PassFreed();
+  const PlanLoop* LoopAt(const uint32_t* at) const;
+  const PlanLoop* AtPeriod() const;
+  const uint32_t* LoopFirst(const PlanLoop& loop) const { return stream_.first + loop.first_word; }
+  const uint32_t* LoopEnd(const PlanLoop& loop) const { return LoopFirst(loop) + loop.words; }
+  const uint32_t* NextEvent(const uint32_t* from) const;
+  template <typename Expects>
+  bool FollowLoop(const PlanLoop& loop, Expects expects);
+  void FollowLoop(const Request& request);
+  bool IsNextInBody(const PlanLoop& loop, const Request& request);
+  void GoBack(const PlanLoop& loop);
+  void LeaveLoop(const PlanLoop& loop);
+  void GoTo(const uint32_t* target);
   void Pass(const Word& word);
   void PassUntil(const uint32_t* target);
   void PassCheckpoint();
@@ -143,6 +159,7 @@ class Lane : public PlanCursor {
   PlanStream stream_;
   LaneSurroundings around_;
   const PlanLane* lane_;
+  const PlanLoop* loops_;  // the lane's
   LaneCounters* counters_;
   LaneNotes notes_;
   Resync resync_;

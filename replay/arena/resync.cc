@@ -16,30 +16,41 @@ const uint32_t* Resync::BehindTheSameSites(const uint32_t* cursor) const {
 }
 
 bool Resync::MissesTooMuch(const uint32_t* cursor, uint64_t words) {
-  const auto passed = static_cast<uint64_t>(cursor - missed_at_);
+  const auto passed = passed_before_ + static_cast<uint64_t>(cursor - missed_at_);
+  passed_before_ = 0;
   missed_at_ = cursor;
   if (passed > kAWhile) debt_ -= debt_ < passed ? debt_ : passed;
   debt_ += words;
-  return debt_ > kMostDebt;
+  return debt_ > most_debt_;
 }
 
-const uint32_t* Resync::Miss(const uint32_t* cursor, const Request& request) {
+const uint32_t* Resync::Miss(const uint32_t* cursor, const Request& request,
+                             const LoopPlaces& loop) {
   history_[++unmatched_ % kConfirm] = request;
   if (unmatched_ < next_look_ || cursor == stream_->end) return nullptr;
   next_look_ = unmatched_ + (unmatched_ < 64 ? 1 : 16);
-  return FindAgain(cursor);
+  const uint64_t window = Window();
+  const auto limit = [&](const uint32_t* from, const uint32_t* end) {
+    return static_cast<uint64_t>(end - from) < window ? end : from + window;
+  };
+  const uint32_t* found = FindAgain(cursor, limit(cursor, stream_->end));
+  if (found != nullptr || loop.first == nullptr) return found;
+  found = FindAgain(loop.first, limit(loop.first, cursor));
+  return found != nullptr ? found : FindAgain(loop.behind, limit(loop.behind, stream_->end));
 }
 
-const uint32_t* Resync::FindAgain(const uint32_t* cursor) const {
+// How many words to look at.
+uint64_t Resync::Window() const {
   uint64_t window = kLookAhead;
   if (unmatched_ >= 64 && (unmatched_ & (unmatched_ - 1)) == 0) window = unmatched_ * 64;
-  if (window > kMostLookAhead) window = kMostLookAhead;
-  const auto left = static_cast<uint64_t>(stream_->end - cursor);
-  const uint32_t* limit = cursor + (window < left ? window : left);
+  return window < kMostLookAhead ? window : kMostLookAhead;
+}
+
+const uint32_t* Resync::FindAgain(const uint32_t* from, const uint32_t* limit) const {
   const auto request = [this](uint64_t age) -> const Request& {
     return history_[(unmatched_ - age) % kConfirm];
   };
-  for (const uint32_t* start = stream_->NextAllocation(cursor, limit); start != nullptr;) {
+  for (const uint32_t* start = stream_->NextAllocation(from, limit); start != nullptr;) {
     const uint32_t* at = start;
     if (stream_->Matches(start, request(kConfirm - 1))) {
       uint64_t age = kConfirm - 1;

@@ -6,8 +6,11 @@
 // sites, these differed in their lengths only. Otherwise the lane looks ahead for four allocations
 // in a row that match the latest four requests: fewer match by chance too often.
 //
+// In a loop the body's beginning and what comes behind the loop are looked at, too.
+//
 // Each miss adds 16 to a debt that runs of more than 8 matched events pay off; a request of another
-// length adds 1. At a debt of 2,048 the lane is to leave its plan.
+// length adds 1. At a debt of 2,048 the lane is to leave its plan; in a loop that is repeated not
+// before it has missed as much as two passes ask for.
 //
 // Thread-safety: belongs to one thread. Hook-safe.
 #ifndef REPRISE_REPLAY_ARENA_RESYNC_H_
@@ -19,6 +22,12 @@
 
 namespace reprise::replay {
 
+// Where the stream may go on from a word of a loop.
+struct LoopPlaces {
+  const uint32_t* first = nullptr;   // of the body; null: it is in no loop
+  const uint32_t* behind = nullptr;  // the loop
+};
+
 class Resync {
  public:
   static constexpr uint64_t kMiss = 16;
@@ -28,6 +37,7 @@ class Resync {
   void Start(const PlanStream* stream) {
     stream_ = stream;
     missed_at_ = stuck_at_ = stream->first;
+    most_debt_ = kMostDebt;
     Found();
   }
 
@@ -37,6 +47,13 @@ class Resync {
     if (cursor != stuck_at_) Found();
     stuck_at_ = cursor;
   }
+  // The cursor goes back by so many words, to the beginning of a body with so many allocations.
+  void WentBack(uint64_t words, uint64_t blocks) {
+    passed_before_ += words;
+    const uint64_t two_passes = 2 * kMiss * blocks;
+    most_debt_ = two_passes > kMostDebt ? two_passes : kMostDebt;
+  }
+  void LeftLoop() { most_debt_ = kMostDebt; }
   // The program is where the cursor is.
   void Found() {
     unmatched_ = 0;
@@ -66,7 +83,7 @@ class Resync {
 
   // Another request that did not match. Where the latest of them stand in a row further on: the
   // last one's word; null: nowhere near, or it is not time to look.
-  const uint32_t* Miss(const uint32_t* cursor, const Request& request);
+  const uint32_t* Miss(const uint32_t* cursor, const Request& request, const LoopPlaces& loop);
 
   // A planned allocation was passed that the program did not ask for.
   void Skipped(const Request& planned) { skipped_[skips_++ % kSkipped] = planned; }
@@ -86,7 +103,8 @@ class Resync {
   static constexpr uint64_t kMostDebt = 128 * kMiss;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
 
-  const uint32_t* FindAgain(const uint32_t* cursor) const;
+  uint64_t Window() const;
+  const uint32_t* FindAgain(const uint32_t* from, const uint32_t* limit) const;
 
   const PlanStream* stream_;
   const uint32_t* stuck_at_;         // the cursor at the latest unmatched request
@@ -98,6 +116,8 @@ class Resync {
   bool reordered_;                   // one of the unmatched requests had been passed before
   const uint32_t* behind_replaced_;  // the word behind the last turn that another request took
   const uint32_t* missed_at_;        // the latest miss
+  uint64_t passed_before_;           // words that the cursor went back by since then
+  uint64_t most_debt_;
   uint64_t debt_;
 };
 

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "replay/plan/plan_format.h"
+
 namespace reprise::replay {
 
 // What a thread took of its local heap.
@@ -17,7 +19,8 @@ struct HeapCounters {
 struct alignas(64) LaneCounters {
   HeapCounters heap;
   // Addresses in the process. Of the words from first_word up to `passed` every allocation was
-  // served at its place in the box, but for the skipped ones. `passed` stays behind by up to a
+  // served at its place in the box, those of a loop as often as it was passed, but for the skipped
+  // ones. `passed` stays behind by up to a
   // checkpoint while a run follows its plan (Lane::Publish).
   uint64_t first_word;
   uint64_t passed;
@@ -39,8 +42,10 @@ struct alignas(64) LaneCounters {
   uint64_t seen_site;
   uint64_t off_plan_at;  // 1 + index of the word at which the lane left its plan; 0: it did not
   uint64_t most_held;    // in the first of the others: pages held at most at one time
+  uint64_t iterations;   // in passes through loops that have ended
+  uint64_t went_back[kMostLaneLoops];  // how often each loop of the lane was passed again
 };
-static_assert(sizeof(LaneCounters) == 192);
+static_assert(sizeof(LaneCounters) == 256);
 
 // The first is for everything that belongs to no thread, and changed atomically; each of the others
 // belongs to one thread without a lane at a time.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@
 #include "base/page.h"
 #include "planner/core/check.h"
 #include "replay/plan/lane_choice.h"
+#include "replay/plan/looped_instance.h"
+#include "replay/plan/loops.h"
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_format.h"
 #include "replay/plan/realloc_chains.h"
@@ -104,11 +107,15 @@ struct LaneWork {
   int64_t alignment = kBoxAlignment;
   bool on_pages = false;  // long blocks begin with a page
   Buffer box;             // when the lane holds memory, and how much; none of it: it is dropped
+  const LaneLoops* loops = nullptr;  // null: none
 };
 
 // Splits the recording into lanes. Without lanes there is one that holds everything.
+bool HasThreads(const Recording& recording, LaneMode mode) {
+  return mode != LaneMode::kNone && recording.threads.size() > 1;
+}
 std::vector<LaneWork> Split(const Recording& recording, LaneMode mode) {
-  if (mode == LaneMode::kNone || recording.threads.size() == 1) {
+  if (!HasThreads(recording, mode)) {
     std::vector<LaneWork> whole(1);
     whole[0].members.count = recording.allocations.size();
     return whole;
@@ -142,10 +149,35 @@ std::vector<uint32_t> PreviousOf(const Recording& recording, const Members& memb
   return previous;
 }
 
+// The fast strategies take no gaps. Where these would save next to nothing, there are none.
+void FillSmallGaps(Instance& instance) {
+  constexpr int64_t kShare = 256;  // of the max load
+  int64_t bytes = 0;
+  for (const planner::Gap& gap : instance.gaps) bytes += instance.buffers[gap.buffer].size;
+  if (bytes <= planner::MaxLoad(instance) / kShare) instance.gaps.clear();
+}
+
+// The same where some buffers have one offset. FailedPrecondition: they live at the same time.
+absl::StatusOr<planner::Plan> SolveMerged(const Instance& instance, const SameOffset& same_offset,
+                                          const planner::Options& options, bool on_pages) {
+  if (same_offset.empty()) return SolveForPages(instance, options, on_pages);
+  std::optional<Merged> merged = Merge(instance, same_offset);
+  if (!merged) return absl::FailedPreconditionError("blocks that are carried over overlap");
+  FillSmallGaps(merged->instance);
+  absl::StatusOr<planner::Plan> plan = SolveForPages(merged->instance, options, on_pages);
+  if (!plan.ok()) return plan;
+  std::vector<int64_t> offsets;
+  offsets.reserve(instance.buffers.size());
+  for (const uint32_t buffer : merged->buffer_of) offsets.push_back(plan->offsets[buffer]);
+  plan->offsets = std::move(offsets);
+  return plan;
+}
+
 // Solves a lane so that blocks which grow stay where they are, if that makes it no longer. A
 // quarter of the budget is for that, and what the plan that moves them leaves.
 absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance, std::vector<uint32_t> previous,
-                                           const planner::Options& options, bool on_pages) {
+                                           const planner::Options& options, bool on_pages,
+                                           const SameOffset& same_offset = {}) {
   const absl::Time start = absl::Now();
   const Chains chains = JoinChains(instance, previous);
   std::vector<uint32_t>().swap(previous);  // the searches need the memory
@@ -153,13 +185,18 @@ absl::StatusOr<planner::Plan> SolveInPlace(const Instance& instance, std::vector
       std::max(0.0, options.budget_seconds - absl::ToDoubleSeconds(absl::Now() - start));
   planner::Options share = options;
   share.budget_seconds = budget;
-  if (chains.links == 0) return SolveForPages(instance, share, on_pages);
+  if (chains.links == 0) return SolveMerged(instance, same_offset, share, on_pages);
   share.budget_seconds = budget * 3 / 4;
-  absl::StatusOr<planner::Plan> moving = SolveForPages(instance, share, on_pages);
+  absl::StatusOr<planner::Plan> moving = SolveMerged(instance, same_offset, share, on_pages);
   if (!moving.ok()) return moving;
   share.budget_seconds = budget - std::min(moving->seconds, share.budget_seconds);
   share.worst_case_fragmentation = moving->fragmentation();
-  absl::StatusOr<planner::Plan> joined = SolveForPages(chains.joined, share, on_pages);
+  SameOffset same_in_chains;
+  for (const auto& [former, latter] : same_offset) {
+    same_in_chains.emplace_back(chains.buffer_of[former], chains.buffer_of[latter]);
+  }
+  absl::StatusOr<planner::Plan> joined =
+      SolveMerged(chains.joined, same_in_chains, share, on_pages);
   if (!joined.ok() || joined->makespan > moving->makespan) return moving;
   for (size_t k = 0; k < chains.buffer_of.size(); ++k) {
     moving->offsets[k] = joined->offsets[chains.buffer_of[k]];
@@ -223,18 +260,67 @@ absl::StatusOr<planner::Plan> SolveLane(const Request& request, const Instance& 
                       options, lane.on_pages);
 }
 
+// Plans a lane with loops: what the prefix, one period of each body and the suffix need.
+absl::StatusOr<planner::Plan> SolveLoopedLane(const Request& request, LaneWork& lane,
+                                              const planner::Options& options) {
+  const Recording& recording = request.recording;
+  std::vector<uint32_t> buffer_of(recording.allocations.size(), kNoBuffer);
+  LoopedInstance looped =
+      MakeLoopedInstance(recording, request.block_bytes, *lane.loops, request.learned, buffer_of);
+  lane.on_pages = LengthenForPages(looped.instance);
+  std::vector<uint32_t> previous(looped.members.size(), kNoBuffer);
+  for (size_t k = 0; k < looped.members.size(); ++k) {
+    const Allocation& allocation = recording.allocations[looped.members[k]];
+    if (allocation.previous == trace::kNone ||
+        recording.allocations[allocation.previous].thread != allocation.thread ||
+        request.learned.upper.contains(allocation.previous)) {
+      continue;
+    }
+    previous[k] = buffer_of[allocation.previous];
+  }
+  absl::StatusOr<planner::Plan> plan = SolveInPlace(looped.instance, std::move(previous), options,
+                                                    lane.on_pages, looped.same_offset);
+  if (!plan.ok()) return plan;
+  std::vector<int64_t> offsets;
+  offsets.reserve(lane.members.count);
+  for (size_t k = 0; k < lane.members.count; ++k) {
+    offsets.push_back(plan->offsets[buffer_of[lane.members[k]]]);
+  }
+  plan->offsets = std::move(offsets);
+  return plan;
+}
+
+// When a lane holds memory, in events of the recording.
+Buffer BoxTimes(const Recording& recording, const Members& members) {
+  Buffer box;
+  box.lower = static_cast<int64_t>(recording.allocations[members[0]].birth);
+  for (size_t k = 0; k < members.count; ++k) {
+    const uint64_t death = std::min(recording.allocations[members[k]].death, recording.events);
+    box.upper = std::max(box.upper, static_cast<int64_t>(death));
+  }
+  return box;
+}
+
 // Plans every lane that has members; their plans and boxes are in `lanes` afterwards.
 absl::Status PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
   LaneBudgets budgets(request, lanes.size());
   for (LaneWork& lane : lanes) {
     if (lane.members.count == 0) continue;
-    Instance instance =
-        LaneInstance(request.recording, request.block_bytes, lane.members, request.learned);
-    lane.on_pages = request.mode != LaneMode::kNone && LengthenForPages(instance);
     planner::Options options = request.options;
     options.budget_seconds = budgets.Next(lane.members.count);
     const absl::Time start = absl::Now();
-    absl::StatusOr<planner::Plan> plan = SolveLane(request, instance, options, lane);
+    absl::StatusOr<planner::Plan> plan;
+    if (lane.loops != nullptr) {
+      plan = SolveLoopedLane(request, lane, options);
+      // Planned as if it had none.
+      if (absl::IsFailedPrecondition(plan.status())) lane.loops = nullptr;
+    }
+    if (lane.loops == nullptr) {
+      Instance instance =
+          LaneInstance(request.recording, request.block_bytes, lane.members, request.learned);
+      lane.on_pages = request.mode != LaneMode::kNone && LengthenForPages(instance);
+      plan = SolveLane(request, instance, options, lane);
+    }
     if (!plan.ok()) return plan.status();
     budgets.Spend(absl::Now() - start);
     lane.plan = *std::move(plan);
@@ -242,13 +328,11 @@ absl::Status PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("a lane needs ", lane.plan.makespan, " bytes; replay serves up to 32 GiB"));
     }
-    for (const int64_t alignment : instance.alignments) {
-      lane.alignment = std::max(lane.alignment, alignment);
+    for (size_t k = 0; k < lane.members.count; ++k) {
+      const int log2 = request.recording.allocations[lane.members[k]].log2_alignment;
+      lane.alignment = std::max(lane.alignment, int64_t{1} << log2);
     }
-    lane.box = instance.buffers.front();
-    for (const Buffer& buffer : instance.buffers) {
-      lane.box.upper = std::max(lane.box.upper, buffer.upper);
-    }
+    lane.box = BoxTimes(request.recording, lane.members);
     lane.box.size = planner::RoundUp(lane.plan.makespan, kBoxAlignment);
   }
   return absl::OkStatus();
@@ -274,6 +358,7 @@ int64_t DropCostlyLanes(const Request& request, std::vector<LaneWork>& lanes, in
   for (size_t i = 0; i < lanes.size(); ++i) {
     if (choice.taken[i]) continue;
     lanes[i].plan.makespan = lanes[i].box.size = 0;
+    lanes[i].loops = nullptr;
     lanes[i].alignment = kBoxAlignment;
   }
   return choice.held;
@@ -332,13 +417,15 @@ std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
     entry.thread = by_thread ? static_cast<uint32_t>(boxes.lane[box]) : trace::kNone;
     entry.box_offset = static_cast<uint64_t>(base);
     entry.box_bytes = static_cast<uint64_t>(box_bytes);
+    entry.loops = lane.loops;
     encoded.push_back(entry);
   }
   return encoded;
 }
 
 int64_t LoadOf(const Request& request, const std::vector<LaneWork>& lanes) {
-  if (lanes.size() == 1 && request.as_recorded() && !lanes[0].on_pages) {
+  if (lanes.size() == 1 && request.as_recorded() && !lanes[0].on_pages &&
+      lanes[0].loops == nullptr) {
     return lanes[0].plan.max_load;
   }
   return planner::MaxLoad(WholeInstance(request.recording));
@@ -366,6 +453,18 @@ void Summarize(const Request& request, const Boxes& boxes, const std::vector<Lan
   if (built.strategy.empty()) built.strategy = request.options.strategy;  // nothing to place
 }
 
+// The loops of the lanes that the plan has. Whether there are any.
+bool SummarizeLoops(const Request& request, const std::vector<LaneWork>& lanes,
+                    const std::vector<LaneLoops>& loops, BuiltPlan& built) {
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (lanes[i].members.count == 0) continue;
+    const bool planned = lanes[i].loops != nullptr || loops[i].loops.empty();
+    if (planned) built.loops.Add(request.recording, i, loops[i]);
+  }
+  built.loops.Sort();
+  return !built.loops.loops.empty();
+}
+
 }  // namespace
 
 Instance WholeInstance(const Recording& recording) {
@@ -386,11 +485,18 @@ void KeepPlanned(Instance& instance, std::vector<int64_t>& offsets) {
 }
 
 absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::Options& options,
-                                    LaneMode mode, const Learned& learned) {
+                                    LaneMode mode, const Learned& learned, LoopMode loop_mode) {
   const absl::Time start = absl::Now();
   const BlockBytes block_bytes(recording);
   const Request request{recording, block_bytes, options, mode, learned};
   std::vector<LaneWork> lanes = Split(recording, mode);
+  std::vector<LaneLoops> loops;
+  if (loop_mode != LoopMode::kNone && mode != LaneMode::kNone) {
+    loops = FindLoops(recording, block_bytes, HasThreads(recording, mode));
+  }
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (!loops[i].loops.empty()) lanes[i].loops = &loops[i];
+  }
   if (absl::Status status = PlanLanes(request, lanes); !status.ok()) return status;
   const bool on_pages =
       std::any_of(lanes.begin(), lanes.end(), [](const LaneWork& lane) { return lane.on_pages; });
@@ -410,13 +516,15 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   }
   if (lanes.size() > 1) built.makespan = held;
   Summarize(request, boxes, lanes, built);
+  const bool loop = SummarizeLoops(request, lanes, loops, built);
   CountReallocations(recording, built);
 
   // What is put together is checked as a whole, while it is encoded. A single lane was already,
   // unless it was planned with other lifetimes or lengths than the recorded ones, or blocks that
   // grow as one.
   std::future<bool> valid;
-  if (built.lanes > 1 || !request.as_recorded() || on_pages || built.reallocs_in_place > 0) {
+  if (built.lanes > 1 || !request.as_recorded() || on_pages || loop ||
+      built.reallocs_in_place > 0) {
     valid = std::async(std::launch::async | std::launch::deferred, [&] {
       Instance instance = WholeInstance(recording);
       std::vector<int64_t> offsets = built.offsets;

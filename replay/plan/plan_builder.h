@@ -10,6 +10,7 @@
 #include "planner/core/instance.h"
 #include "planner/solve.h"
 #include "replay/plan/feedback.h"
+#include "replay/plan/loops.h"
 #include "trace/recording.h"
 
 namespace reprise::replay {
@@ -18,6 +19,11 @@ enum class LaneMode {
   kAuto,    // a lane for each thread where that costs little memory (lane_choice.h)
   kThread,  // a lane for each thread
   kNone,    // the whole recording as one instance: the planner's own quality
+};
+
+enum class LoopMode {
+  kAuto,  // loops that are found in the lanes' streams (loops.h); none without lanes
+  kNone,
 };
 
 struct BuiltPlan {
@@ -39,6 +45,7 @@ struct BuiltPlan {
   int64_t learned = 0;            // buffers whose lifetime is not the recorded one
   std::string strategy;           // that of the largest lane
   double seconds = 0;
+  FoundLoops loops;  // of the lanes that the plan has
 };
 
 // The recording as a planning problem: time is the event index, sizes are whole granules of 16
@@ -54,7 +61,8 @@ void KeepPlanned(planner::Instance& instance, std::vector<int64_t>& offsets);
 // earlier plans taught, for LaneMode::kThread.
 absl::StatusOr<BuiltPlan> BuildPlan(const trace::Recording& recording,
                                     const planner::Options& options, LaneMode mode,
-                                    const Learned& learned = {});
+                                    const Learned& learned = {},
+                                    LoopMode loop_mode = LoopMode::kAuto);
 
 }  // namespace reprise::replay
 

@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "replay/plan/idle_pages.h"
+#include "replay/plan/loops.h"
 #include "replay/plan/plan_format.h"
 #include "replay/plan/stream.h"
 
@@ -236,6 +237,34 @@ class LaneEncoder {
     }
   }
 
+  // What follows, up to EndLoop, is one pass through a loop, with these steps. Its pages are told
+  // as used beforehand: words about that are not to be followed twice.
+  void BeginLoop(std::span<const uint32_t> steps) {
+    for (const uint32_t step : steps) {
+      if ((step & kStepFrees) != 0) continue;
+      Use(Granule(step), BlockGranules(keys_.keys[keys_.of[step]]));
+    }
+    TellIdlePages(steps);
+    // Copies of a short body are to have the same words.
+    has_turns_ = steps.size() >= kTurnWords / 4;
+    PlanLoop loop{};
+    loop.first_word = static_cast<uint32_t>(words_.size());
+    loop.blocks = static_cast<uint32_t>(placements_.size());
+    loops_.push_back(loop);
+  }
+  void EndLoop(const Loop& found) {
+    PlanLoop& loop = loops_.back();
+    loop.words = static_cast<uint32_t>(words_.size()) - loop.first_word;
+    loop.period_words = loop.words / found.copies;
+    loop.iterations = found.unrolled * found.copies;
+    loop.blocks = static_cast<uint32_t>(placements_.size()) - loop.blocks;
+    loop.passes = found.passes;
+    loop.carried = found.carried;
+    loop.carried_bytes = found.carried_bytes;
+    words_.push_back(kLoop);
+    has_turns_ = true;
+  }
+
   // A hint that memory for this Free, if its block is born, will be needed soon.
   void WillFree(uint32_t allocation) const {
     const uint32_t placement = keys_.of[allocation];
@@ -246,13 +275,15 @@ class LaneEncoder {
   std::vector<uint32_t> TakeWords(PageWork& work) {
     words_.push_back(kEnd);
     // A lane that is not for replay has nothing to give back.
-    if (lane_.path != 0 && lane_.box_bytes > 0 && work.Take(PagesToLookAt())) {
+    // What a loop leaves idle comes to be used again soon.
+    if (lane_.path != 0 && lane_.box_bytes > 0 && loops_.empty() && work.Take(PagesToLookAt())) {
       AddIdlePages(words_, turns_, keys_.keys, lane_.box_bytes, placements_);
     }
     std::vector<uint32_t>().swap(next_unused_);
     return std::move(words_);
   }
   uint64_t blocks() const { return lane_.box_bytes > 0 ? placements_.size() : 0; }
+  const std::vector<PlanLoop>& loops() const { return loops_; }
 
   int offset_bits() const { return offset_bits_; }
   uint64_t words() const { return words_.size(); }
@@ -284,10 +315,40 @@ class LaneEncoder {
   }
 
   void Turn() {
-    if (words_.size() < next_turn_) return;
+    if (words_.size() < next_turn_ || !has_turns_) return;
     turns_.push_back(static_cast<uint32_t>(words_.size()));
     words_.push_back(kTurn);
-    next_turn_ += kTurnWords;
+    while (next_turn_ <= words_.size()) next_turn_ += kTurnWords;
+  }
+
+  // Pages that are idle as long as the lane stays in a loop.
+  void TellIdlePages(std::span<const uint32_t> body) {
+    constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
+    constexpr uint64_t kFewest = 16;
+    if (next_unused_.empty()) return;
+    const uint64_t pages = next_unused_.size() - 1;
+    std::vector<bool> busy(pages);
+    const auto use = [&](uint64_t granule, uint32_t key) {
+      const uint64_t last = granule + BlockGranules(keys_.keys[key]) - 1;
+      for (uint64_t page = granule / kPageGranules; page <= last / kPageGranules; ++page) {
+        busy[page] = true;
+      }
+    };
+    for (const PlanBlock& block : placements_) {
+      if (block.death == kNeverDies) use(block.offset, block.key);
+    }
+    for (const uint32_t step : body) {
+      if ((step & kStepFrees) == 0) use(Granule(step), keys_.of[step]);
+    }
+    const auto is_idle = [&](uint64_t page) { return !busy[page] && next_unused_[page] != page; };
+    for (uint64_t page = 0; page < pages; ++page) {
+      const uint64_t first = page;
+      while (page < pages && is_idle(page)) ++page;
+      if (page - first < kFewest) continue;
+      for (const uint64_t word : {uint64_t{kIdle}, first, page - first}) {
+        words_.push_back(static_cast<uint32_t>(word));
+      }
+    }
   }
 
   // A block is born. How many pages of the box have been used is told in steps, a little ahead.
@@ -339,6 +400,8 @@ class LaneEncoder {
   std::vector<uint32_t> next_unused_;  // per page of the box: itself, or one behind it; the end
   uint64_t used_pages_ = 0;
   uint64_t told_pages_ = 0;
+  bool has_turns_ = true;
+  std::vector<PlanLoop> loops_;
 };
 
 // The file, table by table.
@@ -404,6 +467,23 @@ class File {
   std::vector<char> strings_;
 };
 
+void EncodeSteps(const ShortLane& lane, LaneEncoder& encoder) {
+  size_t at = 0;
+  const auto encode = [&](size_t end) {
+    for (; at < end; ++at) {
+      const uint32_t allocation = lane.steps[at] & ~kStepFrees;
+      allocation == lane.steps[at] ? encoder.Allocate(allocation) : encoder.Free(allocation);
+    }
+  };
+  for (const ShortLane::Body& body : lane.bodies) {
+    encode(body.begin);
+    encoder.BeginLoop({lane.steps.data() + body.begin, body.end - body.begin});
+    encode(body.end);
+    encoder.EndLoop(body.loop);
+  }
+  encode(lane.steps.size());
+}
+
 // The lanes' encoders, after all events of the recording. They keep their placements in keys.of.
 std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
                                      const std::vector<int64_t>& offsets,
@@ -415,6 +495,9 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
     encoders.emplace_back(recording, keys, offsets, lanes[i]);
     if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = i;
   }
+  // Lanes with loops have their own steps.
+  std::vector<bool> has_loops(lanes.size());
+  for (size_t i = 0; i < lanes.size(); ++i) has_loops[i] = lanes[i].loops != nullptr;
   const bool whole = lanes.size() == 1 && lanes[0].thread == kNone;
   const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder* {
     if (whole) return &encoders[0];
@@ -425,6 +508,15 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
     if (LaneEncoder* encoder = encoder_of(i)) encoder->Measure(i);
   }
   for (LaneEncoder& encoder : encoders) encoder.ChooseSplit();
+  if (std::find(has_loops.begin(), has_loops.end(), true) != has_loops.end()) {
+    std::vector<uint32_t> stands_for(recording.allocations.size());
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      if (!has_loops[i]) continue;
+      EncodeSteps(Shorten(*lanes[i].loops, /*with_copies=*/true, stands_for), encoders[i]);
+      if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = kNone;
+    }
+    if (whole) return encoders;
+  }
   const std::vector<Step> steps = StepsOf(recording);
   for (size_t s = 0; s < steps.size(); ++s) {
     const Step& step = steps[s];
@@ -475,6 +567,18 @@ PlanHeader Describe(const Recording& recording, uint64_t arena_bytes, uint64_t m
   return header;
 }
 
+// The loops of all lanes; tells the lanes which are theirs.
+std::vector<PlanLoop> AllLoops(const std::vector<LaneEncoder>& encoders,
+                               std::vector<PlanLane>& entries) {
+  std::vector<PlanLoop> loops;
+  for (size_t i = 0; i < encoders.size(); ++i) {
+    entries[i].first_loop = loops.size();
+    entries[i].loops = static_cast<uint32_t>(encoders[i].loops().size());
+    loops.insert(loops.end(), encoders[i].loops().begin(), encoders[i].loops().end());
+  }
+  return loops;
+}
+
 // The lanes' streams, one behind the other.
 void AddWords(const std::vector<EncodedLane>& lanes, std::vector<LaneEncoder>& encoders, File& file,
               PlanHeader& header, std::vector<PlanLane>& entries) {
@@ -499,21 +603,6 @@ void AddWords(const std::vector<EncodedLane>& lanes, std::vector<LaneEncoder>& e
 
 }  // namespace
 
-uint64_t BlockBytes::Round(uint64_t size) {
-  return std::max(kGranule, (size + kGranule - 1) & ~(kGranule - 1));
-}
-
-BlockBytes::BlockBytes(const Recording& recording) : recording_(recording) {
-  if (recording.usable_answers.empty()) return;
-  bytes_.reserve(recording.allocations.size());
-  for (const Allocation& allocation : recording.allocations) {
-    bytes_.push_back(Round(allocation.size));
-  }
-  for (const auto& [allocation, answer] : recording.usable_answers) {
-    bytes_[allocation] = std::max(bytes_[allocation], Round(answer));
-  }
-}
-
 uint64_t HashRecording(const Recording& recording) {
   return XXH3_64bits_withSeed(recording.allocations.data(),
                               recording.allocations.size() * sizeof(Allocation), recording.events);
@@ -530,7 +619,9 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   PlanHeader header = Describe(recording, arena_bytes, max_load, file, modules);
   // What a run reads again and again lies in the first page.
   std::vector<PlanLane> entries(lanes.size());
+  const std::vector<PlanLoop> loops = AllLoops(encoders, entries);
   header.lanes = file.Add(entries);
+  header.loops = file.Add(loops);
   header.modules = file.Add(modules);
   header.keys = file.Add(keys.keys);
   // What is free in the box of a lane that leaves its plan is used by others, in small pieces.

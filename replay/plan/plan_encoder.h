@@ -7,31 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "replay/plan/block_bytes.h"
 #include "trace/recording.h"
 
 namespace reprise::replay {
 
+struct LaneLoops;  // loops.h
+
 struct EncodedLane {
-  uint64_t path = 0;               // PlanLane::path
-  uint32_t thread = trace::kNone;  // whose allocations it holds; kNone: everybody's
-  uint64_t box_offset = 0;         // bytes from the arena's start
-  uint64_t box_bytes = 0;          // 0: nothing of it is placed (PlanLane)
-};
-
-// The bytes that each allocation's block takes in a plan: a multiple of 16, at least what was
-// requested and what the program was told by malloc_usable_size. The recording must outlive it.
-class BlockBytes {
- public:
-  explicit BlockBytes(const trace::Recording& recording);
-  uint64_t operator[](size_t allocation) const {
-    return bytes_.empty() ? Round(recording_.allocations[allocation].size) : bytes_[allocation];
-  }
-
- private:
-  static uint64_t Round(uint64_t size);
-
-  const trace::Recording& recording_;
-  std::vector<uint64_t> bytes_;  // empty when the program never asked
+  uint64_t path = 0;                 // PlanLane::path
+  uint32_t thread = trace::kNone;    // whose allocations it holds; kNone: everybody's
+  uint64_t box_offset = 0;           // bytes from the arena's start
+  uint64_t box_bytes = 0;            // 0: nothing of it is placed (PlanLane)
+  const LaneLoops* loops = nullptr;  // null: none
 };
 
 // Tells recordings apart: a hash of what was allocated, by whom, and when it was freed.

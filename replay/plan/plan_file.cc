@@ -33,6 +33,28 @@ bool Within(uint64_t first, uint64_t count, uint64_t all) {
   return first <= all && count <= all - first;
 }
 
+// Whether the loops of a lane lie in it, one after the other, each with its end behind whole
+// periods.
+bool LoopsLieIn(const PlanFile& plan, const PlanLane& lane, const uint32_t* words) {
+  if (lane.loops > kMostLaneLoops ||
+      !Within(lane.first_loop, lane.loops, plan.header().loops.count)) {
+    return false;
+  }
+  const auto* loops = plan.table<PlanLoop>(plan.header().loops) + lane.first_loop;
+  uint64_t behind = 0;
+  for (uint32_t i = 0; i < lane.loops; ++i) {
+    const PlanLoop& loop = loops[i];
+    const uint64_t end = uint64_t{loop.first_word} + loop.words;
+    if (loop.first_word < behind || end + 1 >= lane.words || words[end] != kLoop ||
+        loop.period_words == 0 || loop.words == 0 || loop.words % loop.period_words != 0 ||
+        loop.passes == 0) {
+      return false;
+    }
+    behind = end + 1;
+  }
+  return true;
+}
+
 // A checksum can be right for nonsense, too. Nobody who follows the tables looks again whether what
 // they name is there.
 bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
@@ -46,8 +68,8 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
   };
   if (!fits(header.modules, sizeof(PlanModule)) || !fits(header.keys, sizeof(PlanKey)) ||
       !fits(header.lanes, sizeof(PlanLane)) || !fits(header.words, sizeof(uint32_t)) ||
-      !fits(header.dense, sizeof(uint32_t)) || !fits(header.strings, 1) ||
-      !text(header.executable_offset, header.executable_bytes) ||
+      !fits(header.dense, sizeof(uint32_t)) || !fits(header.loops, sizeof(PlanLoop)) ||
+      !fits(header.strings, 1) || !text(header.executable_offset, header.executable_bytes) ||
       !text(header.build_id_offset, header.build_id_bytes)) {
     return false;
   }
@@ -75,7 +97,7 @@ bool TablesLieIn(const PlanFile& plan, uint64_t file_bytes) {
     // key's.
     const uint32_t* words = plan.table<uint32_t>(header.words) + lane.first_word;
     if (lane.words == 0 || words[lane.words - 1] != kEnd ||
-        header.keys.count >> (31 - lane.offset_bits) == 0) {
+        header.keys.count >> (31 - lane.offset_bits) == 0 || !LoopsLieIn(plan, lane, words)) {
       return false;
     }
   }
@@ -93,16 +115,28 @@ uint64_t Checksum(PlanHeader header, std::span<const uint8_t> bytes) {
   return XXH3_64bits_digest(state);
 }
 
-// The allocation words of a lane, in order: offsets from the arena's start.
-std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane) {
+// The allocation words of a lane, in order, those of a loop as often as the recording has them:
+// offsets from the arena's start. No more than `most`, which a recording has.
+std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane, size_t most) {
   std::vector<int64_t> offsets;
-  const uint32_t* at = plan.table<uint32_t>(plan.header().words) + lane.first_word;
-  const uint32_t* end = at + lane.words;
-  while (at < end) {
+  const uint32_t* first = plan.table<uint32_t>(plan.header().words) + lane.first_word;
+  const uint32_t* end = first + lane.words;
+  const auto* loop = plan.table<PlanLoop>(plan.header().loops) + lane.first_loop;
+  const auto* last_loop = loop + lane.loops;
+  size_t body = 0;  // the first of its allocations
+  for (const uint32_t* at = first; at < end && offsets.size() < most;) {
+    if (loop < last_loop && at == first + loop->first_word) body = offsets.size();
     const Word word = DecodeWord(at, lane.offset_bits);
     if (word.kind == Word::kEnded) break;
     if (word.kind == Word::kAllocation) {
       offsets.push_back(static_cast<int64_t>(lane.box_offset + word.granule * kGranule));
+    }
+    if (word.kind == Word::kLoopEnd && loop < last_loop) {
+      const size_t once = offsets.size() - body;
+      for (size_t pass = 1; pass < loop->passes && offsets.size() < most; ++pass) {
+        for (size_t k = 0; k < once; ++k) offsets.push_back(offsets[body + k]);
+      }
+      ++loop;
     }
     at += word.length;
   }
@@ -209,7 +243,7 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
   uint64_t planned = 0;
   for (uint64_t i = 0; i < header.lanes.count; ++i) {
     if (lanes[i].box_bytes == 0) continue;
-    std::vector<int64_t> offsets = LaneOffsets(plan, lanes[i]);
+    std::vector<int64_t> offsets = LaneOffsets(plan, lanes[i], recording.allocations.size());
     planned += offsets.size();
     by_path[lanes[i].path] = std::move(offsets);
     box_end[lanes[i].path] = lanes[i].box_offset + lanes[i].box_bytes;

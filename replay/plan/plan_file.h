@@ -32,7 +32,7 @@ class PlanFile {
   const T* table(const PlanTable& table) const {
     return At<T>(table.offset);
   }
-  // The blocks of a lane, in the order of their births.
+  // The blocks of a lane, in the order of their births, those of a loop once.
   std::vector<PlanBlock> Blocks(const PlanLane& lane) const;
   std::string String(uint32_t offset, uint32_t length) const {
     return std::string(table<char>(header().strings) + offset, length);

@@ -11,11 +11,13 @@
 //   free        bit 31 = 1 | offset / 16, of the block that dies
 //   special     bit 31 = 1 | a value from kSpecial on:
 //               kDrain  another thread frees a block of this lane; one more word, offset / 16
-//               kTurn   the words before this one are not read again
+//               kTurn   the words before this one are not read again, but for those of a loop
 //               kIdle   no block is planned in some pages of the box for a long time from here on;
 //                       two more words, the first page and how many
 //               kUsed   up to the next such word no more pages of the box have been used than so
 //                       many, which one more word tells
+//               kLoop   the end of a loop's body (PlanLoop): the stream goes on behind it, or again
+//                       with the body's first word
 //               kEnd    the lane ends
 //
 // Offsets are relative to the lane's box, which is a part of the arena.
@@ -39,8 +41,10 @@ inline constexpr uint32_t kSpecial = 0xfffff000;
 inline constexpr uint32_t kDrain = kSpecial;
 inline constexpr uint32_t kUsed = 0xfffffff8;
 inline constexpr uint32_t kIdle = 0xfffffffc;
+inline constexpr uint32_t kLoop = 0xfffffffd;
 inline constexpr uint32_t kTurn = 0xfffffffe;
 inline constexpr uint32_t kEnd = 0xffffffff;
+inline constexpr uint32_t kMostLaneLoops = 8;
 inline constexpr uint32_t kTurnWords = 1 << 14;  // from one turn to the next
 inline constexpr uint32_t kWordsAhead = 64;  // behind any word of a lane so many more can be read
 // With a page that is read the system maps all of its stretch, bytes, if that is in one piece in
@@ -124,7 +128,24 @@ struct PlanLane {
   uint64_t words;       // kEnd included
   uint64_t blocks;      // allocations among the words that are placed
   uint32_t offset_bits;
-  uint32_t unused;
+  uint32_t loops;       // that the lane has
+  uint64_t first_loop;  // index into the loops of the file
+};
+
+// A part of a lane's words that may be followed as often as the program likes. What lives in the
+// box is the same before and behind it: the same offsets, and as many bytes usable. The recording
+// went through it several times, the file has it once. The loops of a lane are disjoint and
+// ascending.
+struct PlanLoop {
+  uint32_t first_word;  // index in the lane
+  uint32_t words;       // behind which there is the kLoop
+  uint32_t
+      period_words;  // after so many words the same ones come again; what lives is the same there
+  uint32_t iterations;  // of the program, in all of the words; a multiple of words / period_words
+  uint32_t blocks;      // allocations among the words
+  uint32_t passes;      // that the recording has
+  uint64_t carried;     // blocks that live over the end
+  uint64_t carried_bytes;
 };
 
 struct PlanModule {
@@ -171,6 +192,7 @@ struct PlanHeader {
   // blocks lie everywhere in them at one time or another, or long ones come and go all the time.
   // None in a plan with several lanes.
   PlanTable dense;
+  PlanTable loops;  // those of a lane one after the other
 };
 
 }  // namespace reprise::replay

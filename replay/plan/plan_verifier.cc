@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "replay/plan/plan_format.h"
@@ -28,6 +29,34 @@ struct Allocation {
   uint32_t words;
 };
 
+// What lives at the beginning of a loop's body, compared with what lives now: where a block begins,
+// and how many bytes of it are usable.
+class LoopComparison {
+ public:
+  void Begin() {
+    before_.clear();
+    differences_ = 0;
+  }
+  // At an offset a block of `usable` bytes begins to live, or with 0 none lives any more.
+  void Set(uint64_t offset, uint64_t usable) {
+    uint64_t& now = usable_[offset];
+    const auto [before, fresh] = before_.try_emplace(offset, now);
+    differences_ -= now != before->second ? 1 : 0;
+    now = usable;
+    differences_ += now != before->second ? 1 : 0;
+  }
+  bool IsAsBefore() const { return differences_ == 0; }
+  void Clear() {
+    usable_.clear();
+    Begin();
+  }
+
+ private:
+  absl::flat_hash_map<uint64_t, uint64_t> usable_;  // now, by offset; 0: no block
+  absl::flat_hash_map<uint64_t, uint64_t> before_;  // of offsets that changed since Begin
+  uint64_t differences_ = 0;
+};
+
 class Verifier {
  public:
   Verifier(const PlanFile& plan, const std::string& path)
@@ -35,6 +64,7 @@ class Verifier {
         path_(path),
         keys_(Table<PlanKey>(plan, header_.keys)),
         lanes_(Table<PlanLane>(plan, header_.lanes)),
+        all_loops_(Table<PlanLoop>(plan, header_.loops)),
         all_words_(Table<uint32_t>(plan, header_.words)) {}
 
   absl::Status Run() {
@@ -119,19 +149,64 @@ class Verifier {
     if (lane.offset_bits == 0 || lane.offset_bits > 30 || words_.size() >= kNeverDies) {
       return Wrong(absl::StrCat("lane ", lane_, ": expected words of 31 bits, found others"));
     }
-    return lane.box_bytes > 0 ? VerifyStream(lane, live) : VerifyWithoutBox(lane);
+    if (lane.box_bytes == 0) return VerifyWithoutBox(lane);
+    loops_ = all_loops_.subspan(lane.first_loop, lane.loops);
+    next_boundary_ = 0;
+    comparison_.Clear();
+    return VerifyStream(lane, live);
   }
 
   // One that is only to be known by its first allocation.
   absl::Status VerifyWithoutBox(const PlanLane& lane) const {
     const std::optional<Allocation> first = AllocationAt(lane, 0);
-    if (!first || first->offset != 0 || lane.blocks != 0 || words_.size() != first->words + 1 ||
-        words_.back() != kEnd) {
+    if (!first || first->offset != 0 || lane.blocks != 0 || lane.loops != 0 ||
+        words_.size() != first->words + 1 || words_.back() != kEnd) {
       return Wrong(absl::StrCat("lane ", lane_,
                                 ": expected an allocation and the end, as it has no "
                                 "box, found others"));
     }
     return absl::OkStatus();
+  }
+
+  bool IsInLoop(uint64_t at) const { return !loops_.empty() && at >= loops_[0].first_word; }
+
+  // Before each step of a lane with loops: periods begin with whole steps, repeat the words of the
+  // first one, and leave what lives as it was.
+  absl::Status VerifyLoop(uint64_t at) {
+    if (!IsInLoop(at)) return absl::OkStatus();
+    const PlanLoop& loop = loops_[0];
+    const uint64_t end = uint64_t{loop.first_word} + loop.words;
+    if (at == loop.first_word) {
+      comparison_.Begin();
+      loop_blocks_ = 0;
+      next_boundary_ = at;
+      const std::span<const uint32_t> body = words_.subspan(at, loop.words);
+      const uint64_t copied = loop.words - loop.period_words;
+      if (!std::equal(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(copied),
+                      body.begin() + loop.period_words)) {
+        return WrongAt("word", at, "expected a loop whose periods are the same, found others");
+      }
+    }
+    if (at < next_boundary_) return absl::OkStatus();
+    if (at != next_boundary_ || !comparison_.IsAsBefore()) {
+      return WrongAt("word", at, "expected the same live blocks in each pass of a loop");
+    }
+    next_boundary_ += loop.period_words;
+    const uint64_t periods = loop.words / loop.period_words;
+    if (at == end && (loop_blocks_ != loop.blocks || loop.blocks == 0 || loop.iterations == 0 ||
+                      loop.iterations % periods != 0)) {
+      return WrongAt(
+          "word", at,
+          absl::StrCat("expected a loop with ", loop.blocks, " blocks, found ", loop_blocks_));
+    }
+    return absl::OkStatus();
+  }
+
+  // A block begins to live or, of 0 bytes, lives no longer.
+  void Note(const PlanLane& lane, uint64_t offset, uint64_t usable) {
+    if (lane.loops == 0) return;
+    comparison_.Set(offset, usable);
+    loop_blocks_ += usable != 0 ? 1 : 0;
   }
 
   // Reads the allocation at a word. Nothing: no lane can have such a one.
@@ -166,12 +241,14 @@ class Verifier {
     for (uint64_t at = 0; at < last;) {
       const uint32_t* word = words_.data() + at;
       uint32_t step = 1;
+      if (absl::Status status = VerifyLoop(at); !status.ok()) return status;
       if ((*word & kFreeBit) == 0) {
         const std::optional<Allocation> block = AllocationAt(lane, at);
         if (!block) return WrongAt("word", at, "expected a key and a place in the box for it");
         if (!live.Add(block->offset, block->offset + Granules(keys_[block->key]))) {
           return WrongAt("word", at, "expected a free place, found one where a block is live");
         }
+        Note(lane, block->offset, keys_[block->key].usable);
         ++blocks;
         step = block->words;
       } else if (*word < kSpecial || *word == kDrain) {
@@ -182,6 +259,7 @@ class Verifier {
           return WrongAt("word", at, "expected the free of a live block, found another");
         }
         live.Remove(offset, live.EndOf(offset));
+        Note(lane, offset, 0);
       } else if (*word == kIdle) {
         step = kIdleLength;
         const uint64_t first = word[1], count = word[2];
@@ -191,16 +269,23 @@ class Verifier {
         }
       } else if (*word == kUsed) {
         step = kUsedLength;
-        if (word[1] > pages || word[1] < used) {
+        if (word[1] > pages || word[1] < used || IsInLoop(at)) {
           return WrongAt("word", at, "expected more pages that are used, found fewer");
         }
         used = word[1];
+      } else if (*word == kLoop) {
+        if (!IsInLoop(at) || at != uint64_t{loops_[0].first_word} + loops_[0].words) {
+          return WrongAt("word", at, "expected a step, found the end of a loop that is none");
+        }
+        loops_ = loops_.subspan(1);
+        next_boundary_ = 0;
       } else if (*word != kTurn) {
         return WrongAt("word", at, absl::StrCat("expected a step, found ", *word));
       }
       at += step;
       if (at > last) return WrongAt("word", at, "expected the end behind a whole step");
     }
+    if (!loops_.empty()) return WrongAt("word", last, "expected the end of a loop");
     if (words_[last] != kEnd) return WrongAt("word", last, "expected the end");
     if (blocks != lane.blocks) {
       return Wrong(
@@ -214,10 +299,15 @@ class Verifier {
   const std::string& path_;
   const std::span<const PlanKey> keys_;
   const std::span<const PlanLane> lanes_;
+  const std::span<const PlanLoop> all_loops_;
   const std::span<const uint32_t> all_words_;
   // Of the lane that is verified.
   uint64_t lane_ = 0;
   std::span<const uint32_t> words_;
+  std::span<const PlanLoop> loops_;  // that are not passed
+  LoopComparison comparison_;
+  uint64_t loop_blocks_ = 0;    // allocations so far in the loop
+  uint64_t next_boundary_ = 0;  // where the loop's next period begins
 };
 
 }  // namespace

@@ -18,6 +18,8 @@ namespace reprise::replay {
 //   as aligned as it asks for, where no block of the lane is live;
 // - a free names a live block, a drain its length as well, and where pages are idle nothing is
 // live;
+// - a pass through a loop leaves the same blocks live, and so does each of its periods, which have
+//   the same words;
 // - placements are just the stream's blocks, sorted, the samples are theirs, and the places of a
 //   ring are ones that its blocks may have;
 // - the parts that lanes have of a table are disjoint, so that all of this takes linear time.

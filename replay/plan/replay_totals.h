@@ -13,11 +13,14 @@ namespace reprise::replay {
 struct Served {
   uint64_t planned = 0;       // allocations that went where the plan said
   uint64_t address_hash = 0;  // of their addresses, in order
+  uint64_t iterations = 0;    // of loops
 };
 
-// `words` are the lane's in the plan that the run followed; null: not known, and neither is what
-// followed it. Counters that cannot be of this lane are taken to have followed none of it.
-Served ServedBy(const PlanLane& lane, const uint32_t* words, const LaneCounters& counters);
+// `words` and `loops` are the lane's in the plan that the run followed; null: not known, and
+// neither is what followed it. Counters that cannot be of this lane are taken to have followed none
+// of it.
+Served ServedBy(const PlanLane& lane, const uint32_t* words, const PlanLoop* loops,
+                const LaneCounters& counters);
 
 }  // namespace reprise::replay
 

@@ -17,6 +17,7 @@ struct Word {
     kCheckpoint,
     kIdlePages,
     kUsedPages,
+    kLoopEnd,
     kEnded
   };
   Kind kind;
@@ -41,6 +42,7 @@ inline Word DecodeWord(const uint32_t* at, uint32_t offset_bits) {
   if (word == kTurn) return {Word::kCheckpoint, 1, 0, 0};
   if (word == kIdle) return {Word::kIdlePages, 3, at[1], at[2]};
   if (word == kUsed) return {Word::kUsedPages, 2, at[1], 0};
+  if (word == kLoop) return {Word::kLoopEnd, 1, 0, 0};
   return {Word::kEnded, 0, 0, 0};
 }
 

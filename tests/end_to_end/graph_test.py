@@ -240,18 +240,18 @@ def parts_groups_and_outputs(bench):
 def unknown_fields(bench):
     graph = json.loads(json.dumps(EXAMPLE))
     graph["tensors"][0].update(align=64, persistant=True)
-    graph.update(loop={"\x1b[2J": 1})
+    graph.update(repeat={"\x1b[2J": 1})
     path = write(bench, graph)
     outcome = bench.run(bench.reprise, "plan", path)
     expect_equal((outcome.status, outcome.stdout), (BAD_INPUT, b""), "unknown fields")
-    for word in ("'align' in tensors[0] (did you mean 'alignment'?)", "(did you mean 'persistent'?)", "'loop'"):
+    for word in ("'align' in tensors[0] (did you mean 'alignment'?)", "(did you mean 'persistent'?)", "'repeat'"):
         expect(word in outcome.stderr.decode(), f"{word} in {outcome.stderr}")
     plan_file = bench.work / "g.plan.json"
     for command in (("plan", path), ("check", path, str(plan_file))):
         outcome = bench.run(bench.reprise, *command, "--ignore-unknown")
         text = outcome.stderr.decode()
         expect_equal((outcome.status, len(text.splitlines())), (0, 1), text)
-        expect(all(f"'{name}'" in text for name in ("align", "persistant", "loop")), text)
+        expect(all(f"'{name}'" in text for name in ("align", "persistant", "repeat")), text)
     outcome = bench.run(bench.reprise, "check", path, str(plan_file))
     expect_equal(outcome.status, BAD_INPUT, "check without --ignore-unknown")
 

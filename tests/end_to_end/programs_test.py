@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 
@@ -235,13 +236,14 @@ def heap_statistics(bench):
 
 
 def jumps_out(bench):
-    """A handler that jumps out of malloc does not leave the thread with slow memory for ever."""
+    """A handler that jumps out of malloc leaves neither slow memory nor a lock behind."""
     command = [bench.build / "bin" / "programs" / "jumps_out"]
     plain = bench.run(*command, expected=0)
     bench.record(command, expected=0)
     bench.plan()
-    replayed, _ = bench.replay([*command, 100], expected=0)
-    expect_equal(replayed.stdout, plain.stdout, "replayed")
+    for _ in range(5):
+        replayed, _ = bench.replay([*command, 100], expected=0)
+        expect_equal(replayed.stdout, plain.stdout, "replayed")
 
 
 def expect_unseen(bench, program):
@@ -289,9 +291,7 @@ def other_libc(bench):
 
 def loader_of(program):
     content = pathlib.Path(program).read_bytes()
-    begin = content.index(b"/ld-linux")
-    begin = content.rindex(b"\0", 0, begin) + 1
-    return content[begin : content.index(b"\0", begin)]
+    return re.search(rb"(/lib[\w/]*/ld-linux[\w.-]*)\0", content)[1]
 
 
 def old_libc(bench):
@@ -444,7 +444,8 @@ def resident(bench):
     """Of the plan little stays in memory: some hundred KiB around where the program is."""
     script = """
 import re, sys
-for number in range(300000): block = bytes(600 + number % 100)
+# Sizes that do not repeat: what repeats is a loop, and the plan short.
+for number in range(300000): block = bytes(600 + (number * 2654435761 >> 16) % 100)
 print(len(block))
 table = open("/proc/self/smaps").read()
 for name in ("r--p .*[.]plan",):
@@ -456,7 +457,7 @@ for name in ("r--p .*[.]plan",):
     bench.record(command, expected=0)
     bench.plan()
     replayed = bench.run(bench.reprise, "replay", bench.scratch / "plan", "--", *command, expected=0)
-    expect_equal(replayed.stdout, b"699\n", "output")
+    expect_equal(replayed.stdout, b"603\n", "output")
     plan = tuple(map(int, replayed.stderr.splitlines()[0].split()))
     expect(plan[0] > 4000 and plan[1] <= 512, f"of {plan[0]} KiB of the plan {plan[1]} are resident")
 

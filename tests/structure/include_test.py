@@ -25,7 +25,7 @@ MAY_USE = {
     "replay/plan": ["base", "trace", "trace/formats", "planner", "planner/core"],
     "replay/arena": ["base", "replay/plan/counters.h", "replay/plan/plan_format.h",
                      "replay/plan/stream.h"],
-    "replay/compare": ["base", "trace", "trace/formats", "planner/core", "replay/plan"],
+    "replay/compare": ["base", "trace", "trace/formats", "planner/core", "replay/arena", "replay/plan"],
     "report": ["base", "trace", "trace/formats", "replay/plan", "replay/compare"],
     "interpose": ["base", "interpose/process", "interpose/record", "interpose/replay"],
     "interpose/process": ["base", "trace/spool_format.h"],

@@ -103,8 +103,8 @@ std::string Quote(absl::string_view text) {
 class Parser {
  public:
   // Of a text with about so many lines and bytes.
-  Parser(const std::string& name, bool ignore_unknown, size_t lines, size_t bytes)
-      : name_(name), unknown_(ignore_unknown) {
+  Parser(const std::string& name, bool ignore_unknown, bool slots, size_t lines, size_t bytes)
+      : name_(name), unknown_(ignore_unknown), slots_(slots) {
     columns_.fill(-1);
     instance_.buffers.reserve(lines);
     instance_.rows.reserve(bytes);
@@ -256,19 +256,37 @@ class Parser {
       }
     }
     if (instance_.has_offsets && !fields[columns_[kOffset]].empty()) {
-      int64_t offset = 0;
-      absl::Status status = Number(fields, kOffset, offset);
+      absl::Status status = Offsets(fields, buffer);
       if (!status.ok()) return status;
-      if (offset > INT64_MAX - buffer.size) {
-        return Expected("offset + size below 2^63", absl::StrCat(offset));
-      }
-      buffer.offset = offset;
     }
     if (!instance_.has_gaps) return absl::OkStatus();
     for (const std::string& text : std::vector<std::string>(
              absl::StrSplit(fields[columns_[kGaps]], ' ', absl::SkipEmpty()))) {
       absl::Status status = AddGap(text, buffer);
       if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // One, or those of a buffer's slots.
+  absl::Status Offsets(const Fields& fields, CsvBuffer& buffer) const {
+    const absl::string_view field = fields[columns_[kOffset]];
+    const std::vector<absl::string_view> texts =
+        slots_ ? std::vector<absl::string_view>(absl::StrSplit(field, ' ', absl::SkipEmpty()))
+               : std::vector<absl::string_view>{field};
+    for (const absl::string_view text : texts) {
+      int64_t offset = 0;
+      if (!ParseNumber(text, offset)) {
+        const bool several = !slots_ && text.find(' ') != absl::string_view::npos;
+        return Expected(absl::StrCat("a whole number from 0 to 2^63 - 1 for offset",
+                                     several ? " (plans made with --period have several)" : ""),
+                        Quote(text));
+      }
+      if (offset > INT64_MAX - buffer.size) {
+        return Expected("offset + size below 2^63", absl::StrCat(offset));
+      }
+      if (!buffer.offset) buffer.offset = offset;
+      if (texts.size() > 1) buffer.slot_offsets.push_back(offset);
     }
     return absl::OkStatus();
   }
@@ -300,6 +318,7 @@ class Parser {
 
   const std::string& name_;
   base::UnknownNames unknown_;
+  bool slots_;  // an offset may be several
   CsvInstance instance_;
   std::array<int, kColumns> columns_;  // which field; -1: none
   Fields fields_;
@@ -330,8 +349,9 @@ std::string ReplaceField(absl::string_view line, int field, absl::string_view te
 }  // namespace
 
 absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name,
-                                     bool ignore_unknown) {
-  Parser parser(name, ignore_unknown, std::count(text.begin(), text.end(), '\n'), text.size());
+                                     bool ignore_unknown, bool slots) {
+  Parser parser(name, ignore_unknown, slots, std::count(text.begin(), text.end(), '\n'),
+                text.size());
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     absl::Status status = parser.Line(text.substr(begin, end - begin));
@@ -341,30 +361,36 @@ absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& 
   return parser.Finish();
 }
 
-absl::StatusOr<CsvInstance> ReadCsv(const std::string& path, bool ignore_unknown) {
+absl::StatusOr<CsvInstance> ReadCsv(const std::string& path, bool ignore_unknown, bool slots) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
   const auto bytes = file->bytes();
-  absl::StatusOr<CsvInstance> instance =
-      ParseCsv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, ignore_unknown);
+  absl::StatusOr<CsvInstance> instance = ParseCsv(
+      {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, ignore_unknown, slots);
   if (absl::Status whole = file->Whole(path); !whole.ok()) return whole;
   return instance;
 }
 
-std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& offsets) {
+std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& offsets,
+                      const std::vector<uint32_t>& first) {
   std::string text;
   constexpr size_t kOffsetBytes = 10;  // most are shorter
   text.reserve(instance.header.size() + instance.rows.size() + kOffsetBytes * offsets.size());
   const bool append = instance.offset_column < 0;
   absl::StrAppend(&text, instance.header, append ? ",offset" : "", "\n");
   size_t begin = 0;
-  for (const int64_t offset : offsets) {
+  const size_t count = first.empty() ? offsets.size() : first.size() - 1;
+  std::string given;
+  for (size_t r = 0; r < count; ++r) {
+    const size_t from = first.empty() ? r : first[r];
+    const size_t to = first.empty() ? r + 1 : first[r + 1];
+    given.clear();
+    for (size_t i = from; i < to; ++i) absl::StrAppend(&given, i > from ? " " : "", offsets[i]);
     const size_t end = instance.rows.find('\n', begin);
     const auto row = absl::string_view(instance.rows).substr(begin, end - begin);
     if (append) {
-      absl::StrAppend(&text, row, ",", offset, "\n");
+      absl::StrAppend(&text, row, ",", given, "\n");
     } else {
-      const std::string given = absl::StrCat(offset);
       absl::StrAppend(&text, ReplaceField(row, instance.offset_column, given), "\n");
     }
     begin = end + 1;

@@ -30,8 +30,9 @@ struct CsvBuffer {
   int64_t size = 0;               // bytes; one of 0 costs nothing
   int64_t alignment = 1;          // a power of two, below 2^56
   std::optional<int64_t> offset;  // of the `offset` column: given in an instance, planned in a plan
-  std::vector<CsvGap> gaps;       // ascending, disjoint, inside the lifetime
-  int64_t line = 0;               // in the file, from 1
+  std::vector<int64_t> slot_offsets;  // all of that column, where it has several (ReadCsv: slots)
+  std::vector<CsvGap> gaps;           // ascending, disjoint, inside the lifetime
+  int64_t line = 0;                   // in the file, from 1
 };
 
 // Also what is needed to write the same rows again.
@@ -50,18 +51,22 @@ struct CsvInstance {
 // upper, size; optional alignment, offset (empty: free) and gaps ("LOWER-UPPER" or
 // "LOWER-UPPER@FROM:TO", separated by spaces). Other columns are refused, also minimalloc's `hint`,
 // or with `ignore_unknown` left aside and listed. A column named `end` instead of `upper` holds the
-// last instant at which the buffer lives, as in minimalloc, so upper = end + 1, for gaps too. Lines
+// last instant at which the buffer lives, as in minimalloc, so upper = end + 1, for gaps too. With
+// `slots` an offset may be several, separated by spaces, as in plans of periodic instances. Lines
 // may end in CR LF; blank lines and lines that begin with '#' are skipped; fields may be quoted.
 // Numbers are decimal, not negative, and fit int64, as does the sum of all sizes; sizes and
 // alignments are below 2^56, as in a trace.
 // Errors: InvalidArgument "FILE:LINE: expected ..., found ..."; opening as MappedFile::Open.
-absl::StatusOr<CsvInstance> ReadCsv(const std::string& path, bool ignore_unknown = false);
+absl::StatusOr<CsvInstance> ReadCsv(const std::string& path, bool ignore_unknown = false,
+                                    bool slots = false);
 absl::StatusOr<CsvInstance> ParseCsv(absl::string_view text, const std::string& name,
-                                     bool ignore_unknown = false);
+                                     bool ignore_unknown = false, bool slots = false);
 
 // The rows of `instance` as they were read with one `offset` per buffer, in instance order: in a
-// last column, or in the place of the offsets that were given. The text of a whole file.
-std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& offsets);
+// last column, or in the place of the offsets that were given. With `first`, one more than rows,
+// those of row r are [first[r], first[r + 1]), separated by spaces. The text of a whole file.
+std::string FormatCsv(const CsvInstance& instance, const std::vector<int64_t>& offsets,
+                      const std::vector<uint32_t>& first = {});
 
 // When most is in use, gaps considered.
 struct CsvPeak {

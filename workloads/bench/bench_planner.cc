@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -23,6 +22,20 @@
 #include <thread>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+
+using Words = std::vector<std::string>;
+ABSL_FLAG(std::string, reprise, "", "the command; else the one beside this program, or in PATH");
+ABSL_FLAG(Words, strategies, {}, "only these");
+ABSL_FLAG(Words, curve, Words({"0.1", "1", "10", "60"}), "budgets of the time curve");
+ABSL_FLAG(std::string, budget, "10", "seconds for each plan");
+ABSL_FLAG(double, limit, 900, "seconds after which a run has failed, as in the paper");
+ABSL_FLAG(int, threads, 1, "threads for each plan");
+ABSL_FLAG(int, iterations, 0, "of iterative strategies; 0: the budget");
+ABSL_FLAG(uint64_t, seed, 1, "any number");
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,12 +44,12 @@ struct Settings {
   std::string folder;
   std::string reprise;
   std::vector<std::string> strategies;
-  std::vector<double> curve = {0.1, 1, 10, 60};
-  double budget = 10;
-  double limit = 900;  // seconds, as in the paper
-  int threads = 1;
-  int iterations = 0;
-  uint64_t seed = 1;
+  std::vector<std::string> curve;
+  std::string budget;
+  double limit;
+  int threads;
+  int iterations;
+  uint64_t seed;
 };
 
 struct Result {
@@ -94,12 +107,12 @@ double Seconds(const timeval& time) {
 }
 
 std::optional<Result> Plan(const Settings& settings, const fs::path& instance,
-                           const std::string& strategy, double budget) {
+                           const std::string& strategy, const std::string& budget) {
   std::vector<std::string> command = {settings.reprise,  "plan",
                                       instance.string(), "-o",
                                       "/dev/null",       "--json",
                                       "--strategy",      strategy,
-                                      "--budget",        std::to_string(budget),
+                                      "--budget",        budget,
                                       "--threads",       std::to_string(settings.threads),
                                       "--seed",          std::to_string(settings.seed)};
   if (instance.extension() != ".csv") command.insert(command.end(), {"--lanes", "none"});
@@ -164,8 +177,8 @@ int Bench(const Settings& settings) {
   if (!settings.strategies.empty()) strategies = settings.strategies;
 
   std::map<std::string, int> points;
-  std::printf("## Strategies\n\nBudget %g s, %d thread(s), seed %" PRIu64 ".\n", settings.budget,
-              settings.threads, settings.seed);
+  std::printf("## Strategies\n\nBudget %s s, %d thread(s), seed %" PRIu64 ".\n",
+              settings.budget.c_str(), settings.threads, settings.seed);
   for (const fs::path& instance : instances) {
     std::vector<std::optional<Result>> results;
     for (const std::string& strategy : strategies) {
@@ -213,15 +226,11 @@ int Bench(const Settings& settings) {
 
   std::printf("\n## Time curve of auto: fragmentation in %%\n\n");
   std::vector<std::string> columns;
-  for (const double budget : settings.curve) {
-    std::ostringstream text;
-    text << budget << " s";
-    columns.push_back(text.str());
-  }
+  for (const std::string& budget : settings.curve) columns.push_back(budget + " s");
   PrintHeader("instance", columns);
   for (const fs::path& instance : instances) {
     std::printf("| %s |", instance.filename().c_str());
-    for (const double budget : settings.curve) {
+    for (const std::string& budget : settings.curve) {
       const std::optional<Result> result = Plan(settings, instance, "auto", budget);
       if (result) {
         std::printf(" %.4f |", Percent(*result));
@@ -238,23 +247,29 @@ int Bench(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "Compares planner strategies on the *.csv instances and *.trace recordings below a folder;\n"
+      "prints Markdown: bench_planner [flags] FOLDER");
+  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
+  if (words.size() != 2 || !fs::is_directory(words[1])) {
+    std::fprintf(stderr, "bench_planner: expected one folder; see --help\n");
+    return 2;
+  }
   Settings settings;
-  CLI::App app{"Compares planner strategies on the instances below a folder; prints Markdown."};
-  app.add_option("folder", settings.folder, "holds *.csv instances and *.trace recordings")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  settings.folder = words[1];
   // Both are built into one folder.
   std::error_code error;
   const fs::path beside = fs::read_symlink("/proc/self/exe", error).parent_path() / "reprise";
-  settings.reprise = fs::exists(beside, error) ? beside.string() : "reprise";
-  app.add_option("--reprise", settings.reprise, "the command")->capture_default_str();
-  app.add_option("--strategies", settings.strategies, "only these")->delimiter(',');
-  app.add_option("--budget", settings.budget, "seconds for each plan");
-  app.add_option("--curve", settings.curve, "budgets of the time curve")->delimiter(',');
-  app.add_option("--limit", settings.limit, "seconds after which a run has failed");
-  app.add_option("--threads", settings.threads, "threads for each plan");
-  app.add_option("--iterations", settings.iterations, "of iterative strategies; 0: the budget");
-  app.add_option("--seed", settings.seed, "any number");
-  CLI11_PARSE(app, argc, argv);
+  settings.reprise = absl::GetFlag(FLAGS_reprise);
+  if (settings.reprise.empty()) {
+    settings.reprise = fs::exists(beside, error) ? beside.string() : "reprise";
+  }
+  settings.strategies = absl::GetFlag(FLAGS_strategies);
+  settings.curve = absl::GetFlag(FLAGS_curve);
+  settings.budget = absl::GetFlag(FLAGS_budget);
+  settings.limit = absl::GetFlag(FLAGS_limit);
+  settings.threads = absl::GetFlag(FLAGS_threads);
+  settings.iterations = absl::GetFlag(FLAGS_iterations);
+  settings.seed = absl::GetFlag(FLAGS_seed);
   return Bench(settings);
 }

@@ -125,7 +125,7 @@ def browse(path):
 def report(build, scratch, buffers):
     reprise = build / "bin" / "reprise"
     csv, trace, plan = (scratch / name for name in ("s.csv", "s.trace", "s.plan"))
-    csv.write_bytes(run([build / "bin" / "synthetic_trace", "-n", buffers, "--seed", 1])[0])
+    csv.write_bytes(run([build / "bin" / "synthetic_trace", "--buffers", buffers, "--seed", 1])[0])
     run([reprise, "convert", csv, trace])
     run([reprise, "plan", trace, "-o", plan, "--budget", "2", "--json"])
     player(reprise, trace)

@@ -7,7 +7,6 @@
 //
 // An operation is an allocation, a free, a question for a size or a wrong free. A failure names the
 // round: `--seed S --round R` begins with it. With one thread it is the same every time.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -22,6 +21,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
 #include "tests/unit/arena/patterned_blocks.h"
 #include "tests/unit/plan/recordings.h"
 #include "tests/unit/plan/served_plan.h"
@@ -57,6 +59,7 @@ constexpr uint64_t kAlways = uint64_t{1} << 32;
 // How often a thread does something else than was recorded, per event: shares of 2^32.
 struct Deviation {
   explicit Deviation(Random& random) {
+    if (random.Chance(kAlways / 2)) again = random.Magnitude(1e-4 * kAlways, 0.02 * kAlways);
     if (random.Chance(kAlways / 8)) return;
     const double most = random.Magnitude(1e-3 * kAlways, 0.5 * kAlways);
     for (uint64_t* rate : {&skip, &insert, &other_site, &other_size, &late, &twice, &grow, &hand,
@@ -78,6 +81,7 @@ struct Deviation {
   uint64_t wrong = 0;  // frees of what is no block's start
   uint64_t jump = 0;   // goes on somewhere else in the recording
   uint64_t swap = 0;   // events that come before the one before
+  uint64_t again = 0;  // goes back by an iteration of a loop
   uint64_t kept = 64;  // blocks that were not freed when they should have been
 };
 
@@ -125,6 +129,7 @@ struct Run {
   const trace::Recording& recording;
   const std::vector<Script>& scripts;
   ServedPlan& plan;
+  uint64_t iteration = 0;  // events of a thread; 0: it has no loop
   LiveRanges live;
   std::vector<Mail> mail;  // blocks on their way, per thread
   std::atomic<uint64_t> tags{0};
@@ -153,6 +158,7 @@ class Life {
     uint64_t at = random_.Chance(kAlways / 8) ? random_.Below(script.size()) : 0;
     for (uint64_t step = 0; step < steps; ++step) {
       if (step % 16 == 0) ReadMail();
+      if (random_.Chance(deviation_.again) && at >= run_.iteration) at -= run_.iteration;
       if (random_.Chance(deviation_.jump)) at = random_.Below(script.size());
       if (random_.Chance(deviation_.swap)) Do(script[(at + 1) % script.size()]);
       Stray();
@@ -434,9 +440,11 @@ void Settle(Run& run) {
 }
 
 void RunOnce(const trace::Recording& recording, const std::vector<Script>& scripts,
-             const RecordingShape& shape, ServedPlan& plan, unsigned threads, Random& random) {
+             const RecordingShape& shape, uint64_t iteration, ServedPlan& plan, unsigned threads,
+             Random& random) {
   plan.Restart();
   Run run(recording, scripts, plan, threads, shape.magnitudes);
+  run.iteration = iteration;
   const std::vector<uint32_t> lives = DrawThreads(shape, random);
   const uint64_t seed = random();
   std::atomic<size_t> next{0};
@@ -475,6 +483,23 @@ RecordingShape DrawShape(Random& random) {
   return shape;
 }
 
+// Threads that go through loops.
+trace::Recording DrawLoops(RecordingShape& shape, uint64_t& iteration, Random& random) {
+  LoopShape loop;
+  loop.threads = shape.threads;
+  loop.prefix = static_cast<uint32_t>(random.Magnitude(1, 300));
+  loop.body = static_cast<uint32_t>(random.Magnitude(2, 600));
+  loop.iterations = static_cast<uint32_t>(random.Magnitude(4, 60));
+  loop.sites = shape.sites;
+  loop.carried = random.Chance(kAlways / 2) ? 0.5 * random.Share() : 0;
+  loop.longest = 1 + static_cast<uint32_t>(random.Below(3));
+  loop.remote_frees = random.Chance(kAlways / 4) ? 0.3 * random.Share() : 0;
+  iteration = 2 * loop.body;
+  shape.phases = 1;
+  shape.magnitudes = false;
+  return LoopRecording(loop, random());
+}
+
 // What a recording has only of some programs: reallocs that make a block shorter, and allocators
 // that answer malloc_usable_size in another way than glibc.
 void Vary(trace::Recording& recording, Random& random) {
@@ -506,35 +531,39 @@ Learned DrawLessons(const trace::Recording& recording, Random& random) {
 // A recording, its plan, and many runs of it.
 void Round(unsigned threads, uint64_t most) {
   Random random(where.seed * 1'000'003 + where.round);
-  const RecordingShape shape = DrawShape(random);
-  trace::Recording recording = RandomRecording(shape, random());
+  RecordingShape shape = DrawShape(random);
+  uint64_t iteration = 0;
+  trace::Recording recording = random.Chance(kAlways / 3) ? DrawLoops(shape, iteration, random)
+                                                          : RandomRecording(shape, random());
   Vary(recording, random);
   const std::vector<Script> scripts = ScriptsOf(recording);
   ServedPlan plan(recording, DrawLessons(recording, random));
   const uint64_t share = shape.magnitudes ? 200'000 : 1'000'000;  // long blocks take longer
   const uint64_t enough = std::min<uint64_t>(most, totals.operations + share);
   for (where.run = 0; where.run < 200 && totals.operations < enough; ++where.run) {
-    RunOnce(recording, scripts, shape, plan, threads, random);
+    RunOnce(recording, scripts, shape, iteration, plan, threads, random);
   }
 }
 
 }  // namespace
 }  // namespace reprise::replay
 
+ABSL_FLAG(uint64_t, operations, 20'000'000, "stop after so many");
+ABSL_FLAG(double, seconds, 1e9, "or after so long");
+ABSL_FLAG(uint64_t, seed, 1, "of everything that is drawn");
+ABSL_FLAG(uint64_t, round, 0, "begin with this one");
+ABSL_FLAG(unsigned, threads, 2, "that run at the same time");
+
 int main(int argc, char** argv) {
   using reprise::replay::totals;
   using reprise::replay::where;
-  uint64_t most = 20'000'000;
-  double seconds = 1e9;
-  unsigned threads = 2;
-  where.seed = 1;
-  CLI::App app{"Threads that deviate from their plans, and every block verified"};
-  app.add_option("--operations", most, "stop after so many");
-  app.add_option("--seconds", seconds, "or after so long");
-  app.add_option("--seed", where.seed, "of everything that is drawn");
-  app.add_option("--round", where.round, "begin with this one");
-  app.add_option("--threads", threads, "that run at the same time")->check(CLI::Range(1, 64));
-  CLI11_PARSE(app, argc, argv);
+  absl::SetProgramUsageMessage("Threads that deviate from their plans, and every block verified");
+  absl::ParseCommandLine(argc, argv);
+  const uint64_t most = absl::GetFlag(FLAGS_operations);
+  const double seconds = absl::GetFlag(FLAGS_seconds);
+  const unsigned threads = absl::GetFlag(FLAGS_threads);
+  where.seed = absl::GetFlag(FLAGS_seed);
+  where.round = absl::GetFlag(FLAGS_round);
   const auto start = std::chrono::steady_clock::now();
   const uint64_t first = where.round;
   std::chrono::duration<double> taken{};

@@ -114,8 +114,8 @@ TEST(GraphJson, EveryMistakeHasItsLine) {
        "'persistant' in tensors[0] (did you mean 'persistent'?); --ignore-unknown"},
       {tensors(R"({"id":"a","byte":1})"), "found 'byte' in tensors[0] (did you mean 'bytes'?)"},
       {nodes(R"({"id":1,"steam":2})"), "found 'steam' in nodes[0] (did you mean 'stream'?)"},
-      {R"({"nodes":[],"tensors":[],"loop":{},"group":[]})",
-       "found 'group' (did you mean 'groups'?), 'loop'"},
+      {R"({"nodes":[],"tensors":[],"loops":{},"group":[]})",
+       "found 'group' (did you mean 'groups'?), 'loops' (did you mean 'loop'?)"},
       {tensors(R"({"id":"a","bytes":1,"producer":"x"})"),
        "tensors[0].producer: expected the id of a node, found 'x'"},
       {tensors(R"({"id":"a","bytes":1,"consumers":["n",4]})"),
@@ -208,11 +208,12 @@ TEST(GraphJson, PlansComeBack) {
 
 TEST(GraphJson, UnknownFieldsAreListedWhereTheyAreIgnored) {
   std::vector<std::string> ignored;
-  const std::string text = R"({"nodes":[{"id":1,"x":2},{"id":2,"x":3}],"tensors":[],"loop":[[]]})";
+  const std::string text =
+      R"({"nodes":[{"id":1,"x":2},{"id":2,"x":3}],"tensors":[],"repeat":[[]]})";
   const absl::StatusOr<Graph> graph = ParseGraph(text, "g", &ignored);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->nodes.size(), 2);
-  EXPECT_EQ(ignored, (std::vector<std::string>{"'loop'", "'x' in nodes[0]"}));
+  EXPECT_EQ(ignored, (std::vector<std::string>{"'repeat'", "'x' in nodes[0]"}));
 }
 
 TEST(GraphJson, DeepTextIsRefused) {

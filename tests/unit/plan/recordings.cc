@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <vector>
 
 namespace reprise::replay {
@@ -92,6 +93,97 @@ trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed) {
     recording.allocations.push_back(allocation);
   }
   recording.events = event;
+  return recording;
+}
+
+namespace {
+
+// What one thread does: allocations that are born and die at these times.
+struct Plot {
+  uint64_t birth;
+  uint64_t death;  // kNever
+  uint64_t size;
+  uint32_t site;
+  uint32_t free_thread;
+};
+
+std::vector<Plot> PlotOf(const LoopShape& shape, uint32_t thread, std::mt19937_64& random) {
+  constexpr uint64_t kPeriod = 1 << 20;
+  const auto chance = [&random](double share) {
+    return std::uniform_real_distribution<double>(0, 1)(random) < share;
+  };
+  std::vector<Plot> plot;
+  const auto any = [&](uint64_t birth, uint64_t death) {
+    plot.push_back(
+        {birth, death, 1 + random() % 500, static_cast<uint32_t>(random() % shape.sites), thread});
+  };
+  const uint64_t begin = kPeriod, end = begin + shape.iterations * kPeriod;
+  for (uint32_t k = 0; k < shape.prefix; ++k) {
+    const uint64_t birth = random() % kPeriod;
+    any(birth, chance(0.3) ? end + random() % kPeriod : birth + 1 + random() % (begin - birth));
+    any(end + random() % kPeriod, chance(0.3) ? trace::kNever : end + kPeriod + random() % kPeriod);
+  }
+  for (uint32_t k = 0; k < shape.body; ++k) {
+    const uint64_t at = random() % kPeriod;
+    const bool carried = chance(shape.carried);
+    const uint64_t life = carried
+                              ? kPeriod - at + random() % (kPeriod * shape.longest - kPeriod + at)
+                              : 1 + random() % (kPeriod - at);
+    any(begin + at, begin + at + life);
+    const Plot first = plot.back();
+    const bool remote = !carried && chance(shape.remote_frees);
+    if (remote) plot.back().free_thread = (thread + 1) % shape.threads;
+    for (uint32_t pass = 1; pass < shape.iterations; ++pass) {
+      Plot again = plot.back();
+      again.birth = first.birth + pass * kPeriod;
+      again.death = first.death + pass * kPeriod;
+      plot.push_back(again);
+    }
+  }
+  return plot;
+}
+
+}  // namespace
+
+trace::Recording LoopRecording(const LoopShape& shape, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  trace::Recording recording;
+  recording.process.place = seed | 1;
+  recording.process.executable = "/made/up";
+  recording.modules.push_back({"/made/up", "", kModuleBase});
+  for (uint32_t i = 0; i < shape.sites; ++i) {
+    recording.sites.push_back({0, 16 * (i + uint64_t{1}), i % 7 + 1});
+  }
+  // Time, death before birth, thread, index in the thread's plot.
+  std::vector<std::tuple<uint64_t, bool, uint32_t, uint32_t>> events;
+  std::vector<std::vector<Plot>> plots;
+  for (uint32_t i = 0; i < shape.threads; ++i) {
+    recording.threads.push_back({i + uint64_t{1}, i == 0 ? trace::kNone : 0, {}, 0, 0});
+    plots.push_back(PlotOf(shape, i, random));
+    for (uint32_t k = 0; k < plots[i].size(); ++k) {
+      events.emplace_back(plots[i][k].birth, true, i, k);
+      if (plots[i][k].death != trace::kNever) events.emplace_back(plots[i][k].death, false, i, k);
+    }
+  }
+  std::sort(events.begin(), events.end());
+  std::vector<std::vector<uint32_t>> index(shape.threads);
+  for (uint32_t i = 0; i < shape.threads; ++i) index[i].resize(plots[i].size());
+  for (const auto& [time, birth, thread, k] : events) {
+    const Plot& it = plots[thread][k];
+    if (!birth) {
+      trace::Allocation& dying = recording.allocations[index[thread][k]];
+      dying.death = recording.events++;
+      dying.free_thread = it.free_thread;
+      continue;
+    }
+    index[thread][k] = static_cast<uint32_t>(recording.allocations.size());
+    trace::Allocation born;
+    born.birth = recording.events++;
+    born.size = it.size;
+    born.site = it.site;
+    born.thread = thread;
+    recording.allocations.push_back(born);
+  }
   return recording;
 }
 

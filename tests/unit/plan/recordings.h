@@ -32,6 +32,21 @@ struct RecordingShape {
 // A random recording: mostly short lives, some long ones. Site i is module 0, offset 16 * (i + 1).
 trace::Recording RandomRecording(const RecordingShape& shape, uint64_t seed);
 
+struct LoopShape {
+  uint32_t threads = 1;
+  uint32_t prefix = 50;      // allocations before the loop, and as many behind it
+  uint32_t body = 40;        // allocations of an iteration
+  uint32_t iterations = 10;  // of every thread
+  uint32_t sites = 20;
+  double carried = 0.1;     // share of the blocks of an iteration that the next ones free
+  uint32_t longest = 1;     // iterations that such a block lives at most
+  double remote_frees = 0;  // share of the others that another thread frees
+};
+
+// Threads that do the same again and again, with random sizes and lives, each with others. Sites as
+// above.
+trace::Recording LoopRecording(const LoopShape& shape, uint64_t seed);
+
 struct Made {
   uint64_t birth;
   uint64_t death;

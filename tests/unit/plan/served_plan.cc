@@ -94,7 +94,8 @@ uint64_t ServedPlan::InvalidFrees() const {
 Served ServedPlan::served(size_t lane) const {
   arena_->Publish();
   const PlanLane& entry = Table<PlanLane>(plan_->lanes)[lane];
-  return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word, counters_[lane]);
+  return ServedBy(entry, Table<uint32_t>(plan_->words) + entry.first_word,
+                  Table<PlanLoop>(plan_->loops) + entry.first_loop, counters_[lane]);
 }
 
 uint64_t ServedPlan::ResidentBytes() const {
@@ -157,6 +158,7 @@ bool ServedThread::Free(char* pointer) {
 char* ServedThread::Reallocate(char* pointer, uint64_t size, uint64_t site) {
   if (Follows() && lane_->Contains(pointer)) {
     const uint64_t before = lane_->Usable(pointer);
+    lane_->SettleBefore(pointer);
     if (void* planned = lane_->ReallocateExpected(pointer, size, site, /*may_move=*/true)) {
       std::memmove(planned, pointer, std::min(before, size));
       return static_cast<char*>(planned);

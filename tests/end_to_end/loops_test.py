@@ -1,0 +1,128 @@
+"""Programs that do the same again and again: recorded for a few iterations, replayed for many
+(tests/programs/iterates)."""
+
+import json
+import shutil
+
+from harness import Skip, expect, expect_equal, main
+
+PER_ITERATION = 48  # allocations of a thread of `iterates`
+
+
+def prepare(bench, command):
+    """Records and plans; the loops that the plan of the one image has."""
+    plain = bench.run(*command, expected=0)
+    expect_equal(bench.record(command).stdout, plain.stdout, "recorded")
+    bench.plan()
+    loops = bench.info()["images"][0]["loops"]
+    expect(all("refused" not in loop for loop in loops), loops)
+    return loops
+
+
+def replay(bench, command):
+    plain = bench.run(*command, expected=0)
+    outcome, stats = bench.replay(command)
+    expect_equal((outcome.status, outcome.stdout), (0, plain.stdout), f"replayed; {outcome.stderr}")
+    expect_equal(stats["allocations"], stats["planned"] + stats["improvised"], "allocations")
+    expect_equal((stats["invalid_frees"], stats["fallback"]), (0, 0), "invalid frees, fallback")
+    return stats
+
+
+def one_thread(bench):
+    """Every allocation of 30 and of 3,000 iterations goes where the plan of 6 says."""
+    program = bench.build / "bin" / "programs" / "iterates"
+    (loop,) = prepare(bench, [program, 6])
+    expect_equal(loop["iteration_allocations"], PER_ITERATION, "allocations of an iteration")
+    expect_equal((loop["carried"], loop["unrolled"]), (10, 3), "blocks that are carried over")
+    for iterations in (4, 5, 6, 7, 30, 3000):
+        stats = replay(bench, [program, iterations])
+        if iterations % 3 == 0:
+            expect_equal(stats["improvised"], 0, f"{iterations} iterations: improvised")
+            expect_equal(stats["iterations"], iterations - 3, "iterations")
+        else:  # it leaves the loop in the middle of the three iterations that the body has
+            expect(stats["improvised"] <= PER_ITERATION, f"improvised {stats['improvised']}")
+
+
+def differing(bench):
+    """An iteration that differs costs what it does differently."""
+    program = bench.build / "bin" / "programs" / "iterates"
+    prepare(bench, [program, 6])
+    for different in (9, 14, 28):
+        stats = replay(bench, [program, 30, 1, different])
+        expect(60 <= stats["improvised"] <= 60 + PER_ITERATION, f"improvised {stats['improvised']}")
+
+
+def threads(bench):
+    """Each thread has a loop of its own."""
+    program = bench.build / "bin" / "programs" / "iterates"
+    loops = prepare(bench, [program, 9, 4])
+    expect_equal(sorted(loop["thread"] for loop in loops), [0, 1, 2, 3], "threads with a loop")
+    stats = replay(bench, [program, 300, 4])
+    expect(stats["improvised"] <= 4 * PER_ITERATION, f"improvised {stats['improvised']}")
+    stats = replay(bench, [program, 300, 4, 150])
+    expect(stats["improvised"] <= 4 * (60 + 2 * PER_ITERATION), f"improvised {stats['improvised']}")
+
+
+def without(bench):
+    """`--loop none`: the plan ends with the recording."""
+    program = bench.build / "bin" / "programs" / "iterates"
+    prepare(bench, [program, 6])
+    words = [bench.reprise, "plan", bench.scratch / "recording", "-o", bench.scratch / "plan"]
+    planned = json.loads(bench.run(*words, "--loop", "none", "--json", expected=0).stdout)
+    expect_equal(planned["images"][0]["loops"], [], "loops")
+    stats = replay(bench, [program, 30])
+    expect_equal(stats["iterations"], 0, "iterations")
+    expect(stats["improvised"] > 20 * PER_ITERATION, f"improvised {stats['improvised']}")
+
+
+def sqlite(bench):
+    """One statement 2,000 times, replayed for 10,000."""
+    program = shutil.which("sqlite3")
+    if program is None:
+        raise Skip("sqlite3 is missing")
+    script = bench.work / "statements.sql"
+
+    def write(times):
+        lines = ["create table t(a integer primary key, b integer);"]
+        lines += [f"insert into t(b) values ({k * 7 % 1000});" for k in range(100)]
+        script.write_text("\n".join(lines + ["select count(*), sum(b) from t where b > 500;"] * times))
+
+    command = [program, ":memory:", f".read {script}"]
+    write(2000)
+    loops = prepare(bench, command)
+    expect(loops[0]["iterations"] > 1900, loops)
+    write(10000)
+    stats = replay(bench, command)
+    expect_equal(stats["improvised"], 0, "improvised")
+    expect(stats["iterations"] > 9900, f"{stats['iterations']} iterations")
+
+
+def python(bench):
+    """A script's loop, recorded for 3 iterations and replayed for 30."""
+    program = shutil.which("python3", path="/usr/bin")
+    if program is None:
+        raise Skip("python3 is missing")
+    script = bench.work / "loop.py"
+    script.write_text(
+        "import json, sys\n"
+        "total = 0\n"
+        "for step in range(int(sys.argv[1])):\n"
+        "    tree = {f'k{k}': [k] * 200 for k in range(150)}\n"
+        "    total += len(json.loads(json.dumps(tree)))\n"
+        "print(total)\n"
+    )
+    prepare(bench, [program, script, 3])
+    stats = replay(bench, [program, script, 30])
+    expect(stats["iterations"] >= 27, f"{stats['iterations']} iterations")
+    expect(stats["improvised"] * 1000 < stats["allocations"], f"improvised {stats['improvised']}")
+
+
+if __name__ == "__main__":
+    main({
+        "one_thread": one_thread,
+        "differing": differing,
+        "threads": threads,
+        "without": without,
+        "sqlite": sqlite,
+        "python": python,
+    })

@@ -1,0 +1,103 @@
+// Loops: found in recordings that have them, and planned so that every pass is valid.
+#include "replay/plan/loops.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "planner/core/check.h"
+#include "replay/plan/plan_builder.h"
+#include "replay/plan/plan_file.h"
+#include "replay/plan/plan_verifier.h"
+#include "tests/unit/plan/recordings.h"
+
+namespace reprise::replay {
+namespace {
+
+std::vector<LaneLoops> Find(const trace::Recording& recording) {
+  return FindLoops(recording, BlockBytes(recording), recording.threads.size() > 1);
+}
+
+BuiltPlan Build(const trace::Recording& recording) {
+  planner::Options options;
+  options.budget_seconds = 0.02;
+  options.threads = 1;
+  absl::StatusOr<BuiltPlan> built = BuildPlan(recording, options, LaneMode::kThread);
+  EXPECT_TRUE(built.ok()) << built.status();
+  return *std::move(built);
+}
+
+TEST(LoopsTest, FindsTheLoopAndWhatItCarries) {
+  LoopShape shape;
+  shape.carried = 0.2;
+  const trace::Recording recording = LoopRecording(shape, 1);
+  const std::vector<LaneLoops> lanes = Find(recording);
+  ASSERT_EQ(lanes.size(), 1u);
+  ASSERT_EQ(lanes[0].loops.size(), 1u) << lanes[0].refused;
+  const Loop& loop = lanes[0].loops[0];
+  EXPECT_EQ(loop.iteration, 2 * shape.body);
+  EXPECT_EQ(loop.allocations, shape.body);
+  EXPECT_EQ(loop.unrolled, 1u);
+  EXPECT_GE(loop.iterations(), shape.iterations - 4);
+  EXPECT_GT(loop.carried, 0u);
+}
+
+TEST(LoopsTest, UnrollsTheBodyWhereBlocksLiveForSeveralIterations) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    LoopShape shape;
+    shape.longest = 3;
+    shape.carried = 0.3;
+    shape.iterations = 20;
+    const std::vector<LaneLoops> lanes = Find(LoopRecording(shape, seed));
+    ASSERT_EQ(lanes[0].loops.size(), 1u) << lanes[0].refused;
+    EXPECT_GE(lanes[0].loops[0].unrolled, 2u);
+    EXPECT_LE(lanes[0].loops[0].unrolled, 3u);
+  }
+}
+
+TEST(LoopsTest, RefusesALoopWhoseBlocksPileUp) {
+  trace::Recording recording = LoopRecording({.carried = 0}, 3);
+  for (trace::Allocation& allocation : recording.allocations) {
+    if (allocation.site == 0) allocation.death = trace::kNever;
+  }
+  const std::vector<LaneLoops> lanes = Find(recording);
+  EXPECT_TRUE(lanes[0].loops.empty());
+  EXPECT_THAT(lanes[0].refused, testing::HasSubstr("outlive the loop"));
+}
+
+TEST(LoopsTest, RandomRecordingsHaveNone) {
+  RecordingShape shape;
+  shape.allocations = 20'000;
+  for (const LaneLoops& lane : Find(RandomRecording(shape, 4))) EXPECT_TRUE(lane.loops.empty());
+}
+
+// The plan of a loop holds every pass of the recording, and its file passes the verifier.
+TEST(LoopsTest, PlansAreValidForEveryPass) {
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    SCOPED_TRACE(seed);
+    LoopShape shape;
+    shape.threads = 1 + seed % 3;
+    shape.longest = 1 + seed % 4;
+    shape.iterations = 4 + seed % 30;
+    shape.body = 10 + 7 * (seed % 40);
+    shape.carried = 0.1 * static_cast<double>(seed % 5);
+    const trace::Recording recording = LoopRecording(shape, seed);
+    const BuiltPlan built = Build(recording);
+    EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
+    const std::string path = testing::TempDir() + "loops_test.plan";
+    ASSERT_TRUE(WritePlanFile(path, built.bytes).ok());
+    const auto file = PlanFile::Read(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_TRUE(VerifyPlan(*file, path).ok()) << VerifyPlan(*file, path);
+    const auto offsets = PlanOffsets(*file, recording);
+    ASSERT_TRUE(offsets.ok()) << offsets.status();
+    EXPECT_EQ(*offsets, built.offsets);
+    if (shape.iterations >= 2 * shape.longest + 2) {
+      EXPECT_EQ(built.loops.loops.size(), shape.threads);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::replay
