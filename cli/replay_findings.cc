@@ -68,12 +68,8 @@ class Reader {
   void ReadLane(size_t index, const PlanLane& lane, Findings& findings) {
     const auto counters = At<LaneCounters>(index * sizeof(LaneCounters));
     if (counters.diverged_at == 0 && counters.blocked == 0) return;
-    blocks_ = plan_.Blocks(lane);
+    ReadBirths(lane);
     loops_ = {plan_.table<PlanLoop>(plan_.header().loops) + lane.first_loop, lane.loops};
-    births_.clear();
-    for (const PlanBlock& block : blocks_) births_.push_back(block.birth);
-    std::stable_sort(blocks_.begin(), blocks_.end(),
-                     [](const PlanBlock& a, const PlanBlock& b) { return a.offset < b.offset; });
     LaneFindings& found = findings.lanes.back();
     if (counters.diverged_at != 0) {
       found.divergence = {Ordinal(counters.diverged_at - 1),
@@ -102,8 +98,22 @@ class Reader {
     }
   }
 
+  void ReadBirths(const PlanLane& lane) {
+    lane_ = &lane;
+    blocks_.clear();
+    births_.clear();
+    births_.reserve(lane.blocks);
+    const auto* words = plan_.table<uint32_t>(plan_.header().words) + lane.first_word;
+    for (uint32_t at = 0; at < lane.words;) {
+      const replay::Word word = replay::DecodeWord(words + at, lane.offset_bits);
+      if (word.kind == replay::Word::kEnded) break;
+      if (word.kind == replay::Word::kAllocation) births_.push_back(at);
+      at += word.length;
+    }
+  }
+
   // The block of the plan that a note is of. Null: of none; the program may have written over it.
-  const PlanBlock* Noted(const SquatterNote& note) const {
+  const PlanBlock* Noted(const SquatterNote& note) {
     if (note.word == 0) return nullptr;
     const uint32_t word = note.word - 1;
     const auto [begin, end] = PlannedThere(note.granule);
@@ -173,8 +183,14 @@ class Reader {
     return overstay;
   }
 
-  // The blocks that the lane has at a place, by birth.
-  std::pair<const PlanBlock*, const PlanBlock*> PlannedThere(uint32_t granule) const {
+  // The blocks that the lane has at a place, by birth. They are put in order when the first place
+  // is looked at: most runs have none that is.
+  std::pair<const PlanBlock*, const PlanBlock*> PlannedThere(uint32_t granule) {
+    if (blocks_.empty()) {
+      blocks_ = plan_.Blocks(*lane_);
+      std::stable_sort(blocks_.begin(), blocks_.end(),
+                       [](const PlanBlock& a, const PlanBlock& b) { return a.offset < b.offset; });
+    }
     const PlanBlock* begin = blocks_.data();
     const PlanBlock* end = begin + blocks_.size();
     const auto* first = std::partition_point(
@@ -214,7 +230,8 @@ class Reader {
   trace::Symbolizer& symbolizer_;
   CountersLayout layout_;
   trace::Recording names_;           // modules, and the site that is being described
-  std::vector<PlanBlock> blocks_;    // of the lane that is read, by offset and birth
+  const PlanLane* lane_ = nullptr;   // that is read
+  std::vector<PlanBlock> blocks_;    // its blocks, by offset and birth; empty: not wanted so far
   std::vector<uint32_t> births_;     // its allocation words
   std::span<const PlanLoop> loops_;  // its loops
   std::map<std::pair<uint32_t, uint64_t>, std::string> described_;

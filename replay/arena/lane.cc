@@ -6,7 +6,10 @@ namespace reprise::replay {
 namespace {
 
 constexpr uint64_t kPageGranules = kPage / kGranule;
-constexpr uint64_t kUnitGranules = kHeapUnit / kGranule;
+// What a box gives to the heap: whole pieces of the length of a region, so that a program which
+// frees many small blocks in any order does not have the heap join as many ranges.
+constexpr uint64_t kPieceGranules = kRegionBytes / kGranule;
+constexpr uint64_t kPieceUnits = kRegionBytes / kHeapUnit;
 
 }  // namespace
 
@@ -553,16 +556,16 @@ bool Lane::FreeInBox(uint64_t granule) {
   return true;
 }
 
-// Gives the units to the heap that are free because these granules are: at the edges a unit may be
-// shared with other blocks.
+// Gives the pieces to the heap that are free because these granules are: at the edges a piece may
+// be shared with other blocks.
 void Lane::DonateAround(uint64_t granule, uint64_t granules) {
   const uint64_t begin = box_granule_ + granule;
   const uint64_t end = begin + granules;
-  uint64_t first = begin / kUnitGranules;
-  uint64_t last = (end + kUnitGranules - 1) / kUnitGranules;
-  if (map_.HasAny(first * kUnitGranules, begin)) ++first;
-  if (map_.HasAny(end, last * kUnitGranules)) --last;
-  if (first < last) around_.heap->Release(first, last - first);
+  uint64_t first = begin / kPieceGranules;
+  uint64_t last = (end + kPieceGranules - 1) / kPieceGranules;
+  if (map_.HasAny(first * kPieceGranules, begin)) ++first;
+  if (map_.HasAny(end, last * kPieceGranules)) --last;
+  if (first < last) around_.heap->Release(first * kPieceUnits, (last - first) * kPieceUnits);
 }
 
 void Lane::LeavePlan() {
@@ -577,13 +580,13 @@ void Lane::LeavePlan() {
   const uint64_t adopted =
       around_.heap->AdoptPages(first_page, first_page + box_granules_ / kPageGranules);
   around_.held->Add(static_cast<int64_t>(adopted) - static_cast<int64_t>(used_pages_));
-  // Everything between the blocks, in whole units.
+  // Everything between the blocks, in whole pieces.
   const uint64_t end = box_granule_ + box_granules_;
   for (uint64_t free = box_granule_; free < end;) {
     const uint64_t taken = map_.NextIn(free, end);
-    const uint64_t first = (free + kUnitGranules - 1) / kUnitGranules;
-    const uint64_t last = taken / kUnitGranules;
-    if (first < last) around_.heap->Release(first, last - first);
+    const uint64_t first = (free + kPieceGranules - 1) / kPieceGranules;
+    const uint64_t last = taken / kPieceGranules;
+    if (first < last) around_.heap->Release(first * kPieceUnits, (last - first) * kPieceUnits);
     if (taken >= end) break;
     free = taken + LiveAt(taken - box_granule_).granules;
   }

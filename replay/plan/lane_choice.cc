@@ -17,7 +17,7 @@ constexpr int64_t kLeastPerThread = 256 << 10;
 constexpr int64_t kFewThreads = 32;  // for which that holds
 constexpr int64_t kShareOfSome = 32;
 constexpr int64_t kLeastOfSome = 256 << 10;
-constexpr int64_t kIdle = 16 << 20;  // what the heap keeps idle (replay/arena/heap.h)
+constexpr int64_t kIdle = 16 << 20;  // of which pages go back to the system (replay/arena/heap.h)
 
 // Looks at the lanes at so many instants.
 class Instants {

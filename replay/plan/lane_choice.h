@@ -4,8 +4,9 @@
 // no use to others. When the thread has ended the shared heap may use it, but the pieces are small
 // and their pages stay resident. So a replayed run holds
 //
-//     all boxes and the most that the threads without a lane have live; but at most 16 MiB, which
-//     the heap keeps idle, more than the live bytes and the free ones in boxes of running threads
+//     all boxes and the most that the threads without a lane have live; but at most 16 MiB, beyond
+//     which idle pages go back, more than the live bytes and the free ones in boxes of running
+//     threads
 //
 // in place of the max load. If every thread has a lane, a run whose threads do the same again has
 // the same addresses. So all lanes are taken where that is at most 1/4 above the max load, or of at

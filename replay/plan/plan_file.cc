@@ -148,6 +148,7 @@ std::vector<int64_t> LaneOffsets(const PlanFile& plan, const PlanLane& lane, siz
 std::vector<PlanBlock> PlanFile::Blocks(const PlanLane& lane) const {
   std::vector<PlanBlock> blocks;
   absl::flat_hash_map<uint32_t, size_t> live;  // by offset
+  blocks.reserve(lane.blocks);
   const uint32_t* words = table<uint32_t>(header().words) + lane.first_word;
   for (uint32_t at = 0; at < lane.words;) {
     const Word word = DecodeWord(words + at, lane.offset_bits);

@@ -5,6 +5,8 @@ longer, shorter, wholly different, with more threads and with fewer. Every block
 verified, so the program itself finds out when two blocks shared memory or bytes got lost.
 """
 
+import resource
+
 from harness import expect, expect_equal, main
 
 RECORDED = ("1", "2", "5000")  # seed, threads, rounds
@@ -109,6 +111,29 @@ def threads_without_boxes(bench):
     expect_equal(len(hashes), 1, "different addresses")
 
 
+def a_little_more(bench):
+    """A run that does a little more or less than recorded takes no more than a few times as long as
+    the recorded one: leaving the plan, and each free behind that, is cheap."""
+    program = bench.build / "bin" / "programs" / "scattered_frees"
+    bench.record([program, "150000"], expected=0)
+    bench.plan()
+
+    def seconds(count):
+        """CPU time of the fastest of three replays."""
+        times = []
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            bench.run(bench.reprise, "replay", bench.scratch / "plan", "--", program, count, expected=0)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return min(times)
+
+    same = seconds(150000)
+    for count in (149999, 149250, 150750):
+        took = seconds(count)
+        expect(took < 4 * same, f"{count} blocks: {took:.3f} s, as recorded {same:.3f} s")
+
+
 def made_ahead(bench):
     """Places that a lane makes ahead of requests, for which there is no use then, are no allocations
     that went elsewhere."""
@@ -127,4 +152,4 @@ if __name__ == "__main__":
              for name, run in RUNS.items()}
     main({**cases, "another_plan": another_plan, "threads_without_lanes": threads_without_lanes,
           "same_again": same_again, "threads_without_boxes": threads_without_boxes,
-          "made_ahead": made_ahead})
+          "a_little_more": a_little_more, "made_ahead": made_ahead})
