@@ -299,8 +299,9 @@ int RunConvert(ConvertOptions options) {
   if (!from.ok()) return Fail(from.status());
   const absl::StatusOr<const FormatRow*> to = OutputFormat(options);
   if (!to.ok()) return Fail(to.status());
-  if (absl::Status status = KeepsInputs(options.output, {options.input.path, options.plan});
-      !status.ok()) {
+  // In another format it would no longer be what its name says.
+  const std::string kept_input = *from == *to ? "" : options.input.path;
+  if (absl::Status status = KeepsInputs(options.output, {kept_input, options.plan}); !status.ok()) {
     return Fail(status);
   }
   if ((*from)->read == nullptr) {
