@@ -17,7 +17,9 @@ constexpr int64_t kLeastPerThread = 256 << 10;
 constexpr int64_t kFewThreads = 32;  // for which that holds
 constexpr int64_t kShareOfSome = 32;
 constexpr int64_t kLeastOfSome = 256 << 10;
-constexpr int64_t kIdle = 16 << 20;  // of which pages go back to the system (replay/arena/heap.h)
+// Idle bytes beyond which pages certainly go back to the system. The heap's own rule goes by the
+// length of blocks (replay/arena/heap.h), and keeps less.
+constexpr int64_t kIdle = 16 << 20;
 
 // Looks at the lanes at so many instants.
 class Instants {
