@@ -18,6 +18,7 @@ class Owned {
   T operator--() { return *this = value_ - 1; }
   T operator|=(T bits) { return *this = value_ | bits; }
   T operator&=(T bits) { return *this = value_ & bits; }
+  T operator^=(T bits) { return *this = value_ ^ bits; }
   template <typename Distance>
   T operator+=(Distance distance) {
     return *this = value_ + distance;

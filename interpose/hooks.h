@@ -51,8 +51,7 @@ template <typename AnyCaller>
   return ReplayMallocOr<MallocByMode>(size, caller);
 }
 
-inline void HookFree(void* pointer) {
-  if (__builtin_expect(ReplayExpectedFree(pointer), 1)) return;
+inline void FreeByMode(void* pointer) {
   const uint64_t now = __atomic_load_n(&fast_state.mode, __ATOMIC_RELAXED);
   if (__builtin_expect(now == static_cast<uint64_t>(Mode::kReplay), 1)) {
     return ReplayFreeSlowly(pointer);
@@ -60,6 +59,7 @@ inline void HookFree(void* pointer) {
   if (now == static_cast<uint64_t>(Mode::kRecord)) return RecordedFree(pointer);
   FreeInOtherModes(pointer);
 }
+inline void HookFree(void* pointer) { ReplayFreeOr<FreeByMode>(pointer); }
 
 inline void* HookCalloc(size_t count, size_t size, Caller caller) {
   return ModeIs(Mode::kRecord) ? RecordedCalloc(count, size, caller)

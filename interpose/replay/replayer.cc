@@ -210,6 +210,28 @@ void* ReallocateInLane(Lane* lane, void* pointer, size_t size, uint64_t site) {
   return fresh;
 }
 
+// Frees what the stream of a lane with a map expects.
+bool FreedGuarded(void* pointer) {
+  Lane* lane = TakeQuiet();
+  if (lane == nullptr) return false;
+  const bool freed = lane->FreeExpected(pointer);
+  GiveBack();
+  return freed;
+}
+
+__attribute__((noinline)) void FreeApart(void* pointer) {
+  if (pointer == nullptr || FreedGuarded(pointer)) return;
+  if (replay_arena.Contains(pointer)) {
+    if (IsBusy()) return replay_arena.FreeLater(pointer);
+    const Busy busy;
+    if (!replay_arena.Free(pointer, this_thread.heap, this_thread.lane)) CountInvalidFree();
+  } else if (IsSide(pointer)) {
+    SideFree(pointer);
+  } else if (!IsOurs(pointer)) {
+    real.free(pointer);
+  }
+}
+
 // Off plan.
 bool ResizeInPlace(void* pointer, size_t size) {
   if (this_thread.heap == nullptr || !replay_arena.Contains(pointer)) return false;
@@ -241,7 +263,15 @@ void EndReplayThread() {
   NoteWay();
 }
 
-void* ReplayMallocApart(size_t size, Caller caller) {
+// One comparison tells that there is a heap, and that no hook is active.
+void* ReplayMallocSlowly(size_t size, Caller caller) {
+  LocalHeap* heap = this_thread.off_plan;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
+    BeginBusy();
+    void* pointer = heap->AllocateQuickly(size);
+    EndBusy();
+    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
+  }
   return AllocateApart({size}, LiveSite(caller));
 }
 
@@ -279,26 +309,22 @@ void* ReplayAllocate(size_t size, size_t alignment, uint64_t site) {
   return AllocateApart({size, alignment}, site);
 }
 
-void ReplayFreeApart(void* pointer) {
-  if (pointer == nullptr) return;
-  if (replay_arena.Contains(pointer)) {
-    if (IsBusy()) return replay_arena.FreeLater(pointer);
-    const Busy busy;
-    if (!replay_arena.Free(pointer, this_thread.heap, this_thread.lane)) CountInvalidFree();
-  } else if (IsSide(pointer)) {
-    SideFree(pointer);
-  } else if (!IsOurs(pointer)) {
-    real.free(pointer);
+void ReplayFreeSlowly(void* pointer) {
+  LocalHeap* heap = this_thread.off_plan;
+  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
+    BeginBusy();
+    const bool freed = heap->FreeQuickly(pointer);
+    EndBusy();
+    if (__builtin_expect(freed, 1)) return;
   }
+  FreeApart(pointer);
 }
 
 void* ReplayMalloc(size_t size, Caller caller) {
   return ReplayMallocOr<ReplayMallocSlowly>(size, caller);
 }
 
-void ReplayFree(void* pointer) {
-  if (__builtin_expect(!ReplayExpectedFree(pointer), 0)) ReplayFreeSlowly(pointer);
-}
+void ReplayFree(void* pointer) { ReplayFreeOr<ReplayFreeSlowly>(pointer); }
 
 void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   if (size == 0) {
@@ -320,7 +346,7 @@ void* ReplayRealloc(void* pointer, size_t size, Caller caller) {
   if (fresh == nullptr) return nullptr;
   CountRealloc(false);
   memcpy(fresh, pointer, before < size ? before : size);
-  ReplayFreeApart(pointer);  // counted, if it was no live block
+  FreeApart(pointer);  // counted, if it was no live block
   return fresh;
 }
 

@@ -94,31 +94,9 @@ class Busy {
 };
 
 void* ReplayMallocGuarded(size_t size, replay::Lane* lane);
-void* ReplayMallocApart(size_t size, Caller caller);
-void ReplayFreeApart(void* pointer);
-
-// What the stream does not tell. A thread that is off plan first looks for a block that is ready;
-// one comparison tells that it is, and that no hook is active.
-inline void* ReplayMallocSlowly(size_t size, Caller caller) {
-  replay::LocalHeap* heap = this_thread.off_plan;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
-    BeginBusy();
-    void* pointer = heap->AllocateQuickly(size);
-    EndBusy();
-    if (__builtin_expect(pointer != nullptr, 1)) return pointer;
-  }
-  return ReplayMallocApart(size, caller);
-}
-inline void ReplayFreeSlowly(void* pointer) {
-  replay::LocalHeap* heap = this_thread.off_plan;
-  if (__builtin_expect(reinterpret_cast<uint64_t>(heap) > this_thread.busy, 1)) {
-    BeginBusy();
-    const bool freed = heap->FreeQuickly(pointer);
-    EndBusy();
-    if (__builtin_expect(freed, 1)) return;
-  }
-  ReplayFreeApart(pointer);
-}
+// What the stream does not tell. A thread that is off plan first looks for a block that is ready.
+[[gnu::hot]] void* ReplayMallocSlowly(size_t size, Caller caller);
+[[gnu::hot]] void ReplayFreeSlowly(void* pointer);
 
 // A run that follows its plan goes no further than these. They call nothing, so that nothing need
 // be saved on the stack. What one call writes and the next one reads is the cursor alone.
@@ -160,18 +138,15 @@ template <void* (*otherwise)(size_t size, Caller caller),
   KeepInPlace(size);
   return otherwise(size, caller);
 }
-// False: nothing has happened.
-inline bool ReplayExpectedFree(const void* pointer) {
-  replay::Lane* lane = TakeQuiet();
-  if (__builtin_expect(lane == nullptr, 0)) return false;
-  if (__builtin_expect(!lane->FreeExpected(pointer), 0)) {
+// What the stream does not expect, or what is guarded, is `otherwise`'s.
+template <void (*otherwise)(void* pointer)>
+[[gnu::always_inline]] inline void ReplayFreeOr(void* pointer) {
+  if (replay::Lane* lane = TakeQuiet()) {
+    if (__builtin_expect(lane->FreeUnguarded(pointer), 1)) return GiveBack(lane);
     GiveBack();
-    return false;
   }
-  GiveBack(lane);
-  return true;
+  otherwise(pointer);
 }
-
 // The same where it is a part of something else.
 [[gnu::noinline]] void* ReplayMalloc(size_t size, Caller caller);
 [[gnu::noinline]] void ReplayFree(void* pointer);

@@ -153,7 +153,7 @@ void* Arena::AllocateShared(uint64_t bytes, uint64_t alignment) {
   const HeapLock lock(heap_);
   const uint64_t unit = heap_.Take(units, alignment > kHeapUnit ? alignment / kHeapUnit : 1);
   if (unit == Heap::kNone) return nullptr;
-  heap_.MarkLive(unit);
+  tables_.live().Set(unit, units);
   HeapCounters& counters = other_counters()->heap;
   ++counters.allocations;
   counters.addresses += reinterpret_cast<uint64_t>(heap_.AddressOf(unit));
@@ -166,9 +166,9 @@ bool Arena::Free(void* pointer, LocalHeap* heap, Lane* lane) {
     return heaps_[owner - 1].FreeRemotely(pointer);
   }
   const uint64_t unit = heap_.UnitOf(pointer);
-  if (heap_.IsLive(unit)) {
+  if (tables_.live().At(unit) != 0) {
     if (heap != nullptr) return heap->FreeLarge(pointer);
-    if (OffsetOf(pointer) % kHeapUnit != 0 || !heap_.UnmarkLive(unit)) return false;
+    if (OffsetOf(pointer) % kHeapUnit != 0 || !tables_.live().Remove(unit)) return false;
     const HeapLock lock(heap_);
     heap_.Return(unit);
     return true;
@@ -195,8 +195,8 @@ uint64_t Arena::Usable(const void* pointer) {
     return heaps_[owner - 1].UsableSmall(pointer);
   }
   const uint64_t unit = heap_.UnitOf(pointer);
-  if (heap_.IsLive(unit)) {
-    return OffsetOf(pointer) % kHeapUnit == 0 ? heap_.Length(unit) * kHeapUnit : 0;
+  if (const uint64_t units = heap_.LiveAt(unit); units != 0) {
+    return OffsetOf(pointer) % kHeapUnit == 0 ? units * kHeapUnit : 0;
   }
   Lane* lane = LaneOf(pointer);
   return lane != nullptr ? lane->Usable(pointer) : 0;

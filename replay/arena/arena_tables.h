@@ -18,11 +18,14 @@ inline constexpr uint64_t kHeapUnit = 64;       // bytes
 inline constexpr uint64_t kRegionBytes = 1024;  // of a region, and its alignment
 static_assert(kRegionBytes / 16 == BlockMap::kUnit, "one unit of the map tells of a region");
 
-// A region of small blocks (local_heap.h).
+// A region of small blocks (regions.h).
 struct Region {
-  uint32_t owner;       // 1 + number of the local heap that it belongs to; 0: it is no region
-  uint32_t next, prev;  // in a list of the owner's: numbers of regions; 0: the end
-  uint32_t bin;         // the list that it is in
+  Owned<uint64_t> live;  // the granules at which a live block begins
+  uint32_t owner;  // the number of the local heap that it belongs to; 0: it is no region; atomic
+  uint32_t list;   // of the owner's, that it is in
+};
+struct RegionLinks {
+  uint32_t next, prev;  // in that list: numbers of regions; 0: the end
 };
 
 // A bit per page or per unit.
@@ -32,18 +35,6 @@ class FlatBits {
   bool Has(uint64_t at) const { return (words_[at >> 6] >> (at & 63) & 1) != 0; }
   void Add(uint64_t at) { words_[at >> 6] |= uint64_t{1} << (at & 63); }
   void Remove(uint64_t at) { words_[at >> 6] &= ~(uint64_t{1} << (at & 63)); }
-  // By any thread; whether that changed it.
-  bool AddShared(uint64_t at) {
-    const uint64_t bit = uint64_t{1} << (at & 63);
-    return (__atomic_fetch_or(&words_[at >> 6], bit, __ATOMIC_RELAXED) & bit) == 0;
-  }
-  bool RemoveShared(uint64_t at) {
-    const uint64_t bit = uint64_t{1} << (at & 63);
-    return (__atomic_fetch_and(&words_[at >> 6], ~bit, __ATOMIC_RELAXED) & bit) != 0;
-  }
-  bool HasShared(uint64_t at) const {
-    return (__atomic_load_n(&words_[at >> 6], __ATOMIC_RELAXED) >> (at & 63) & 1) != 0;
-  }
   // How many of [begin, end) are set; they become set or not, if told to.
   enum class Then { kKeep, kSet, kClear };
   uint64_t Count(uint64_t begin, uint64_t end, Then then = Then::kKeep) {
@@ -64,6 +55,27 @@ class FlatBits {
   uint64_t* words_ = nullptr;
 };
 
+// The live blocks of the heap: a byte per unit. Thread-safety: by any thread.
+class LiveUnits {
+ public:
+  static constexpr uint64_t kMany = 255;
+
+  void Attach(void* bytes) { bytes_ = static_cast<uint8_t*>(bytes); }
+  // Units of the live block that begins at a unit; kMany: so many or more; 0: none does.
+  uint64_t At(uint64_t unit) const { return __atomic_load_n(&bytes_[unit], __ATOMIC_RELAXED); }
+  void Set(uint64_t unit, uint64_t units) {
+    const auto byte = static_cast<uint8_t>(units < kMany ? units : kMany);
+    __atomic_store_n(&bytes_[unit], byte, __ATOMIC_RELAXED);
+  }
+  // It lives no longer; false: it does not, any more.
+  bool Remove(uint64_t unit) {
+    return __atomic_exchange_n(&bytes_[unit], uint8_t{0}, __ATOMIC_RELAXED) != 0;
+  }
+
+ private:
+  uint8_t* bytes_ = nullptr;
+};
+
 class ArenaTables {
  public:
   // Bytes of address space for an arena of so many bytes, a multiple of 1 MiB.
@@ -79,16 +91,17 @@ class ArenaTables {
   BlockMap& blocks() { return blocks_; }
   const BlockMap& blocks() const { return blocks_; }
   Region* regions() const { return regions_; }
+  RegionLinks* links() const { return links_; }
   OrderedBits& starts() { return starts_; }
   const OrderedBits& starts() const { return starts_; }
   FlatBits& free() { return free_; }
-  FlatBits& live() { return live_; }
+  LiveUnits& live() { return live_; }
   FlatBits& resident() { return resident_; }
 
  private:
   // The tables in memory: so many bytes of the arena per byte (log2), each between empty pages.
-  enum Table { kBlocks, kRegions, kStarts, kFree, kLive, kResident, kTables };
-  static constexpr int kShift[kTables] = {6, 6, 9, 9, 9, 15};
+  enum Table { kBlocks, kRegions, kLinks, kStarts, kFree, kLive, kResident, kTables };
+  static constexpr int kShift[kTables] = {6, 6, 7, 9, 9, 6, 15};
   static uint64_t TableBytes(int table, uint64_t arena_bytes) {
     return ((arena_bytes >> kShift[table]) + 3 * kPage) & ~(kPage - 1);
   }
@@ -96,9 +109,10 @@ class ArenaTables {
   char* at_[kTables] = {};
   BlockMap blocks_;
   Region* regions_ = nullptr;
+  RegionLinks* links_ = nullptr;
   OrderedBits starts_;  // units at which a block, a free range or neither begins
   FlatBits free_;       // those at which a free range does
-  FlatBits live_;       // and a live block
+  LiveUnits live_;      // and a live block
   FlatBits resident_;   // pages that were used and not given back
 };
 

@@ -2,14 +2,14 @@
 //
 // Two bitmaps, which lie interleaved, tell of each granule that it is
 //
-//                                             body  end
-//     free                                     0     0
-//     in a block, not its last one             1     0
-//     the last one of a block that is marked   1     1
-//     the last one of a block that is not      0     1
+//                                              start  body
+//     free                                       0      0
+//     the first one of a block that is marked    1      1
+//     the first one of a block that is not       1      0
+//     another one of a block                     0      1
 //
-// What the mark means is the owner's: in a region it is a live block, in a box a block that is
-// usable to the end of its last granule and not 8 bytes less. Blocks are disjoint.
+// In a box a block that is marked is usable to the end of its last granule, and not 8 bytes less;
+// in a region none is marked. Blocks are disjoint.
 //
 // The granules of a region or of a box are changed by one thread at a time, which may be
 // interrupted. Others may ask for the block at a granule at any time, and get the right answer
@@ -32,9 +32,15 @@ class BlockMap {
  public:
   static constexpr uint64_t kUnit = 64;  // granules that one unit of the map tells of
   struct Unit {
+    Owned<uint64_t> starts;
     Owned<uint64_t> body;
-    Owned<uint64_t> ends;
-    uint64_t taken() const { return body | ends; }
+    uint64_t taken() const { return starts | body; }
+    // The granules that are another one of the block before them.
+    uint64_t followers() const { return body & ~starts; }
+    // How many granules the block has in this unit that begins at this one of the unit.
+    uint64_t LengthAt(uint64_t at) const {
+      return static_cast<uint64_t>(__builtin_ctzll(~(followers() >> at >> 1))) + 1;
+    }
   };
 
   // One unit is before the first granule, and one behind the last one: none of them is taken.
@@ -46,39 +52,23 @@ class BlockMap {
   Unit& UnitOf(uint64_t granule) const { return units_[granule / kUnit]; }
 
   void Add(uint64_t granule, uint64_t granules, bool marked) {
-    const uint64_t last = granule + granules - 1;
-    UnitOf(last).ends |= Bit(last);
-    ForEachUnit(granule, marked ? last + 1 : last,
+    UnitOf(granule).starts |= Bit(granule);
+    ForEachUnit(granule + (marked ? 0 : 1), granule + granules,
                 [](Unit& unit, uint64_t mask) { unit.body |= mask; });
   }
   void Remove(uint64_t granule, uint64_t granules) {
-    const uint64_t last = granule + granules - 1;
-    ForEachUnit(granule, last + 1, [](Unit& unit, uint64_t mask) { unit.body &= ~mask; });
-    UnitOf(last).ends &= ~Bit(last);
-  }
-  void Mark(uint64_t granule, uint64_t granules) {
-    const uint64_t last = granule + granules - 1;
-    UnitOf(last).body |= Bit(last);
-  }
-  void Unmark(uint64_t granule, uint64_t granules) {
-    const uint64_t last = granule + granules - 1;
-    UnitOf(last).body &= ~Bit(last);
+    ForEachUnit(granule, granule + granules, [](Unit& unit, uint64_t mask) { unit.body &= ~mask; });
+    UnitOf(granule).starts &= ~Bit(granule);
   }
 
-  // The block that begins at a granule, and ends in the unit where `limit` is or before.
-  MappedBlock At(uint64_t granule, uint64_t limit) const {
-    if (LeadsOn(granule - 1)) return {};
-    uint64_t at = granule / kUnit;
-    for (uint64_t mask = 0 - Bit(granule);; mask = ~uint64_t{0}) {
-      const uint64_t ends = units_[at].ends.Seen() & mask;
-      const uint64_t body = units_[at].body.Seen() | ends;
-      if ((~body & mask & UpToFirst(ends)) != 0) return {};
-      if (ends != 0) {
-        const auto last = static_cast<uint64_t>(__builtin_ctzll(ends));
-        return {at * kUnit + last + 1 - granule, (units_[at].body.Seen() >> last & 1) != 0};
-      }
-      if (++at * kUnit >= limit) return {};
-    }
+  // The block that begins at a granule. By the owner.
+  MappedBlock At(uint64_t granule) const {
+    const Unit& unit = UnitOf(granule);
+    return BlockAt(granule, unit.followers());
+  }
+  // The same by any thread.
+  MappedBlock SeenAt(uint64_t granule) const {
+    return BlockAt(granule, FollowersSeen(UnitOf(granule)));
   }
 
   // Whether any of [begin, end) is taken; begin < end.
@@ -110,37 +100,54 @@ class BlockMap {
     for (; so_far * 2 <= length; so_far *= 2) free &= free >> so_far;
     return so_far < length ? free & free >> (length - so_far) : free;
   }
-  // The length of the longest run, rounded down to a power of two; 0: there is none.
+  // The length of the longest run; 0: there is none.
   static uint64_t LongestRun(uint64_t free) {
-    uint64_t length = free != 0 ? 1 : 0;
-    while (free != 0 && length < kUnit && (free &= free >> length) != 0) length *= 2;
+    if (free == 0 || ~free == 0) return free == 0 ? 0 : kUnit;
+    uint64_t starts[7] = {free};  // of runs of 1, 2, 4, ... 64
+    uint64_t level = 0;
+    while ((starts[level + 1] = starts[level] & starts[level] >> (1 << level)) != 0) {
+      ++level;
+    }
+    uint64_t length = uint64_t{1} << level;
+    for (uint64_t longest = starts[level]; level-- > 0;) {
+      const uint64_t longer = longest & starts[level] >> length;
+      if (longer == 0) continue;
+      longest = longer;
+      length += uint64_t{1} << level;
+    }
     return length;
   }
 
-  // The two words of a unit cannot be read at one time: of a block that another thread adds or
-  // removes meanwhile it may look as if it went on. Whether that is seen again and again.
-  template <typename Look>
-  static bool SeenAgain(Look look) {
-    constexpr int kLooks = 16;
-    for (int looks = 0; looks < kLooks; ++looks) {
-      __atomic_signal_fence(__ATOMIC_SEQ_CST);
-      if (!look()) return false;
-    }
-    return true;
-  }
-
   static uint64_t Bit(uint64_t granule) { return uint64_t{1} << (granule % kUnit); }
-  // The bits up to the first one that is set, that included; all of them where none is.
-  static uint64_t UpToFirst(uint64_t bits) { return bits ^ (bits - 1); }
 
  private:
-  // Whether the granule behind it belongs to the same block. It may be the one before the first.
-  bool LeadsOn(uint64_t granule) const {
-    const Unit* unit = &units_[static_cast<int64_t>(granule) >> 6];
-    const auto leads_on = [unit, granule] {
-      return ((unit->body.Seen() & ~unit->ends.Seen()) >> (granule % kUnit) & 1) != 0;
-    };
-    return leads_on() && SeenAgain(leads_on);
+  // How many of the lowest bits are set.
+  static uint64_t Length(uint64_t bits) {
+    return ~bits != 0 ? static_cast<uint64_t>(__builtin_ctzll(~bits)) : kUnit;
+  }
+  // The two words of a unit cannot be read at one time: the first granule of a block that another
+  // thread adds or removes meanwhile may look like a follower, but not again and again.
+  static uint64_t FollowersSeen(const Unit& unit) {
+    constexpr int kLooks = 8;
+    uint64_t followers = ~uint64_t{0};
+    for (int looks = 0; looks < kLooks && followers != 0; ++looks) {
+      followers &= unit.body.Seen() & ~unit.starts.Seen();
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    }
+    return followers;
+  }
+  MappedBlock BlockAt(uint64_t granule, uint64_t followers) const {
+    const Unit* unit = &UnitOf(granule);
+    if ((unit->starts.Seen() & Bit(granule)) == 0) return {};
+    const bool marked = (unit->body.Seen() & Bit(granule)) != 0;
+    const uint64_t at = granule % kUnit;
+    uint64_t granules = static_cast<uint64_t>(__builtin_ctzll(~(followers >> at >> 1))) + 1;
+    if (at + granules < kUnit) return {granules, marked};
+    // What is behind a unit may be another thread's.
+    for (uint64_t more = kUnit; more == kUnit; granules += more) {
+      more = Length(FollowersSeen(*++unit));
+    }
+    return {granules, marked};
   }
 
   // Calls change(unit, mask of the granules that count) for every unit of [begin, end).

@@ -59,17 +59,24 @@ class Heap {
   // Units of what was taken at `unit` and is still taken. Without the lock.
   uint64_t Length(uint64_t unit) const { return tables_->starts().Next(unit + 1) - unit; }
 
-  // A taken range becomes a live block, or ceases to be one: false when it was none. Without the
-  // lock.
-  void MarkLive(uint64_t unit) { tables_->live().AddShared(unit); }
-  bool UnmarkLive(uint64_t unit) {
-    return tables_->live().HasShared(unit) && tables_->live().RemoveShared(unit);
+  // Units of the live block that begins at a unit; 0: none does. Without the lock.
+  uint64_t LiveAt(uint64_t unit) const {
+    const uint64_t units = tables_->live().At(unit);
+    return units < LiveUnits::kMany ? units : Length(unit);
   }
-  bool IsLive(uint64_t unit) const { return tables_->live().HasShared(unit); }
 
   char* AddressOf(uint64_t unit) const { return base_ + unit * kHeapUnit; }
   uint64_t UnitOf(const void* pointer) const {
     return static_cast<uint64_t>(static_cast<const char*>(pointer) - base_) / kHeapUnit;
+  }
+  // Local heaps that take from here.
+  void AddUser(int more) { users_ += static_cast<uint64_t>(more); }
+  // How many bytes each of them may keep ready for itself beside a few.
+  uint64_t ReadyBytes() const {
+    constexpr uint64_t kShare = 16;
+    constexpr uint64_t kLeast = 64 << 10;
+    const uint64_t bytes = (used_pages_ - idle_pages_) * kPage / kShare / users_;
+    return bytes > kLeast ? bytes : kLeast;
   }
   uint64_t idle_pages() const { return idle_pages_; }
 
@@ -108,6 +115,7 @@ class Heap {
   uint64_t idle_pages_ = 0;  // of these, wholly free
   uint64_t lately_ = 0;      // pages in use at most; falls slowly
   uint64_t longest_ = 0;     // units that were freed at once at most; falls as slowly
+  uint64_t users_ = 0;
   HeldPages* held_ = nullptr;
   bool abandoned_ = false;
   Mutex lock_;

@@ -1,9 +1,10 @@
 // The private level of the arena: what one thread takes that its plan does not tell it.
 //
 // Blocks of up to 512 bytes lie in regions of 1 KiB that the thread owns and that come from the
-// shared heap; a region goes back when nothing in it is taken. In front of the regions some blocks
-// of each length are ready: taken, but not live. Longer blocks come from the shared heap, with a
-// few of them ready for each length up to 8 KiB.
+// shared heap; a region goes back when nothing in it is taken. Longer blocks come from the shared
+// heap. In front of both are stacks of ready blocks, one for each length up to 8 KiB: taken, but
+// not live. A stack that overflows and then runs empty is too short, and becomes twice as long, as
+// long as the thread's share of what the heap holds allows it.
 //
 // A block of a region is freed by its owner, or through the owner's list of remote frees. Once its
 // thread has ended nobody owns it, and whoever frees a block does so with the lock of the heap. A
@@ -17,32 +18,15 @@
 
 #include "replay/arena/arena_tables.h"
 #include "replay/arena/heap.h"
+#include "replay/arena/regions.h"
 #include "replay/arena/remote_frees.h"
 #include "replay/plan/counters.h"
-#include "replay/plan/plan_format.h"
 
 namespace reprise::replay {
 
-inline constexpr uint64_t kMostSmall = 512;            // bytes of a block in a region
-inline constexpr uint64_t kReadySmallBytes = 2 << 10;  // of the ready blocks of one small length
-
-// How many small blocks of one length are ready at most, and of all lengths.
-constexpr uint64_t MostReady(uint64_t granules) {
-  const uint64_t fit = kReadySmallBytes / (granules * kGranule);
-  return fit < 4 ? 4 : fit > 64 ? 64 : fit;
-}
-constexpr uint64_t ReadySlots() {
-  uint64_t slots = 0;
-  for (uint64_t granules = 1; granules <= kMostSmall / kGranule; ++granules) {
-    slots += MostReady(granules);
-  }
-  return slots;
-}
-
 class LocalHeap {
  public:
-  static constexpr uint64_t kMostReady = 8 << 10;          // bytes of a block that may be ready
-  static constexpr uint64_t kReadyLargeBytes = 128 << 10;  // of all that are longer
+  static constexpr uint64_t kMostReady = 8 << 10;  // bytes of a block that may be ready
 
   // Once, before the first thread has it. `number` is this heap's among all, from 1 on.
   void Start(Heap* heap, ArenaTables* tables, uint64_t arena_bytes, uint32_t number);
@@ -51,29 +35,28 @@ class LocalHeap {
   // Its thread ends, which has the lock of the heap. Blocks may live on.
   void Close();
 
-  // The usual case: a small block that is ready. Null: nothing has happened.
+  // The usual case: a block that is ready. Null: nothing has happened.
   void* AllocateQuickly(uint64_t bytes) {
-    const uint64_t granules = (bytes + kGranule - 1) / kGranule;
-    if (__builtin_expect(granules > kMostGranules, 0)) return nullptr;
-    Ready& ready = small_[granules];
-    if (__builtin_expect(ready.count == 0, 0)) return nullptr;
-    char* block = blocks_[ready.first + --ready.count];
-    map_->Mark(GranuleOf(block), granules);
+    if (__builtin_expect(bytes > kMostReady, 0)) return nullptr;
+    const uint64_t length = LengthOf(bytes);
+    Ready& ready = ready_[length];
+    if (__builtin_expect(ready.top == ready.first, 0)) return nullptr;
+    char* block = *--ready.top;
+    if (length <= kMostGranules) {
+      regions_.Mark(block);
+    } else {
+      live_.Set(regions_.OffsetOf(block) / kHeapUnit, length - kFromUnits);
+    }
     return Count(block);
   }
-  // The same of a free. False: it is no live small block of this heap, or there is no room for it,
+  // The same of a free. False: it is no live block, or not this heap's, or there is no room for it,
   // and nothing has happened.
   bool FreeQuickly(void* pointer) {
-    const uint64_t offset = OffsetOf(pointer);
+    const uint64_t offset = regions_.OffsetOf(pointer);
     if (__builtin_expect(offset >= bytes_, 0)) return false;
-    if (OwnerOf(offset) != number_) return false;
-    const uint64_t granules = SmallAt(offset);
-    if (__builtin_expect(granules == 0, 0)) return false;
-    Ready& ready = small_[granules];
-    if (__builtin_expect(ready.count == ready.most, 0)) return false;
-    map_->Unmark(offset / kGranule, granules);
-    blocks_[ready.first + ready.count++] = static_cast<char*>(pointer);
-    return true;
+    Region* region = regions_.OwnAt(offset);
+    return region != nullptr ? FreeSmallQuickly(*region, pointer, offset)
+                             : FreeLargeQuickly(pointer, offset);
   }
 
   // A block of so many bytes, aligned to `alignment` (a power of two). Null: the arena has no room.
@@ -88,9 +71,7 @@ class LocalHeap {
   bool FreeRemotely(void* pointer);
   // Bytes of the live block of a region that begins there, whoever owns it; 0: none does. By any
   // thread, if the block stays live meanwhile.
-  uint64_t UsableSmall(const void* pointer) const {
-    return SmallAtShared(OffsetOf(pointer)) * kGranule;
-  }
+  uint64_t UsableSmall(const void* pointer) const { return regions_.UsableAt(pointer); }
   // Frees that were of no live block, found when they were taken in.
   uint64_t invalid_frees() const { return invalid_frees_; }
 
@@ -98,88 +79,85 @@ class LocalHeap {
 
  private:
   static constexpr uint64_t kMostGranules = kMostSmall / kGranule;
-  static constexpr uint64_t kMostUnits = kMostReady / kHeapUnit;
-  static constexpr uint32_t kReadyOfLarge = 16;  // of one length
-  static constexpr uint64_t kBins = 7;  // of regions, by the longest run that is free (log2)
+  // Of ready blocks: their granules, if they are small, else their units and kFromUnits more.
+  static constexpr uint64_t kFromUnits = kMostGranules - kMostSmall / kHeapUnit;
+  static constexpr uint64_t kLengths = kMostReady / kHeapUnit + kFromUnits + 1;
+  static constexpr uint64_t kMostOfOne = 64;  // ready blocks of one length
+  static constexpr uint64_t kMostLarge = 32;  // the same, if they are no small ones
+  static constexpr uint16_t kOverflown = 16;
+  static constexpr uint64_t kSlots = 8 << 10;  // for ready blocks of all lengths
 
-  // Blocks of one length that are ready: a stack, a part of blocks_.
+  // Blocks of one length that are ready: a stack.
   struct Ready {
-    uint16_t count;
-    uint16_t most;
-    uint16_t first;
-    uint16_t batch;  // so many are made ready at a time
+    char** top;
+    char** first;  // a part of slots_
+    char** limit;
+    uint16_t batch;    // so many are made ready at a time
+    uint16_t refills;  // since it became longer; kOverflown: that is to happen with the next one
+    uint64_t count() const { return static_cast<uint64_t>(top - first); }
+    uint64_t most() const { return static_cast<uint64_t>(limit - first); }
   };
-  uint64_t OffsetOf(const void* pointer) const {
-    return static_cast<uint64_t>(static_cast<const char*>(pointer) - base_);
+  static uint64_t LengthOf(uint64_t bytes) {
+    return bytes <= kMostSmall ? (bytes + kGranule - 1) / kGranule
+                               : (bytes + kHeapUnit - 1) / kHeapUnit + kFromUnits;
   }
-  uint64_t GranuleOf(const void* pointer) const { return OffsetOf(pointer) / kGranule; }
-  uint32_t OwnerOf(uint64_t offset) const {
-    return __atomic_load_n(&regions_[offset / kRegionBytes].owner, __ATOMIC_RELAXED);
+  static uint64_t BytesOf(uint64_t length) {
+    return length <= kMostGranules ? length * kGranule : (length - kFromUnits) * kHeapUnit;
   }
   void* Count(char* block) {
     ++counters_->allocations;
     counters_->addresses += reinterpret_cast<uint64_t>(block);
     return block;
   }
-  // The granules of the live block of a region at this offset; 0: there is none.
-  uint64_t SmallAt(uint64_t offset) const {
-    const BlockMap::Unit& unit = map_->UnitOf(offset / kGranule);
-    const uint64_t at = offset / kGranule % BlockMap::kUnit;
-    const uint64_t body = unit.body.Seen(), all_ends = unit.ends.Seen();
-    const uint64_t ends = all_ends >> at;
-    // Behind a granule that is in a block and not its last one no block begins.
-    if ((((body & ~all_ends) << 1) >> at & 1) != 0 || offset % kGranule != 0) return 0;
-    if (ends == 0 || (~(body >> at) & BlockMap::UpToFirst(ends)) != 0) return 0;
-    return static_cast<uint64_t>(__builtin_ctzll(ends)) + 1;
+  bool FreeSmallQuickly(Region& region, void* pointer, uint64_t offset) {
+    const uint64_t granules = regions_.LiveAt(region, offset);
+    if (__builtin_expect(granules == 0, 0)) return false;
+    Ready& ready = ready_[granules];
+    char** const top = ready.top;
+    if (__builtin_expect(top == ready.limit, 0)) return false;
+    region.live ^= BlockMap::Bit(offset / kGranule);
+    *top = static_cast<char*>(pointer);
+    ready.top = top + 1;
+    return true;
   }
-  // The same while another thread may change blocks beside it.
-  uint64_t SmallAtShared(uint64_t offset) const {
-    uint64_t granules = 0;
-    BlockMap::SeenAgain([&] { return (granules = SmallAt(offset)) == 0; });
-    return granules;
+  bool FreeLargeQuickly(void* pointer, uint64_t offset) {
+    const uint64_t unit = offset / kHeapUnit;
+    const uint64_t length = live_.At(unit) + kFromUnits;
+    if (length <= kMostGranules || length >= kLengths || offset % kHeapUnit != 0) return false;
+    Ready& ready = ready_[length];
+    char** const top = ready.top;
+    if (__builtin_expect(top == ready.limit, 0)) return false;
+    if (!live_.Remove(unit)) return false;
+    *top = static_cast<char*>(pointer);
+    ready.top = top + 1;
+    return true;
   }
-  void PutSmall(char* block, uint64_t granules);
-  void* AllocateSmall(uint64_t granules);
-  void* AllocateLarge(uint64_t units, uint64_t step);
+  void SetUpReady();
+  void Grow(uint64_t length);
+  void Refill(uint64_t length);
+  void Put(char* block, uint64_t length);
+  void Return(char** blocks, uint64_t count, uint64_t length);
+  void GiveSpareRegions();
   uint64_t TakeUnits(uint64_t units, uint64_t step);
-  void FlushLarge();
-  void Refill(uint64_t granules);
-  uint32_t FindRegion(uint64_t granules) const;
-  uint32_t OpenRegions();
-  uint64_t CutBlocks(uint32_t region, uint64_t granules, uint64_t most, char** blocks);
-  void FreeInRegion(char* block, uint64_t granules);
-  uint64_t FreeIn(uint32_t region) const {
-    return ~map_->UnitOf(uint64_t{region} * BlockMap::kUnit).taken();
-  }
-  void Unlink(uint32_t region);
-  void Link(uint32_t region);
-  void GiveEmptyRegions();
-  void ReleaseEmptyRegions();
   void TakeInRemoteFrees(void* first);
 
   // Hot.
   HeapCounters* counters_;
-  char* base_;
-  uint64_t bytes_;
-  BlockMap* map_;
-  Region* regions_;
-  uint32_t number_;
-  uint32_t empty_;  // list of regions in which nothing is taken, linked by `next`
-  Ready small_[kMostGranules + 1];
-  char* blocks_[ReadySlots()];
+  uint64_t bytes_;  // of the arena
+  LiveUnits live_;
+  Regions regions_;
+  Ready ready_[kLengths];
 
   Heap* heap_;
-  ArenaTables* tables_;
-  bool open_;        // with the lock of the heap
-  uint32_t opened_;  // regions that it owns
+  bool open_;             // with the lock of the heap
+  uint64_t grown_bytes_;  // for which there is room on the stacks beside that of the beginning
+  uint64_t used_slots_;
   uint64_t invalid_frees_;
-  uint32_t lists_[kBins];  // regions with room, by the longest run in them
-  uint64_t large_bytes_;   // of the long blocks that are ready
-  uint8_t large_counts_[kMostUnits + 1];
-  uint32_t large_[kMostUnits + 1][kReadyOfLarge];  // units at which they begin
 
   // Touched by other threads.
   alignas(64) RemoteFrees remote_;
+
+  alignas(64) char* slots_[kSlots];
 };
 
 }  // namespace reprise::replay

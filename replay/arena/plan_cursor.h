@@ -77,6 +77,13 @@ class PlanCursor {
     cursor_ = next + 1;
     return true;
   }
+  // The same without a map.
+  bool FreeUnguarded(const void* pointer) {
+    const uint32_t* next = cursor_;
+    if (Freed(*next, expected_base_) != reinterpret_cast<uint64_t>(pointer)) return false;
+    cursor_ = next + 1;
+    return true;
+  }
 
  protected:
   static constexpr uint64_t kAnother = 1;
@@ -108,9 +115,7 @@ class PlanCursor {
     frames_ = mapped ? frames - kGuarded : frames;
     expected_base_ = freed_base_ + (mapped ? kMapped : 0);
   }
-  MappedBlock LiveAt(uint64_t granule) const {
-    return map_.At(box_granule_ + granule, box_granule_ + box_granules_);
-  }
+  MappedBlock LiveAt(uint64_t granule) const { return map_.At(box_granule_ + granule); }
   // With a map: the block that begins there lives no longer; false: none did.
   bool RemoveLive(uint64_t granule) {
     const MappedBlock block = LiveAt(granule);
