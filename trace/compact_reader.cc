@@ -100,7 +100,8 @@ struct CallSite {
   uint8_t log2_alignment = 0;
 };
 
-// The ordinals of a file, of which some may be lost, as those of the recording: without holes.
+// The ordinals or events of a file, of which some may be lost, as those of the recording: without
+// holes.
 class Renumbering {
  public:
   // [first, end) is lost; called in rising order.
@@ -109,7 +110,7 @@ class Renumbering {
     gaps_.push_back({first, end, lost_});
   }
 
-  // kNever: of a lost allocation.
+  // kNever: a lost one.
   uint64_t operator()(uint64_t ordinal) const {
     if (gaps_.empty() || ordinal < gaps_.front().first) return ordinal;
     const auto after =
@@ -227,6 +228,8 @@ class CompactReader {
         return ReadEnd(chunk.raw);
       case ChunkType::kStacks:
         return ReadStacks(reader);
+      case ChunkType::kMarks:
+        return ReadMarks(reader);
     }
     return true;  // of a later revision
   }
@@ -237,7 +240,7 @@ class CompactReader {
   static bool Defines(ChunkType type) {
     return type == ChunkType::kModules || type == ChunkType::kThreads ||
            type == ChunkType::kThreadNames || type == ChunkType::kSites ||
-           type == ChunkType::kStacks;
+           type == ChunkType::kStacks || type == ChunkType::kMarks;
   }
 
   static constexpr uint64_t kMostOrdinals = uint64_t{1} << 62;
@@ -382,6 +385,7 @@ class CompactReader {
       return false;
     }
     recording_.lost_events += index - file_index_;
+    if (index != file_index_) events_.Lose(file_index_, index);
     file_index_ = index;
     if (ordinal != next_ordinal_) ours_.Lose(next_ordinal_, ordinal);
     next_ordinal_ = ordinal;
@@ -462,6 +466,24 @@ class CompactReader {
     return last_freed_[thread];
   }
 
+  // They stand behind the events that they lie between; one among lost events is lost.
+  bool ReadMarks(ByteReader& reader) {
+    uint64_t first, end;
+    if (!ReadRange(reader, first, end)) return false;
+    uint64_t event = 0;
+    for (uint64_t number = first; number < end; ++number) {
+      const uint64_t distance = reader.Varint();
+      const uint32_t thread = ThreadIndex(reader.Varint());
+      if (!reader.ok() || thread == kNone || distance > UINT64_MAX - event) return false;
+      event += distance;
+      const uint64_t ours = event > file_index_ ? kNever : events_(event);
+      const std::vector<Mark>& marks = recording_.marks;
+      if (!marks.empty() && ours < marks.back().event) return false;
+      if (ours != kNever) AddMark(recording_.marks, {ours, thread});
+    }
+    return reader.empty();
+  }
+
   bool ReadDamage(ByteReader& reader) {
     const uint64_t count = reader.Varint();
     for (uint64_t i = 0; i < count && reader.ok(); ++i) {
@@ -488,6 +510,7 @@ class CompactReader {
   uint64_t definitions_left_;        // bytes
   uint64_t bytes_left_ = INT64_MAX;  // that all allocations together may still ask for
   Renumbering& ours_;
+  Renumbering events_;
   Books& books_;
   Numbers modules_, threads_, stacks_;
   absl::flat_hash_map<uint64_t, CallSite> call_sites_;

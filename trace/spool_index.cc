@@ -308,6 +308,7 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
     // Carries a length in place of an address.
     event.bytes = (word >> 20) * 8;
     event.flag = (word & kSpoolWaste) != 0;
+    event.mark = word == kSpoolMark;
     malformed = event.bytes == 0 || event.bytes > end - position;
     return !malformed;
   }

@@ -182,8 +182,26 @@ void TraceWriter::Add(const Event& event, const Recording& tables) {
   if (events_.size() >= kChunkTarget) FlushEvents(tables);
 }
 
+void TraceWriter::WriteMarks(const std::vector<Mark>& marks) {
+  constexpr size_t kPerChunk = kChunkTarget / 16;
+  for (size_t first = 0; first < marks.size(); first += kPerChunk) {
+    const size_t end = std::min(first + kPerChunk, marks.size());
+    std::string raw;
+    AppendVarint(raw, first);
+    AppendVarint(raw, end - first);
+    uint64_t event = 0;
+    for (size_t i = first; i < end; ++i) {
+      AppendVarint(raw, marks[i].event - event);
+      AppendVarint(raw, marks[i].thread);
+      event = marks[i].event;
+    }
+    WriteChunk(ChunkType::kMarks, raw);
+  }
+}
+
 absl::Status TraceWriter::Finish(const Recording& tables) {
   FlushEvents(tables);
+  WriteMarks(tables.marks);
   if (!tables.damage.empty()) {
     std::string raw;
     const size_t count = tables.damage.size();

@@ -36,7 +36,7 @@ class TraceWriter {
   // Events come in order of their index from 0, allocations in order of their ordinal from 0.
   void Add(const Event& event, const Recording& tables);
 
-  // Writes the totals and damage of `tables` and puts the file in place.
+  // Writes the marks, totals and damage of `tables` and puts the file in place.
   absl::Status Finish(const Recording& tables);
 
  private:
@@ -45,6 +45,7 @@ class TraceWriter {
   void FlushEvents(const Recording& tables);
   void WriteProcess(const Process& process);
   void WriteDefinitions(const Recording& tables);
+  void WriteMarks(const std::vector<Mark>& marks);
   void WriteChunk(ChunkType type, const std::string& raw);
   uint64_t Key(const Event& event);
 
