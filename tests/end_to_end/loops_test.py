@@ -116,6 +116,22 @@ def no_marks(bench):
     expect_equal(plan_by_marks(bench)["loops"][0]["refused"], "the recording has no marks", "refused")
 
 
+def epochs(bench):
+    """A loop of loops, recorded for 3 epochs of 10 steps: as many steps are as planned, and others cost
+    little, although the plan's loops are not nested."""
+    program = bench.build / "bin" / "programs" / "epochs"
+    loops = prepare(bench, [program, 3, 10])
+    expect_equal(loops[0]["iteration_allocations"], 231, "allocations of an epoch")
+    stats = replay(bench, [program, 40, 10])
+    expect_equal(stats["improvised"], 0, "improvised")
+    for steps in (7, 12, 99):
+        stats = replay(bench, [program, 40, steps])
+        expect(stats["improvised"] * 20 < stats["allocations"], f"improvised {stats['improvised']}")
+    (loop,) = plan_by_marks(bench)["loops"]
+    expect_equal(loop["iteration_allocations"], 231, "allocations from mark to mark")
+    expect_equal(replay(bench, [program, 40, 10])["improvised"], 0, "improvised")
+
+
 def python_marks(bench):
     """The Python module's context manager and decorator."""
     program = shutil.which("python3", path="/usr/bin")
@@ -198,6 +214,7 @@ if __name__ == "__main__":
         "without": without,
         "marks": marks,
         "no_marks": no_marks,
+        "epochs": epochs,
         "python_marks": python_marks,
         "sqlite": sqlite,
         "python": python,
