@@ -2,6 +2,7 @@
 #ifndef REPRISE_TRACE_TRACE_WRITER_H_
 #define REPRISE_TRACE_TRACE_WRITER_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -64,6 +65,12 @@ class TraceWriter {
   size_t stacks_written_ = 0, sites_written_ = 0;
   std::vector<CallSite> call_sites_;
   absl::flat_hash_map<uint64_t, uint32_t> key_of_;
+  // The latest of some sites: most sites have one key.
+  struct LatestKey {
+    uint64_t identity = UINT64_MAX;
+    uint32_t key = 0;
+  };
+  std::array<LatestKey, 256> latest_keys_;
   std::string events_;    // tokens of the chunk being made
   uint64_t index_ = 0;    // of the next event
   uint64_t ordinal_ = 0;  // of the next allocation
