@@ -6,11 +6,6 @@ namespace reprise::replay {
 namespace {
 
 constexpr uint64_t kPageGranules = kPage / kGranule;
-// What a box gives to the heap: whole pieces of the length of a region, so that a program which
-// frees many small blocks in any order does not have the heap join as many ranges.
-constexpr uint64_t kPieceGranules = kRegionBytes / kGranule;
-constexpr uint64_t kPieceUnits = kRegionBytes / kHeapUnit;
-
 }  // namespace
 
 void Lane::Start(const LaneSurroundings& around, const PlanLane* lane, char* box,
@@ -62,13 +57,6 @@ void Lane::Walk(const uint32_t* until) {
              (reinterpret_cast<uint64_t>(walked_) & ~(kPage - 1)) - first);
     dropped = walked_;
   }
-}
-
-// Gives back what is resident of the words.
-void Lane::DropStream() const {
-  const uint64_t first = (reinterpret_cast<uint64_t>(stream_.first) + kPage - 1) & ~(kPage - 1);
-  const uint64_t end = reinterpret_cast<uint64_t>(stream_.end) & ~(kPage - 1);
-  if (first < end) GiveBack(reinterpret_cast<const void*>(first), end - first);
 }
 
 // From now on the map tells what lives. By the owner.
@@ -219,134 +207,6 @@ void Lane::Settle() {
       Pass(word);
     }
   }
-}
-
-// The loop in which a word is, or at the end of whose body; null: it is in none.
-const PlanLoop* Lane::LoopAt(const uint32_t* at) const {
-  const uint64_t index = stream_.IndexOf(at);
-  for (const PlanLoop* loop = loops_; loop < loops_ + lane_->loops; ++loop) {
-    if (index - loop->first_word <= loop->words) return loop;
-  }
-  return nullptr;
-}
-
-// The loop of whose body whole periods were passed: it may be left. Null: there is none.
-const PlanLoop* Lane::AtPeriod() const {
-  const PlanLoop* loop = LoopAt(cursor_);
-  if (loop == nullptr || (Here() - loop->first_word) % loop->period_words != 0) return nullptr;
-  return loop;
-}
-
-// The first word that is an allocation, or the free of a live block, or an end.
-const uint32_t* Lane::NextEvent(const uint32_t* from) const {
-  for (;;) {
-    const Word word = stream_.Decode(from);
-    if (word.kind == Word::kAllocation || word.kind == Word::kLoopEnd || word.kind == Word::kEnded)
-      return from;
-    if (word.kind == Word::kFree && (mapped_ == 0 || LiveAt(word.granule).granules != 0))
-      return from;
-    from += word.length;
-  }
-}
-
-// Between two periods: goes on with the body or behind the loop, where it `expects` what comes.
-template <typename Expects>
-bool Lane::FollowLoop(const PlanLoop& loop, Expects expects) {
-  const bool ended = cursor_ == LoopEnd(loop);
-  if (expects(ended ? LoopFirst(loop) : cursor_)) {
-    if (ended) GoBack(loop);
-  } else if (expects(LoopEnd(loop) + 1)) {
-    LeaveLoop(loop);
-  } else {
-    return false;
-  }
-  Settle();
-  return true;
-}
-
-void Lane::FollowLoop(const Request& request) {
-  constexpr uint64_t kLookAhead = 256;
-  const PlanLoop* loop = AtPeriod();
-  if (loop == nullptr) return;
-  const auto at_once = [&](const uint32_t* from) {
-    const uint32_t* event = NextEvent(from);
-    return stream_.Decode(event).kind == Word::kAllocation && stream_.Matches(event, request);
-  };
-  const auto soon = [&](const uint32_t* from) {
-    const auto left = static_cast<uint64_t>(stream_.end - from);
-    const uint32_t* next =
-        stream_.NextAllocation(from, from + (left < kLookAhead ? left : kLookAhead));
-    return next != nullptr && stream_.Matches(next, request);
-  };
-  const auto in_other_length = [&](const uint32_t* from) {
-    const uint32_t* event = NextEvent(from);
-    return stream_.Decode(event).kind == Word::kAllocation &&
-           stream_.KeyAt(event).site == request.site;
-  };
-  if (FollowLoop(*loop, at_once) || FollowLoop(*loop, soon)) return;
-  FollowLoop(*loop, in_other_length);
-}
-
-void Lane::SettleBefore(const void* pointer) {
-  Settle();
-  const PlanLoop* loop = AtPeriod();
-  if (loop == nullptr) return;
-  const uint64_t granule = GranuleOf(pointer);
-  FollowLoop(*loop, [&](const uint32_t* from) { return *NextEvent(from) == (granule | kFreeBit); });
-}
-
-// Whether only frees are left of the body, and then the request is its first allocation again.
-bool Lane::IsNextInBody(const PlanLoop& loop, const Request& request) {
-  const uint32_t* next = NextAllocation();
-  if (next != nullptr && next < LoopEnd(loop)) return false;
-  next = stream_.NextAllocation(LoopFirst(loop), LoopEnd(loop));
-  return next != nullptr && stream_.Matches(next, request);
-}
-
-// From the end of a body to its beginning. What lives is the same there.
-void Lane::GoBack(const PlanLoop& loop) {
-  const uint32_t* first = LoopFirst(loop);
-  ++counters_->went_back[&loop - loops_];
-  counters_->iterations += loop.iterations;
-  walk_lock_.Lock();
-  if (walked_ > first) {
-    if (mapped_ == 0) Walk(LoopEnd(loop));
-    walked_ = first;
-  }
-  cursor_ = first;
-  walk_lock_.Unlock();
-  next_allocation_ = first;
-  resync_.WentBack(loop.words, loop.blocks);
-  Publish();
-}
-
-// From the end of a period to behind the loop. What lives is the same there.
-void Lane::LeaveLoop(const PlanLoop& loop) {
-  const uint32_t* end = LoopEnd(loop);
-  const uint64_t passed = static_cast<uint64_t>(cursor_ - LoopFirst(loop)) / loop.period_words;
-  counters_->iterations += loop.iterations / (loop.words / loop.period_words) * passed;
-  // The periods that are left are as if they had been skipped.
-  for (const uint32_t* at = cursor_; at < end;) {
-    const Word word = stream_.Decode(at);
-    if (word.kind == Word::kAllocation) {
-      ++counters_->skipped;
-      counters_->skipped_hash +=
-          MixAddress(stream_.IndexOf(at), reinterpret_cast<uint64_t>(At(word.granule)));
-    }
-    at += word.length;
-  }
-  cursor_ = end + 1;
-  resync_.LeftLoop();
-}
-
-// Passes what is before a word, which may be one that comes again.
-void Lane::GoTo(const uint32_t* target) {
-  if (target < cursor_) {
-    const PlanLoop* loop = LoopAt(cursor_);
-    PassUntil(LoopEnd(*loop));
-    GoBack(*loop);
-  }
-  PassUntil(target);
 }
 
 // Places the allocation that the cursor stands at, unless a block lives there.
@@ -535,70 +395,6 @@ void Lane::TakeInRemoteFrees(void* first) {
     } else {
       overdue_remotely_ -= overdue_remotely_ > 0 ? 1 : 0;
     }
-    block = next;
-  }
-}
-
-bool Lane::FreeRemotely(void* pointer) {
-  if (reinterpret_cast<uint64_t>(pointer) % kGranule != 0) return false;
-  if (remote_.Push(pointer)) return true;
-  const HeapLock lock(*around_.heap);
-  return FreeInBox(GranuleOf(pointer));
-}
-
-// Off plan, with the lock of the heap.
-bool Lane::FreeInBox(uint64_t granule) {
-  if (granule >= box_granules_) return false;
-  const MappedBlock block = LiveAt(granule);
-  if (block.granules == 0) return false;
-  map_.Remove(box_granule_ + granule, block.granules);
-  DonateAround(granule, block.granules);
-  return true;
-}
-
-// Gives the pieces to the heap that are free because these granules are: at the edges a piece may
-// be shared with other blocks.
-void Lane::DonateAround(uint64_t granule, uint64_t granules) {
-  const uint64_t begin = box_granule_ + granule;
-  const uint64_t end = begin + granules;
-  uint64_t first = begin / kPieceGranules;
-  uint64_t last = (end + kPieceGranules - 1) / kPieceGranules;
-  if (map_.HasAny(first * kPieceGranules, begin)) ++first;
-  if (map_.HasAny(end, last * kPieceGranules)) --last;
-  if (first < last) around_.heap->Release(first * kPieceUnits, (last - first) * kPieceUnits);
-}
-
-void Lane::LeavePlan() {
-  if (off_plan_) return;
-  BecomeMapped();
-  TakeInRemoteFrees(remote_.TakeAll());
-  Publish();
-  counters_->off_plan_at = 1 + Here();
-  DropStream();
-  const HeapLock lock(*around_.heap);
-  const uint64_t first_page = box_granule_ / kPageGranules;
-  const uint64_t adopted =
-      around_.heap->AdoptPages(first_page, first_page + box_granules_ / kPageGranules);
-  around_.held->Add(static_cast<int64_t>(adopted) - static_cast<int64_t>(used_pages_));
-  // Everything between the blocks, in whole pieces.
-  const uint64_t end = box_granule_ + box_granules_;
-  for (uint64_t free = box_granule_; free < end;) {
-    const uint64_t taken = map_.NextIn(free, end);
-    const uint64_t first = (free + kPieceGranules - 1) / kPieceGranules;
-    const uint64_t last = taken / kPieceGranules;
-    if (first < last) around_.heap->Release(first * kPieceUnits, (last - first) * kPieceUnits);
-    if (taken >= end) break;
-    free = taken + LiveAt(taken - box_granule_).granules;
-  }
-  cursor_ = stream_.end;
-  off_plan_ = true;
-  wants_to_leave_ = false;
-  // Who finds the list closed has the lock of the heap next.
-  for (void* block = remote_.Close(); block != nullptr;) {
-    const uint64_t granule = GranuleOf(block);
-    void* next = granule < box_granules_ && LiveAt(granule).granules != 0 ? RemoteFrees::Next(block)
-                                                                          : nullptr;
-    if (!FreeInBox(granule)) __atomic_fetch_add(&counters_->invalid_frees, 1, __ATOMIC_RELAXED);
     block = next;
   }
 }
