@@ -24,6 +24,7 @@
 #include "cli/session_folder.h"
 #include "cli/spool_drainer.h"
 #include "interpose/process/images.h"
+#include "trace/spool_reader.h"
 
 namespace reprise::cli {
 namespace {
@@ -284,7 +285,7 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   if (!session.ok()) return session.status();
   const absl::StatusOr<Registry*> registry = MapRegistry(*session);
   if (!registry.ok()) return registry.status();
-  const absl::Cleanup unmap = [&] { munmap(*registry, RegistryBytes()); };
+  absl::Cleanup unmap = [&] { munmap(*registry, RegistryBytes()); };
   const SurvivesTruncation survives;
   LaunchResult result;
   const absl::StatusOr<int> code =
@@ -292,6 +293,11 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   if (!code.ok()) return code.status();
   result.exit_code = *code;
   Collect(*session, **registry, request, result);
+  std::move(unmap).Invoke();  // else this process has it open
+  const bool records = !request.output.empty();
+  if (records && trace::IsOpenForWriting(session->path() + "/registry")) {
+    result.running = ProcessesOf(session->path());
+  }
   return result;
 }
 

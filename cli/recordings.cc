@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -134,6 +136,20 @@ void PrintExplained(const trace::Process& process, uint64_t max_load) {
   if (percent < 50 && !advice.empty()) absl::FPrintF(stderr, "reprise:   %s\n", advice);
 }
 
+// Processes that do not stand among the images yet, which they do from their first allocation on,
+// and are not `known` by their spools.
+void PrintRunning(const LaunchResult& result, std::set<uint32_t> known,
+                  const std::string& directory) {
+  for (const interpose::ImageEntry& image : result.images) known.insert(image.pid);
+  for (const RunningProcess& process : result.running) {
+    if (known.contains(process.pid)) continue;
+    absl::FPrintF(stderr,
+                  "reprise: process %d (%s) still runs and has allocated nothing yet; what it "
+                  "allocates will be left as a spool in %s\n",
+                  process.pid, Printable(process.name), Printable(directory));
+  }
+}
+
 void PrintNextSteps(const std::string& directory) {
   std::error_code error;
   fs::path here = fs::current_path(error);
@@ -170,6 +186,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   }
   size_t left = 0;
   std::vector<fs::path> written_to;
+  std::set<uint32_t> writers;
   uint64_t events = 0;
   uint64_t lost = 0;
   trace::Process largest;
@@ -183,6 +200,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
                     Printable(spool.string()), pid != 0 ? absl::StrCat(" (", pid, ")") : "");
       ++left;
       written_to.push_back(spool);
+      writers.insert(pid);
       continue;
     }
     if (ImageOf(spool) < result.images.size() && !trace::SpoolHasBegun(spool.string())) {
@@ -209,6 +227,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     }
     fs::remove(spool, error);
   }
+  PrintRunning(result, std::move(writers), directory);
   absl::FPrintF(stderr, "reprise: recorded %s of %s into %s%s\n", Counted(events, "event"),
                 Counted(result.images.size(), "process image"), Printable(directory),
                 left > 0 ? absl::StrCat(", besides those in ", Counted(left, "spool")) : "");
