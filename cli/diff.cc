@@ -154,7 +154,7 @@ absl::Status ReadImage(const std::string& path, bool several, Side& side) {
   trace::SiteAccountsBuilder accounts(tables, statistics.peak_event);
   status = trace::ReadTrace(path, tables, [&](const trace::Event& event) { accounts.Add(event); });
   if (!status.ok()) return status;
-  WarnOfDamage(path, tables);
+  NoteDamage(path, tables);
   AddTotal(side, "max_load", statistics.max_load);
   AddTotal(side, "requested_max_load", statistics.requested_max_load);
   AddTotal(side, "sum_bytes", statistics.sum_bytes);

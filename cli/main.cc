@@ -144,7 +144,8 @@ int main(int argc, char** argv) {
     return launches ? kLauncher : code;
   }
   try {
-    const int code = run();
+    int code = run();
+    if (code == kDone && AnyDamage()) code = kBadInput;
     return Written() ? code : failed;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "reprise: out of memory\n");

@@ -219,9 +219,6 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   const absl::Time start = absl::Now();
   const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(input);
   if (!recording.ok()) return recording.status();
-  if (!recording->damage.empty()) {
-    absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", Printable(input));
-  }
   const auto mode = options.lanes == "none"     ? replay::LaneMode::kNone
                     : options.lanes == "thread" ? replay::LaneMode::kThread
                                                 : replay::LaneMode::kAuto;
@@ -241,6 +238,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (absl::Status status = replay::WritePlanFile(output, built->bytes); !status.ok()) {
     return status;
   }
+  NoteDamage(input, *recording);
   ordered_json json =
       Summary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
               built->lower_bound, built->makespan, built->strategy,

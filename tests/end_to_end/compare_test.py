@@ -103,11 +103,16 @@ def hostile(bench):
         expect_equal(outcome.status, status, " ".join(map(str, words)))
         expect_equal(len(outcome.stderr.splitlines()), 1, f"lines on stderr: {outcome.stderr}")
         expect(message in outcome.stderr.decode(), outcome.stderr)
+    # What can be read is used, and the exit status says that there was more.
     for words in (["compare", damaged, "--allocators", "glibc"], ["diff", trace_path, damaged],
-                  ["report", damaged, "-o", "damaged.html"]):
-        outcome = bench.run(bench.reprise, *words, expected=0)
-        expect_equal(len(outcome.ours()), 1, f"{words[0]}: words on stderr")
-        expect("damaged" in outcome.ours()[0], outcome.stderr)
+                  ["info", damaged], ["plan", damaged, "-o", "damaged.plan"],
+                  ["check", damaged, "damaged.plan"], ["convert", damaged, "damaged.csv"],
+                  ["report", damaged, "-o", "damaged.html", "--plan", "damaged.plan"],
+                  ["compare", damaged, "--allocators", "glibc", "--plan", "damaged.plan"]):
+        outcome = bench.run(bench.reprise, *words, expected=3)
+        expect_equal(len(outcome.stderr.splitlines()), 1, f"{words[0]}: {outcome.stderr}")
+        expect("damaged trace: damaged at offset" in outcome.ours()[0], outcome.stderr)
+        expect(outcome.stdout or (bench.work / words[-1]).exists(), f"{words[0]}: nothing")
 
 
 def another_allocator(bench):
