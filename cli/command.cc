@@ -79,7 +79,7 @@ std::string LastColumn(const std::string& text, size_t used) {
 }
 
 FILE* Summaries(const std::string& output) {
-  return output == base::kStandardStream ? stderr : stdout;
+  return base::IsStandardOutput(output) ? stderr : stdout;
 }
 
 void PrintJson(const nlohmann::ordered_json& json, FILE* stream) {

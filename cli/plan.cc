@@ -295,10 +295,11 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
 fs::path PlanName(const std::string& trace) { return fs::path(trace).stem().string() + ".plan"; }
 
 // Plans of an earlier recording would be taken for images of this one: those that are not going to
-// be replaced are set aside.
+// be replaced are set aside. Nobody else writes there until this process ends.
 absl::Status PrepareFolder(const std::string& path, const std::vector<std::string>& traces) {
   const absl::StatusOr<OutputFolder> folder = OpenFolder(path);
   if (!folder.ok()) return folder.status();
+  if (absl::Status locked = LockFolder(*folder); !locked.ok()) return locked;
   std::set<fs::path> replaced;
   for (const std::string& trace : traces) replaced.insert(PlanName(trace));
   std::vector<std::string> others;
@@ -308,7 +309,6 @@ absl::Status PrepareFolder(const std::string& path, const std::vector<std::strin
     if (name.extension() == ".plan" && !replaced.contains(name)) others.push_back(name.string());
   }
   const absl::StatusOr<std::string> old = SetAside(*folder, others);
-  close(folder->descriptor);
   if (!old.ok()) return old.status();
   if (!old->empty()) {
     absl::FPrintF(stderr, "reprise: %d plans of another recording were moved to %s\n",

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,15 +112,6 @@ void CutLater(const std::vector<fs::path>& spools) {
   _exit(0);
 }
 
-// Until this process ends, nobody else records into the directory: they would take each other's
-// spools for their own.
-absl::Status Lock(const OutputFolder& folder) {
-  if (flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::UnavailableError(absl::StrCat(folder.path, ": another recording goes on there"));
-  }
-  return absl::OkStatus();  // also where the file system knows no locks
-}
-
 // How much of the memory of the image that took most is in its trace.
 void PrintExplained(const trace::Process& process, uint64_t max_load) {
   if (process.peak_rss == 0) return;
@@ -167,7 +157,7 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
   if (!folder.ok()) return folder.status();
   if (access(folder->path.c_str(), W_OK | X_OK) != 0) return SystemError(errno, path);
   if (folder->path.size() + 128 >= interpose::kPathBytes) return SystemError(ENAMETOOLONG, path);
-  if (absl::Status locked = Lock(*folder); !locked.ok()) return locked;
+  if (absl::Status locked = LockFolder(*folder); !locked.ok()) return locked;
   std::error_code error;
   const absl::StatusOr<std::string> old = SetAside(*folder, EarlierTraces(folder->path, error));
   if (!old.ok()) return old.status();

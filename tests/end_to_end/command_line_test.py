@@ -151,6 +151,39 @@ def standard_streams(bench):
             expect_equal((ended.returncode, ended.stderr), (SYSTEM, message), f"{words}")
 
 
+def names_of_standard_output(bench):
+    """Whatever the name by which standard output is the output, the summary goes elsewhere."""
+    inputs(bench)
+    for path in ("a.csv", "g.json"):
+        plan = in_a_shell(bench, f"$R plan {path} -o -").stdout
+        summary = in_a_shell(bench, f"$R plan {path} -o - --json 2>&1 > plan").stdout
+        expect(json.loads(summary)["max_load"] > 0, f"{path}: the summary on standard error")
+        for name in ("-", "/dev/stdout", "/dev/fd/1", "out"):
+            for option in ("", "--json"):
+                said = in_a_shell(bench, f"rm -f out; $R plan {path} -o {name} {option} 2>err >out; cat out").stdout
+                expect_equal(said, plan, f"{path}: {name} {option}")
+    said = in_a_shell(bench, "$R plan a.csv -o /dev/null").stdout
+    expect(b"max load" in said, f"summary: {said}")
+    said = in_a_shell(bench, "echo first > out; $R convert a.csv --to csv /dev/stdout >> out; cat out").stdout
+    expect(said.startswith(b"first\nid,"), f"appended: {said}")
+
+
+def one_writer(bench):
+    """Two commands never write into one folder of plans at the same time."""
+    inputs(bench)
+    bench.run(bench.reprise, "plan", "folder", "-o", "plans", expected=0)
+    before = (bench.work / "plans/t.plan").read_bytes()
+    folder = os.open(bench.work / "plans", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    message = "plans: another recording or plan is being written there"
+    refused(bench, SYSTEM, message, "plan", "folder", "-o", "plans", "--seed", 7)
+    refused(bench, LAUNCHER, message, "record", "-o", "plans", "--", "/bin/true")
+    expect_equal([it.name for it in (bench.work / "plans").iterdir()], ["t.plan"], "files")
+    expect_equal((bench.work / "plans/t.plan").read_bytes(), before, "the plan")
+    os.close(folder)
+    bench.run(bench.reprise, "plan", "folder", "-o", "plans", expected=0)
+
+
 def pipes(bench):
     """Pipes are read once, however often the command looks at its input."""
     inputs(bench)
@@ -344,5 +377,5 @@ def outputs(bench):
 
 
 if __name__ == "__main__":
-    main({case.__name__: case for case in (options, standard_streams, pipes, nothing_left, helps, completions, explained,
+    main({case.__name__: case for case in (options, standard_streams, names_of_standard_output, one_writer, pipes, nothing_left, helps, completions, explained,
                                             sizes, runs, thread_names, outputs)})
