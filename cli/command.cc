@@ -12,11 +12,13 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace reprise::cli {
 
@@ -102,6 +104,28 @@ std::string CheckSeconds(const std::string& text) {
   double value = 0;
   if (absl::SimpleAtod(text, &value) && value >= 0 && value <= kMostSeconds) return {};
   return absl::StrCat("expected seconds from 0 to 1e9, found '", text, "'");
+}
+
+CLI::Validator WholeNumber(int64_t least, int64_t most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    int64_t value = 0;
+    const bool whole = CheckWholeNumber(text).empty() && absl::SimpleAtoi(text, &value);
+    if (whole && value >= least && value <= most) return {};
+    return absl::StrCat("expected a whole number from ", least, " to ", most, ", found '", text,
+                        "'");
+  };
+  return {check, ""};
+}
+
+CLI::Validator OneOf(std::vector<std::string> names) {
+  std::string description = absl::StrCat("{", absl::StrJoin(names, ","), "}");
+  const auto check = [names = std::move(names)](const std::string& text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    return absl::StrCat("expected one of ", absl::StrJoin(names, ", "), ", found '", text, "'",
+                        base::DidYouMean(text, views));
+  };
+  return {check, std::move(description)};
 }
 
 CLI::Validator SizeInBytes() {

@@ -91,6 +91,12 @@ void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);
 std::string CheckWholeNumber(const std::string& text);
 std::string CheckSeconds(const std::string& text);
 
+// For options that are counts: a whole number in [least, most].
+CLI::Validator WholeNumber(int64_t least, int64_t most);
+
+// For options that are one of a few names, which help and completions list.
+CLI::Validator OneOf(std::vector<std::string> names);
+
 // For options that are sizes: turns 38MB and 38MiB (KB to TB, KiB to TiB, B; a fraction is allowed)
 // into bytes. A whole number stays what it is.
 CLI::Validator SizeInBytes();
@@ -105,9 +111,9 @@ void WarnOfIgnored(const std::string& path, const std::string& names);
 // Gives an output file its name; Unavailable when anything went wrong since it was opened.
 absl::Status Finish(base::AtomicFile& file);
 
-// Says in one line on stderr where a trace is damaged and what is missing; nothing when it is not, or
-// when that was said. What a command says is then about what could be read, and a command that is
-// done exits with kBadInput.
+// Says in one line on stderr where a trace is damaged and what is missing; nothing when it is not,
+// or when that was said. What a command says is then about what could be read, and a command that
+// is done exits with kBadInput.
 void NoteDamage(const std::string& path, const trace::Recording& recording);
 
 // Whether there was any.

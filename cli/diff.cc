@@ -488,7 +488,7 @@ void AddDiff(CLI::App& app, Run& run) {
       ->required();
   command->add_option("second", options->second, "another one of the same kind")->required();
   command->add_option("--rows", options->rows, "show so many call sites and threads")
-      ->check(CLI::Range(1, 1000000))
+      ->check(WholeNumber(1, 1000000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([&run, options] { run = [options] { return RunDiff(*options); }; });

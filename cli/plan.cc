@@ -466,14 +466,14 @@ void AddPlan(CLI::App& app, Run& run) {
           "auto: a lane for each thread where that costs little memory in replay; thread: for "
           "each thread; none: the recording as one instance")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "thread", "none"}));
+      ->check(OneOf({"auto", "thread", "none"}));
   command
       ->add_option(
           "--loop", options->loop,
           "auto: what a thread does again and again is planned once, and replayed as often "
           "as the program likes; none: the plan ends with the recording")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "none"}));
+      ->check(OneOf({"auto", "none"}));
   command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")
@@ -502,12 +502,12 @@ void AddPlan(CLI::App& app, Run& run) {
           "of execution of a graph: given, reorder, olla_ilp; auto: given, where the graph "
           "states one, else reorder")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "given", "reorder", "olla_ilp"}));
+      ->check(OneOf({"auto", "given", "reorder", "olla_ilp"}));
   command
       ->add_option("--safety", options->graph.safety,
                    "how the unsafe pairs of a graph are found; both find the same")
       ->capture_default_str()
-      ->check(CLI::IsMember({"stream_graph", "ancestor"}));
+      ->check(OneOf({"stream_graph", "ancestor"}));
   command
       ->add_option("--learn", options->learn,
                    "what `replay --stats` wrote of a plan of this recording: plan around what went "
@@ -520,7 +520,7 @@ void AddPlan(CLI::App& app, Run& run) {
       ->check(CheckWholeNumber);
   command->add_option("--threads", options->solve.threads, "0: as many as the machine has")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+      ->check(WholeNumber(0, 1024));
   command->add_flag("--json", options->json, "print one JSON object");
   AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([options, &run] { run = [options] { return RunPlan(*options); }; });

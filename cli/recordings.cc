@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/shell_text.h"
 #include "cli/apart.h"
 #include "cli/command.h"
 #include "cli/explained.h"
@@ -144,8 +145,9 @@ void PrintNextSteps(const std::string& directory) {
   std::error_code error;
   fs::path here = fs::current_path(error);
   const fs::path near = error ? fs::path() : fs::proximate(directory, here, error);
-  const std::string shown =
-      Printable(error || near.string().starts_with("..") ? directory : near.string());
+  std::string shown = error || near.string().starts_with("..") ? directory : near.string();
+  if (shown.starts_with('-')) shown.insert(0, "./");
+  shown = base::ShellQuoted(shown);
   absl::FPrintF(stderr, "reprise:   next: reprise info %s, reprise compare %s, reprise plan %s\n",
                 shown, shown, shown);
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/shell_text.h"
 #include "base/text.h"
 #include "cli/command.h"
 
@@ -119,7 +120,7 @@ void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
                           "reprise plan TRACE --learn FILE"
                         : absl::StrCat("  try a plan that learns from this: reprise plan TRACE "
                                        "--learn ",
-                                       facts.stats));
+                                       base::ShellQuoted(facts.stats)));
 }
 
 }  // namespace
