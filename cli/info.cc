@@ -24,6 +24,7 @@
 #include "trace/call_sites.h"
 #include "trace/format.h"
 #include "trace/formats/csv.h"
+#include "trace/marks.h"
 #include "trace/reader.h"
 #include "trace/statistics.h"
 #include "trace/symbols.h"
@@ -44,6 +45,7 @@ struct ExaminedImage {
   int64_t period = 0;                   // of a periodic instance
   LoopSummary loop{};
   nlohmann::ordered_json loops = nlohmann::ordered_json::array();  // cli/loops.h
+  std::vector<trace::MarkedThread> marks{};
 };
 
 struct InfoOptions {
@@ -105,6 +107,18 @@ nlohmann::ordered_json FindLoops(const std::string& path, uint64_t events) {
   return DescribeLoops(found);
 }
 
+// Where the marks are is known only behind the events: these are read once more.
+absl::StatusOr<std::vector<trace::MarkedThread>> CountMarks(const std::string& path,
+                                                            const std::vector<trace::Mark>& marks) {
+  if (marks.empty()) return std::vector<trace::MarkedThread>{};
+  trace::Recording again;
+  trace::MarkCounter counter(marks);
+  const absl::Status status =
+      trace::ReadTrace(path, again, [&](const trace::Event& event) { counter.Add(event); });
+  if (!status.ok()) return status;
+  return counter.Finish();
+}
+
 absl::StatusOr<ExaminedImage> Examine(const std::string& path, const InfoOptions& options) {
   const bool ignore_unknown = options.ignore_unknown;
   const absl::StatusOr<trace::Format> format = trace::DetectFormat(path);
@@ -121,6 +135,9 @@ absl::StatusOr<ExaminedImage> Examine(const std::string& path, const InfoOptions
   if (!status.ok()) return status;
   image.statistics = builder.Finish(image.recording.sites, kTopSites);
   image.loops = FindLoops(path, image.recording.events);
+  absl::StatusOr<std::vector<trace::MarkedThread>> marks = CountMarks(path, image.recording.marks);
+  if (!marks.ok()) return marks.status();
+  image.marks = *std::move(marks);
   return image;
 }
 
@@ -228,7 +245,14 @@ nlohmann::ordered_json Describe(const ExaminedImage& image) {
     damage.push_back({{"offset", one.offset}, {"bytes", one.bytes}, {"reason", one.reason}});
   }
   json["damage"] = std::move(damage);
-  if (!image.is_instance) json["loops"] = image.loops;
+  if (!image.is_instance) {
+    json["loops"] = image.loops;
+    json["marks"] = nlohmann::ordered_json::array();
+    for (const trace::MarkedThread& it : image.marks) {
+      json["marks"].push_back(
+          {{"thread", it.thread}, {"marks", it.marks}, {"events", it.events}, {"bytes", it.bytes}});
+    }
+  }
   json["top_sites"] = image.is_instance ? nlohmann::ordered_json::array() : DescribeSites(image);
   if (image.is_instance) json.update(DescribeBuffers(image));
   return json;
@@ -384,6 +408,18 @@ void PrintRecording(const ExaminedImage& image) {
                             HumanBytes(static_cast<double>(image.statistics.never_freed_bytes))));
 }
 
+void PrintMarks(const ExaminedImage& image) {
+  for (const trace::MarkedThread& it : image.marks) {
+    std::string line = absl::StrCat(it.marks);
+    if (it.thread > 0) absl::StrAppend(&line, " in thread ", it.thread);
+    if (it.marks > 1) {
+      absl::StrAppend(&line, ", ", Counted(it.events, "event"), " (",
+                      HumanBytes(static_cast<double>(it.bytes)), ") apart");
+    }
+    PrintLine("marks", line);
+  }
+}
+
 void PrintLoops(const ExaminedImage& image) {
   for (const std::string& line : LoopLines(image.loops)) PrintLine("loop", line);
   if (image.recording.events > kMostEventsForLoops) {
@@ -419,6 +455,7 @@ void Print(const ExaminedImage& image) {
   if (recording.process.unpreloadable > 0) {
     PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
   }
+  PrintMarks(image);
   PrintLoops(image);
   PrintHistogram("Sizes requested", statistics.sizes, true);
   PrintHistogram(image.is_instance ? "Lifetimes" : "Lifetimes, in events", statistics.lifetimes,

@@ -226,7 +226,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (!learned.ok()) return learned.status();
   planner::Options solve = options.solve;
   solve.budget_seconds = BudgetAfter(start, solve.budget_seconds);
-  const auto loops = options.loop == "none" ? replay::LoopMode::kNone : replay::LoopMode::kAuto;
+  const auto loops = options.loop == "none"    ? replay::LoopMode::kNone
+                     : options.loop == "marks" ? replay::LoopMode::kMarks
+                                               : replay::LoopMode::kAuto;
   absl::StatusOr<replay::BuiltPlan> built =
       replay::BuildPlan(*recording, solve, mode, *learned, loops);
   if (!built.ok()) {
@@ -471,9 +473,11 @@ void AddPlan(CLI::App& app, Run& run) {
       ->add_option(
           "--loop", options->loop,
           "auto: what a thread does again and again is planned once, and replayed as often "
-          "as the program likes; none: the plan ends with the recording")
+          "as the program likes; marks: the same between the program's own marks "
+          "(reprise/marks.h); "
+          "none: the plan ends with the recording")
       ->capture_default_str()
-      ->check(OneOf({"auto", "none"}));
+      ->check(OneOf({"auto", "marks", "none"}));
   command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")

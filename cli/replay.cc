@@ -254,14 +254,14 @@ Totals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& counte
   return totals;
 }
 
-// Allocations of threads without a lane, or with one that has no box.
-uint64_t LanelessOf(const std::vector<LaneCounters>& counters, const replay::PlanFile* plan) {
-  uint64_t laneless = counters.empty() ? 0 : counters.back().heap.allocations;
+// Allocations of threads whose lane has no box.
+uint64_t BoxlessOf(const std::vector<LaneCounters>& counters, const replay::PlanFile* plan) {
+  uint64_t boxless = 0;
   for (size_t i = 0; plan != nullptr && i + 1 < counters.size(); ++i) {
     const auto& lane = plan->table<replay::PlanLane>(plan->header().lanes)[i];
-    if (lane.box_bytes == 0) laneless += counters[i].heap.allocations;
+    if (lane.box_bytes == 0) boxless += counters[i].heap.allocations;
   }
-  return laneless;
+  return boxless;
 }
 
 // What became of each lane, for those who want to know which thread left its plan, and where.
@@ -396,8 +396,9 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
       findings = FindWhatWentWrong(result.counters[i], *file, symbolizer);
     images.push_back(ImageJson(image, totals, counters, served, plan, findings));
     if (!worth_saying) continue;
-    astray.push_back({image.executable, totals.allocations(), totals.elsewhere(),
-                      LanelessOf(counters, file), std::move(findings)});
+    const uint64_t laneless = counters.empty() ? 0 : counters.back().heap.allocations;
+    astray.push_back({image.executable, totals.allocations(), totals.elsewhere(), laneless,
+                      BoxlessOf(counters, file), std::move(findings)});
   }
   Warn(result, sums);
   if (const std::string line = SlightLine(sums.allocations(), sums.elsewhere());

@@ -49,6 +49,7 @@ class Reader {
       findings.lanes.push_back({.path = lanes[lane].path});
       if (bytes_.size() >= layout_.bytes) ReadLane(lane, lanes[lane], findings);
     }
+    if (bytes_.size() >= layout_.bytes) findings.missing_modules = MissingModules();
     const auto more = [](const auto& a, const auto& b) { return a > b; };
     std::stable_sort(findings.missed.begin(), findings.missed.end(),
                      [&](const auto& a, const auto& b) { return more(a.misses(), b.misses()); });
@@ -65,6 +66,20 @@ class Reader {
     return value;
   }
 
+  std::vector<std::string> MissingModules() const {
+    std::vector<bool> used(plan_.header().modules.count);
+    for (uint64_t i = 0; i < plan_.header().keys.count; ++i) {
+      const uint32_t module = plan_.table<PlanKey>(plan_.header().keys)[i].module;
+      if (module < used.size()) used[module] = true;
+    }
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < used.size(); ++i) {
+      const auto range = At<ModuleRange>(layout_.modules + i * sizeof(ModuleRange));
+      if (used[i] && range.end == 0) missing.push_back(names_.modules[i].path);
+    }
+    return missing;
+  }
+
   void ReadLane(size_t index, const PlanLane& lane, Findings& findings) {
     const auto counters = At<LaneCounters>(index * sizeof(LaneCounters));
     if (counters.diverged_at == 0 && counters.blocked == 0) return;
@@ -72,8 +87,7 @@ class Reader {
     loops_ = {plan_.table<PlanLoop>(plan_.header().loops) + lane.first_loop, lane.loops};
     LaneFindings& found = findings.lanes.back();
     if (counters.diverged_at != 0) {
-      found.divergence = {Ordinal(counters.diverged_at - 1),
-                          Live(counters.expected_shape, counters.expected_site),
+      found.divergence = {Ordinal(counters.diverged_at - 1), Expected(counters),
                           Live(counters.seen_shape, counters.seen_site)};
     }
     if (counters.off_plan_at != 0) found.off_plan_at = Ordinal(counters.off_plan_at - 1);
@@ -155,6 +169,17 @@ class Reader {
     }
     request.where = Describe(request.site);
     return request;
+  }
+
+  // What the plan expected where the run first differed. A module that the process does not have
+  // has no addresses there: then the plan itself tells.
+  Requested Expected(const LaneCounters& counters) {
+    Requested expected = Live(counters.expected_shape, counters.expected_site);
+    if (expected.shape == 0 || expected.site.module != trace::kNone) return expected;
+    const auto birth = std::lower_bound(births_.begin(), births_.end(), counters.diverged_at - 1);
+    if (birth == births_.end()) return expected;
+    const auto* words = plan_.table<uint32_t>(plan_.header().words) + lane_->first_word;
+    return Planned(replay::DecodeWord(words + *birth, lane_->offset_bits).key);
   }
 
   Requested Planned(uint32_t key_index) {

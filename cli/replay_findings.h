@@ -62,6 +62,8 @@ struct Findings {
   std::vector<LaneFindings> lanes;
   std::vector<MissedKind> missed;   // the most frequent first
   std::vector<Overstay> overstays;  // those that were most in the way first
+  // Modules with planned call sites that the process did not have: of another build, or not loaded.
+  std::vector<std::string> missing_modules;
 };
 
 // `counters`: the bytes of the image's counters file, for which `plan` was taken.

@@ -97,23 +97,40 @@ const char* LooseSeed(const std::string& executable, bool keep_aslr) {
   return loose ? "PYTHONHASHSEED" : nullptr;
 }
 
-void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
-            std::vector<std::string>& lines) {
-  for (const SummarizedImage& image : images) {
-    const char* seed = LooseSeed(image.executable, facts.keep_aslr);
-    if (seed == nullptr) continue;
-    lines.push_back(absl::StrCat("  try ", seed, "=0, in the recording and in replay"));
-    break;
+// What would have made the difference, as far as it can be told.
+void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
+                   std::vector<std::string>& lines) {
+  const Findings& findings = image.findings;
+  if (!findings.missing_modules.empty()) {
+    const size_t others = findings.missing_modules.size() - 1;
+    lines.push_back(
+        absl::StrCat("  try a recording of this build: ", FileName(findings.missing_modules[0]),
+                     others > 0 ? absl::StrCat(" and ", others, " more") : "",
+                     " is another build than the recorded one, or was not loaded"));
+    return;
   }
-  lines.push_back("  try the arguments, the environment and the input that were recorded");
+  if (2 * image.boxless >= image.astray) {
+    lines.push_back(
+        "  try plan --lanes thread: addresses repeat in every thread, and it takes more memory");
+    if (image.boxless == image.astray) return;
+  }
+  if (const char* seed = LooseSeed(image.executable, facts.keep_aslr); seed != nullptr) {
+    lines.push_back(absl::StrCat("  try ", seed, "=0, in the recording and in replay"));
+  }
+  const bool longer =
+      std::any_of(findings.lanes.begin(), findings.lanes.end(), [](const LaneFindings& lane) {
+        return lane.divergence && lane.divergence->expected.shape == 0;
+      });
+  lines.push_back(longer ? "  try a longer recording: the run asked for more than was recorded"
+                         : "  try the arguments, the environment and the input that were recorded");
   // Where blocks lie decides in what order a program goes through its hash tables, and then more.
-  lines.push_back(
-      "  try a recording made in replay: replay PLAN --record TRACE, then reprise plan TRACE");
-  const bool learns = std::any_of(images.begin(), images.end(), [](const SummarizedImage& image) {
-    return !image.findings.overstays.empty() ||
-           std::any_of(image.findings.missed.begin(), image.findings.missed.end(),
-                       [](const MissedKind& missed) { return missed.blocked > 0; });
-  });
+  if (!longer) {
+    lines.push_back(
+        "  try a recording made in replay: replay PLAN --record TRACE, then reprise plan TRACE");
+  }
+  const bool learns = !findings.overstays.empty() ||
+                      std::any_of(findings.missed.begin(), findings.missed.end(),
+                                  [](const MissedKind& missed) { return missed.blocked > 0; });
   if (!learns) return;
   const bool kept = !facts.stats.empty() && !facts.stats.starts_with("/proc/");  // of --runs
   lines.push_back(!kept ? "  try a plan that learns from this: replay with --stats FILE, then "
@@ -121,6 +138,19 @@ void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
                         : absl::StrCat("  try a plan that learns from this: reprise plan TRACE "
                                        "--learn ",
                                        base::ShellQuoted(facts.stats)));
+}
+
+// Of all images, each line once.
+void Advice(const std::vector<SummarizedImage>& images, const RunFacts& facts,
+            std::vector<std::string>& lines) {
+  std::vector<std::string> advice;
+  for (const SummarizedImage& image : images) AdviceByCause(image, facts, advice);
+  for (size_t i = 0; i < advice.size(); ++i) {
+    if (std::find(advice.begin(), advice.begin() + static_cast<ptrdiff_t>(i), advice[i]) ==
+        advice.begin() + static_cast<ptrdiff_t>(i)) {
+      lines.push_back(advice[i]);
+    }
+  }
 }
 
 }  // namespace
@@ -153,6 +183,11 @@ std::vector<std::string> SummaryLines(std::vector<SummarizedImage> images, const
       lines.push_back(absl::StrFormat(
           "  %d of them in threads that have no lane in the plan, or not at the same time",
           image.laneless));
+    }
+    if (image.boxless >= least) {
+      lines.push_back(absl::StrFormat(
+          "  %d of them in threads that the plan leaves to the shared heap, to save memory",
+          image.boxless));
     }
     Kinds(image.findings, least, lines);
     Overstays(image.findings, least, lines);

@@ -15,7 +15,8 @@ struct SummarizedImage {
   std::string executable;
   uint64_t allocations = 0;
   uint64_t astray = 0;    // of them, how many lie where the plan has nothing of their kind
-  uint64_t laneless = 0;  // of these, in threads that got no lane of the plan, or one without a box
+  uint64_t laneless = 0;  // of these, in threads that got no lane of the plan
+  uint64_t boxless = 0;   // of these, in threads whose lane has no box
   Findings findings;
 };
 

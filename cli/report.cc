@@ -23,6 +23,7 @@
 #include "report/measured_json.h"
 #include "report/page.h"
 #include "report/picture.h"
+#include "report/repeats.h"
 
 namespace reprise::cli {
 namespace {
@@ -172,6 +173,9 @@ absl::Status Report(const ReportOptions& options) {
     if (!lanes.ok()) return lanes.status();
     page.facts["lanes"] = *std::move(lanes);
   }
+  const std::string plan = options.plans.empty() ? std::string() : options.plans.front();
+  absl::Status repeats = report::AddRepeats(*subject, plan, page.facts);
+  if (!repeats.ok()) return repeats;
   if (!report::HasChart()) page.fallback_curves = report::DrawCurves(page.facts);
   page.columns = report::GatherColumns(*subject, sites, *maps, options.most_blocks, page.facts);
   base::AtomicFile file(options.output);

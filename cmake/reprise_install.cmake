@@ -10,6 +10,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/base ${PROJECT_SOURCE_DIR}/trace ${PROJE
         ${PROJECT_SOURCE_DIR}/random_walk
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh"
         PATTERN preload EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/interpose/include/reprise/marks.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise COMPONENT development)
 install(EXPORT reprise_targets NAMESPACE reprise:: DESTINATION ${reprise_package_dir}
         COMPONENT development)
 
@@ -25,6 +27,10 @@ install(FILES ${PROJECT_BINARY_DIR}/reprise-config.cmake
 install(TARGETS reprise_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT command)
 install(TARGETS reprise_player RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reprise
         COMPONENT command)
+
+# Where Debian's python3 finds modules.
+install(FILES ${PROJECT_SOURCE_DIR}/python/reprise/__init__.py
+        DESTINATION lib/python3/dist-packages/reprise COMPONENT command)
 
 # Beside the licence of this, those of what is built in.
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE

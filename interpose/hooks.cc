@@ -290,6 +290,10 @@ __attribute__((noinline)) size_t UsableInOtherModes(void* pointer) {
   return answer;
 }
 
+__attribute__((noinline, cold)) void HookMark() {
+  if (Records(CurrentMode())) WriteMark();
+}
+
 namespace {
 
 // The C++ runtime belongs to the program: its parts are looked up when they are needed. A program

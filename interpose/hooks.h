@@ -84,6 +84,9 @@ int HookPosixMemalign(void** out, size_t alignment, size_t size, Caller caller);
 void* HookValloc(size_t size, Caller caller);
 void* HookPvalloc(size_t size, Caller caller);
 
+// reprise/marks.h: an iteration begins. Nothing in replay, unless that is recorded.
+void HookMark();
+
 // operator new: null is returned only when no new handler is left that could free memory and
 // std::bad_alloc cannot be thrown. A run that follows its plan gets no null, and ends in jumps.
 template <bool may_throw>

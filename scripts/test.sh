@@ -14,6 +14,7 @@ scripts/setup.sh
 kind=
 case ${1-} in --quick | --long) kind=${1#--} && shift ;; esac
 jobs=$(nproc)
+tests=$((jobs + 1))  # some of them wait
 directories=("$PWD/build/release")
 
 # What the sanitized build tests as well is not built twice, nor are kernels that no device runs.
@@ -24,7 +25,7 @@ cmake --preset release -DREPRISE_WERROR=ON -DREPRISE_SANITIZED_ELSEWHERE="$elsew
   -DREPRISE_CUDA="$cuda" > /dev/null
 cmake --build build/release -j "$jobs"
 if [[ $kind == quick ]]; then
-  exec ctest --test-dir build/release --output-on-failure -j "$jobs" -L 'unit|style|quick' "$@"
+  exec ctest --test-dir build/release --output-on-failure -j "$tests" -L 'unit|style|quick' "$@"
 fi
 
 # clang-tidy reports what is in the file it compiles, so --long compiles each file alone.
@@ -62,4 +63,4 @@ mkdir -p "$suite"
   fi
 } > "$suite/CTestTestfile.cmake"
 
-ctest --test-dir "$suite" --output-on-failure -j "$jobs" "$@"
+ctest --test-dir "$suite" --output-on-failure -j "$tests" "$@"

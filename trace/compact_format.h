@@ -46,6 +46,7 @@ enum class ChunkType : uint32_t {
   kEnd = 7,
   kStacks = 8,
   kThreadNames = 9,
+  kMarks = 10,
 };
 
 struct ChunkHeader {

@@ -55,6 +55,19 @@ struct Thread {
   uint64_t end_event = 0;
 };
 
+// An iteration of the program's began here, as it said itself (interpose/marks.h).
+struct Mark {
+  uint64_t event = 0;   // index of the event that follows; Recording::events at the end
+  uint32_t thread = 0;  // that called; index into Recording::threads
+  bool operator==(const Mark&) const = default;
+};
+
+// Adds a mark; a recording has so many at most, and no more are kept.
+inline constexpr size_t kMostMarks = 1 << 20;
+inline void AddMark(std::vector<Mark>& list, const Mark& mark) {
+  if (list.size() < kMostMarks) list.push_back(mark);
+}
+
 enum class AllocationKind : uint8_t { kMalloc, kCalloc, kAligned, kRealloc };
 
 // One successful allocation.
@@ -130,6 +143,7 @@ struct Recording {
   std::vector<Allocation> allocations;  // by birth, ascending
   // (index into allocations, bytes): what malloc_usable_size answered where the program asked.
   std::vector<std::pair<uint32_t, uint64_t>> usable_answers;
+  std::vector<Mark> marks;       // by event, ascending
   uint64_t events = 0;           // allocations, frees and unmatched frees; a realloc is two events
   uint64_t unmatched_frees = 0;  // frees of addresses that were never seen allocated
   // Frees that nobody recorded but that must have been, because the address was allocated again.

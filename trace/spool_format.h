@@ -58,6 +58,7 @@ enum SpoolEventKind : uint64_t {
   kSpoolEpoch = 10,         // 2 words: word 0, epoch: the thread's next events lie there
   // Bits 20..63 say how many words to pass over, this one included. Bit 4 set: nothing is there.
   // Clear: an event was being written there; lost when the same thread wrote others after it.
+  // Bits 4 and 5 set: a mark (marks.h), which readers may pass over as well.
   kSpoolSkip = 11,
   kSpoolSmallMalloc = 12,  // 2 words: word 0 with the size in bits 4..19, site word
   // A call stack: bits 4..19 say how many addresses follow, a word each, bits 20..63 its number.
@@ -68,6 +69,7 @@ enum SpoolEventKind : uint64_t {
 };
 
 inline constexpr uint64_t kSpoolWaste = 1 << 4;
+inline constexpr uint64_t kSpoolMark = kSpoolSkip | kSpoolWaste | 1 << 5 | 1 << 20;  // 1 word
 
 // Site word: return address in bits 0..46, stack depth in 16-byte units modulo 2^17 in bits 47..63.
 inline constexpr int kSpoolSiteBits = 47;

@@ -308,6 +308,7 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
     // Carries a length in place of an address.
     event.bytes = (word >> 20) * 8;
     event.flag = (word & kSpoolWaste) != 0;
+    event.mark = word == kSpoolMark;
     malformed = event.bytes == 0 || event.bytes > end - position;
     return !malformed;
   }
@@ -325,7 +326,12 @@ bool DecodeSpoolEvent(const MappedFile& file, uint64_t position, uint64_t end, u
     event.number = event.address;
     return true;
   }
-  std::memcpy(event.words, file.bytes().data() + position + 8, event.bytes - 8);
+  const uint8_t* words = file.bytes().data() + position + 8;
+  if (position + 8 + sizeof(event.words) <= file.bytes().size()) {
+    std::memcpy(event.words, words, sizeof(event.words));  // in three instructions
+  } else {
+    std::memcpy(event.words, words, event.bytes - 8);
+  }
   if (event.kind == kSpoolSmallMalloc || event.kind == kSpoolSmallRealloc) {
     event.kind = event.kind == kSpoolSmallMalloc ? kSpoolMalloc : kSpoolReallocAlloc;
     event.words[1] = (word >> 4) & (kSpoolSmallSizes - 1);

@@ -22,6 +22,7 @@ struct SpoolEvent {
   uint64_t words[3] = {};  // those after word 0
   uint64_t bytes = 0;      // that it takes
   bool flag = false;       // kSpoolWaste
+  bool mark = false;       // kSpoolMark
   uint64_t position = 0;   // of word 0, bytes from the start of the file
   // kSpoolStack: its addresses, in the file, and its number.
   std::span<const uint64_t> stack{};

@@ -140,7 +140,7 @@ class Cursor {
     do {
       done_ = !DecodeSpoolEvent(*file_, at_, segment_->end, event_.epoch, event_, malformed);
       at_ += event_.bytes;
-    } while (!done_ && (event_.kind == kSpoolEpoch || event_.kind == kSpoolSkip));
+    } while (!done_ && (event_.kind == kSpoolEpoch || (event_.kind == kSpoolSkip && !event_.mark)));
   }
 
  private:
@@ -187,6 +187,8 @@ class Interpreter {
         return ledger_.Usable(event.address, thread, event.words[0]);
       case kSpoolStack:
         return modules_.DefineStack(event.number, event.stack, event.epoch);
+      case kSpoolSkip:  // a mark
+        return AddMark(recording_.marks, {recording_.events, thread});
       default:
         return;
     }

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "base/text.h"
 #include "trace/function_names.h"
 #include "trace/module_file.h"
+#include "trace/symbol_table.h"
 
 namespace reprise::trace {
 namespace {
@@ -185,6 +187,7 @@ struct Symbolizer::LoadedModule {
   // By where its code begins; read when it is needed for the first time.
   std::map<Dwarf_Addr, Unit> units;
   bool units_read = false;
+  std::optional<SymbolTable> symbols;  // read when it is needed for the first time
 
   ~LoadedModule() {
     if (session != nullptr) dwfl_end(session);
@@ -273,7 +276,8 @@ struct Symbolizer::LoadedModule {
       NameFunction(unit.die, address - unit.bias, symbol);
     }
     if (symbol.function.empty()) {
-      symbol.function = Demangle(dwfl_module_addrname(module, address));
+      if (!symbols) symbols.emplace(module);
+      symbol.function = Demangle(symbols->Find(address));
     }
     return symbol;
   }

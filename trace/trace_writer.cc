@@ -11,8 +11,11 @@
 namespace reprise::trace {
 namespace {
 
-void AppendCode(std::string& out, EventCode code) {
-  AppendVarint(out, static_cast<uint64_t>(code) << 2 | 2);
+// What one event takes at most, with a change of the thread before it.
+constexpr int kMostEventBytes = 6 * kMostVarintBytes;
+
+char* PutCode(char* out, EventCode code) {
+  return PutVarint(out, static_cast<uint64_t>(code) << 2 | 2);
 }
 
 template <typename Tag>
@@ -133,16 +136,21 @@ void TraceWriter::BeginEvents(uint32_t thread) {
 uint64_t TraceWriter::Key(const Event& event) {
   const uint64_t identity = uint64_t{event.site} << 16 | uint64_t{event.log2_alignment} << 8 |
                             static_cast<uint64_t>(event.allocation_kind);
+  LatestKey& latest = latest_keys_[event.site % latest_keys_.size()];
+  if (latest.identity == identity) return latest.key;
   const auto [found, added] = key_of_.emplace(identity, static_cast<uint32_t>(call_sites_.size()));
   if (added) call_sites_.push_back({event.site, event.allocation_kind, event.log2_alignment});
+  latest = {identity, found->second};
   return found->second;
 }
 
 void TraceWriter::Add(const Event& event, const Recording& tables) {
   if (events_.empty()) BeginEvents(event.thread);
+  char bytes[kMostEventBytes];
+  char* out = bytes;
   if (event.thread != thread_) {
-    AppendCode(events_, EventCode::kThread);
-    AppendVarint(events_, event.thread);
+    out = PutCode(out, EventCode::kThread);
+    out = PutVarint(out, event.thread);
     thread_ = event.thread;
   }
   if (last_freed_.size() <= event.thread) last_freed_.resize(event.thread + 1, kNever);
@@ -151,39 +159,58 @@ void TraceWriter::Add(const Event& event, const Recording& tables) {
     case EventKind::kAllocate:
       if (event.allocation_kind == AllocationKind::kRealloc) {
         if (event.previous != last_freed) {
-          AppendCode(events_, EventCode::kPrevious);
-          AppendVarint(events_, event.previous == kNever ? 0 : ordinal_ - event.previous);
+          out = PutCode(out, EventCode::kPrevious);
+          out = PutVarint(out, event.previous == kNever ? 0 : ordinal_ - event.previous);
         }
         last_freed = kNever;
       }
-      AppendVarint(events_, Key(event) << 2);
-      AppendVarint(events_, event.size);
+      out = PutVarint(out, Key(event) << 2);
+      out = PutVarint(out, event.size);
       ++ordinal_;
       break;
     case EventKind::kFree:
-      AppendVarint(events_, (ordinal_ - event.block - 1) << 1 | 1);
+      out = PutVarint(out, (ordinal_ - event.block - 1) << 1 | 1);
       last_freed = event.block;
       break;
     case EventKind::kImpliedFree:
-      AppendCode(events_, EventCode::kImpliedFree);
-      AppendVarint(events_, ordinal_ - event.block);
+      out = PutCode(out, EventCode::kImpliedFree);
+      out = PutVarint(out, ordinal_ - event.block);
       break;
     case EventKind::kUnmatchedFree:
-      AppendCode(events_, EventCode::kUnmatchedFree);
+      out = PutCode(out, EventCode::kUnmatchedFree);
       last_freed = kNever;
       break;
     case EventKind::kUsable:
-      AppendCode(events_, EventCode::kUsable);
-      AppendVarint(events_, ordinal_ - event.block);
-      AppendVarint(events_, event.usable);
+      out = PutCode(out, EventCode::kUsable);
+      out = PutVarint(out, ordinal_ - event.block);
+      out = PutVarint(out, event.usable);
       break;
   }
+  events_.append(bytes, out);
   if (event.kind != EventKind::kUsable) ++index_;
   if (events_.size() >= kChunkTarget) FlushEvents(tables);
 }
 
+void TraceWriter::WriteMarks(const std::vector<Mark>& marks) {
+  constexpr size_t kPerChunk = kChunkTarget / 16;
+  for (size_t first = 0; first < marks.size(); first += kPerChunk) {
+    const size_t end = std::min(first + kPerChunk, marks.size());
+    std::string raw;
+    AppendVarint(raw, first);
+    AppendVarint(raw, end - first);
+    uint64_t event = 0;
+    for (size_t i = first; i < end; ++i) {
+      AppendVarint(raw, marks[i].event - event);
+      AppendVarint(raw, marks[i].thread);
+      event = marks[i].event;
+    }
+    WriteChunk(ChunkType::kMarks, raw);
+  }
+}
+
 absl::Status TraceWriter::Finish(const Recording& tables) {
   FlushEvents(tables);
+  WriteMarks(tables.marks);
   if (!tables.damage.empty()) {
     std::string raw;
     const size_t count = tables.damage.size();

@@ -2,6 +2,7 @@
 #ifndef REPRISE_TRACE_TRACE_WRITER_H_
 #define REPRISE_TRACE_TRACE_WRITER_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,7 +37,7 @@ class TraceWriter {
   // Events come in order of their index from 0, allocations in order of their ordinal from 0.
   void Add(const Event& event, const Recording& tables);
 
-  // Writes the totals and damage of `tables` and puts the file in place.
+  // Writes the marks, totals and damage of `tables` and puts the file in place.
   absl::Status Finish(const Recording& tables);
 
  private:
@@ -45,6 +46,7 @@ class TraceWriter {
   void FlushEvents(const Recording& tables);
   void WriteProcess(const Process& process);
   void WriteDefinitions(const Recording& tables);
+  void WriteMarks(const std::vector<Mark>& marks);
   void WriteChunk(ChunkType type, const std::string& raw);
   uint64_t Key(const Event& event);
 
@@ -63,6 +65,12 @@ class TraceWriter {
   size_t stacks_written_ = 0, sites_written_ = 0;
   std::vector<CallSite> call_sites_;
   absl::flat_hash_map<uint64_t, uint32_t> key_of_;
+  // The latest of some sites: most sites have one key.
+  struct LatestKey {
+    uint64_t identity = UINT64_MAX;
+    uint32_t key = 0;
+  };
+  std::array<LatestKey, 256> latest_keys_;
   std::string events_;    // tokens of the chunk being made
   uint64_t index_ = 0;    // of the next event
   uint64_t ordinal_ = 0;  // of the next allocation

@@ -9,12 +9,18 @@
 
 namespace reprise::trace {
 
+inline constexpr int kMostVarintBytes = 10;
+
+// Writes to `out`, which has room for kMostVarintBytes; the end of what was written.
+inline char* PutVarint(char* out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) *out++ = static_cast<char>(value | 0x80);
+  *out++ = static_cast<char>(value);
+  return out;
+}
+
 inline void AppendVarint(std::string& out, uint64_t value) {
-  while (value >= 0x80) {
-    out.push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out.push_back(static_cast<char>(value));
+  char bytes[kMostVarintBytes];
+  out.append(bytes, PutVarint(bytes, value));
 }
 
 inline void AppendText(std::string& out, const std::string& text) {

@@ -41,6 +41,7 @@ inline void RecordFree(trace::SpoolEventKind kind, const void* pointer) {
   WriteEvent<1>(Word0(kind, pointer));
 }
 void WriteUsableSize(const void* pointer, size_t answer);
+void WriteMark();
 inline void RecordUsable(const void* pointer, size_t answer) {
   if (!IsKnownUsable(reinterpret_cast<uint64_t>(pointer))) WriteUsableSize(pointer, answer);
 }

@@ -371,4 +371,16 @@ GraphCheck CheckGraph(const Graph& graph, const std::vector<int64_t>& offsets,
   return Checker(graph, offsets, order, most).Run();
 }
 
+absl::Status AsPlanned(const GraphCheck& check, const GraphPlan& plan) {
+  if (check.valid && check.makespan == plan.makespan && check.max_load == plan.max_load) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrCat("strategy '", plan.strategy, "' made an invalid plan: ",
+                   check.violations.empty()
+                       ? absl::StrCat("makespan ", check.makespan, " is not ", plan.makespan,
+                                      " or max load ", check.max_load, " not ", plan.max_load)
+                       : check.violations[0].message));
+}
+
 }  // namespace reprise::planner::graph

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "planner/graph/graph.h"
+#include "planner/graph/graph_plan.h"
 
 namespace reprise::planner::graph {
 
@@ -31,6 +33,10 @@ struct GraphCheck {
 // most `most` violations are reported.
 GraphCheck CheckGraph(const Graph& graph, const std::vector<int64_t>& offsets,
                       const std::vector<uint32_t>& order, size_t most = 8);
+
+// Whether the check found the plan valid, and as large as it says. Else Internal, with the strategy
+// and the first violation.
+absl::Status AsPlanned(const GraphCheck& check, const GraphPlan& plan);
 
 }  // namespace reprise::planner::graph
 

@@ -236,14 +236,7 @@ absl::StatusOr<GraphPlan> PlanLoop(const Graph& graph, const GraphOptions& optio
   plan.streams = 1;
   plan.seed = solve.seed;
   const GraphCheck check = CheckLoop(graph, plan.slots, plan.order, 1);
-  if (!check.valid || check.makespan != plan.makespan || check.max_load != plan.max_load) {
-    return absl::InternalError(
-        absl::StrCat("strategy '", plan.strategy, "' made an invalid plan: ",
-                     check.violations.empty()
-                         ? absl::StrCat("makespan ", check.makespan, " is not ", plan.makespan,
-                                        " or max load ", check.max_load, " not ", plan.max_load)
-                         : check.violations[0].message));
-  }
+  if (absl::Status status = AsPlanned(check, plan); !status.ok()) return status;
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

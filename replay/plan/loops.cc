@@ -54,14 +54,14 @@ class LaneSearch {
         by_thread_(by_thread),
         block_bytes_(block_bytes),
         lane_(lane),
+        least_refused_(lane.steps.size() / 4),
         born_(lives.born),
         dies_(lives.dies),
         ordinal_(lives.ordinal) {}
 
-  void Run() {
-    if (lane_.steps.size() < kLeastRepeat || lane_.steps.size() >= kStepFrees) return;
-    std::vector<Repeat> repeats = FindRepeats(
-        Symbols(), std::clamp(lane_.steps.size() / kRepeatShare, kLeastRepeat, kEnoughRepeat));
+  void Run(LoopMode mode) {
+    if (lane_.steps.size() >= kStepFrees) return;
+    std::vector<Repeat> repeats = mode == LoopMode::kMarks ? FromMarks() : Any();
     if (repeats.size() > kMostTried) repeats.resize(kMostTried);
     for (const Repeat& repeat : repeats) {
       if (lane_.loops.size() < kMostLaneLoops) Try(repeat);
@@ -72,6 +72,25 @@ class LaneSearch {
   }
 
  private:
+  std::vector<Repeat> Any() {
+    if (lane_.steps.size() < kLeastRepeat) return {};
+    return FindRepeats(Symbols(),
+                       std::clamp(lane_.steps.size() / kRepeatShare, kLeastRepeat, kEnoughRepeat));
+  }
+
+  std::vector<Repeat> FromMarks() {
+    if (lane_.marks.empty()) return {};
+    std::vector<Repeat> repeats = FindRepeatsFrom(Symbols(), lane_.marks);
+    if (repeats.empty())
+      lane_.refused = lane_.marks.size() == 1
+                          ? "there is one mark only"
+                          : absl::StrCat("no two iterations between the ", lane_.marks.size(),
+                                         " marks are the same");
+    // What is wrong with one of these is said, however short it is.
+    least_refused_ = 0;
+    return repeats;
+  }
+
   static bool Frees(uint32_t step) { return (step & kStepFrees) != 0; }
   uint32_t Size() const { return static_cast<uint32_t>(lane_.steps.size()); }
   uint64_t Kind(uint32_t allocation) const { return kinds_[ordinal_[allocation]]; }
@@ -204,7 +223,7 @@ class LaneSearch {
   }
 
   void Refuse(const Repeat& repeat, const std::string& why) {
-    if (!lane_.refused.empty() || repeat.end - repeat.begin < lane_.steps.size() / 4) return;
+    if (!lane_.refused.empty() || repeat.end - repeat.begin < least_refused_) return;
     lane_.refused = absl::StrCat((repeat.end - repeat.begin) / repeat.period, " repeats of ",
                                  repeat.period, " events: ", why);
   }
@@ -213,6 +232,7 @@ class LaneSearch {
   const bool by_thread_;
   const BlockBytes& block_bytes_;
   LaneLoops& lane_;
+  size_t least_refused_;  // steps
   std::vector<uint32_t>& born_;
   std::vector<uint32_t>& dies_;
   std::vector<uint32_t>& ordinal_;
@@ -229,7 +249,13 @@ std::vector<LaneLoops> SplitSteps(const Recording& recording, bool by_thread) {
     if (allocation.death != trace::kNever) at[allocation.death] = i | kStepFrees;
   }
   std::vector<LaneLoops> lanes(by_thread ? recording.threads.size() : 1);
-  for (const uint32_t step : at) {
+  auto mark = recording.marks.begin();
+  for (uint64_t event = 0; event <= at.size(); ++event) {
+    for (; mark != recording.marks.end() && mark->event <= event; ++mark) {
+      LaneLoops& lane = lanes[by_thread ? mark->thread : 0];
+      lane.marks.push_back(static_cast<uint32_t>(lane.steps.size()));
+    }
+    const uint32_t step = event < at.size() ? at[event] : kNone;
     if (step == kNone) continue;  // a free of something never seen allocated
     lanes[by_thread ? recording.allocations[step & ~kStepFrees].thread : 0].steps.push_back(step);
   }
@@ -239,11 +265,15 @@ std::vector<LaneLoops> SplitSteps(const Recording& recording, bool by_thread) {
 }  // namespace
 
 std::vector<LaneLoops> FindLoops(const Recording& recording, const BlockBytes& block_bytes,
-                                 bool by_thread) {
+                                 bool by_thread, LoopMode mode) {
   if (recording.allocations.size() >= kStepFrees) return {};
   std::vector<LaneLoops> lanes = SplitSteps(recording, by_thread);
   Lives lives(recording.allocations.size());
-  for (LaneLoops& lane : lanes) LaneSearch(recording, block_bytes, lane, lives, by_thread).Run();
+  for (LaneLoops& lane : lanes)
+    LaneSearch(recording, block_bytes, lane, lives, by_thread).Run(mode);
+  if (mode == LoopMode::kMarks && recording.marks.empty() && !lanes.empty()) {
+    lanes[0].refused = "the recording has no marks";
+  }
   return lanes;
 }
 

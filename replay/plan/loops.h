@@ -46,13 +46,20 @@ struct Loop {
   uint64_t iterations() const { return uint64_t{unrolled} * copies * passes; }
 };
 
+enum class LoopMode {
+  kAuto,   // what repeats in the lanes' streams; none without lanes
+  kMarks,  // what repeats there from mark to mark (Recording::marks)
+  kNone,
+};
+
 struct LaneLoops {
   std::vector<uint32_t> steps;
-  std::vector<Loop> loops;  // disjoint, ascending
+  std::vector<uint32_t> marks;  // each stands before that step; ascending
+  std::vector<Loop> loops;      // disjoint, ascending
   // Allocations with one offset: the former dies before the latter is born.
   std::vector<std::pair<uint32_t, uint32_t>> same_offset;
-  // Why a repeat that has a quarter of the steps or more is no loop; empty: it is one, or there is
-  // none.
+  // Why a repeat that has a quarter of the steps or more, or the marks, are no loop; empty: they
+  // are one, or there are none.
   std::string refused;
 };
 
@@ -78,8 +85,11 @@ struct FoundLoops {
 
 // Per thread of the recording. `by_thread` false: one lane holds all. O(n) time, about 0.3 s for a
 // million events.
+// With LoopMode::kMarks the body begins at a mark, and an iteration goes from one to a later one.
+// Where the program goes on behind the last iteration as an iteration begins, the body begins as
+// many steps behind the mark.
 std::vector<LaneLoops> FindLoops(const trace::Recording& recording, const BlockBytes& block_bytes,
-                                 bool by_thread);
+                                 bool by_thread, LoopMode mode = LoopMode::kAuto);
 
 // A lane's steps with one pass through each loop.
 struct ShortLane {

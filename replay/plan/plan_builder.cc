@@ -492,7 +492,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   std::vector<LaneWork> lanes = Split(recording, mode);
   std::vector<LaneLoops> loops;
   if (loop_mode != LoopMode::kNone && mode != LaneMode::kNone) {
-    loops = FindLoops(recording, block_bytes, HasThreads(recording, mode));
+    loops = FindLoops(recording, block_bytes, HasThreads(recording, mode), loop_mode);
   }
   for (size_t i = 0; i < loops.size(); ++i) {
     if (!loops[i].loops.empty()) lanes[i].loops = &loops[i];

@@ -21,11 +21,6 @@ enum class LaneMode {
   kNone,    // the whole recording as one instance: the planner's own quality
 };
 
-enum class LoopMode {
-  kAuto,  // loops that are found in the lanes' streams (loops.h); none without lanes
-  kNone,
-};
-
 struct BuiltPlan {
   std::string bytes;             // the plan file (plan_format.h)
   std::vector<int64_t> offsets;  // per allocation of the recording, from the arena's start;

@@ -8,19 +8,10 @@
 #include <vector>
 
 #include "replay/plan/block_bytes.h"
+#include "replay/plan/encoded_lane.h"
 #include "trace/recording.h"
 
 namespace reprise::replay {
-
-struct LaneLoops;  // loops.h
-
-struct EncodedLane {
-  uint64_t path = 0;                 // PlanLane::path
-  uint32_t thread = trace::kNone;    // whose allocations it holds; kNone: everybody's
-  uint64_t box_offset = 0;           // bytes from the arena's start
-  uint64_t box_bytes = 0;            // 0: nothing of it is placed (PlanLane)
-  const LaneLoops* loops = nullptr;  // null: none
-};
 
 // Tells recordings apart: a hash of what was allocated, by whom, and when it was freed.
 uint64_t HashRecording(const trace::Recording& recording);

@@ -165,6 +165,28 @@ std::vector<PlanBlock> PlanFile::Blocks(const PlanLane& lane) const {
   return blocks;
 }
 
+std::vector<PlannedLoop> PlanFile::Loops(const PlanLane& lane) const {
+  std::vector<PlannedLoop> found;
+  const uint32_t* words = table<uint32_t>(header().words) + lane.first_word;
+  const auto* loop = table<PlanLoop>(header().loops) + lane.first_loop;
+  const auto* last = loop + lane.loops;
+  uint64_t allocations = 0, begin = 0;
+  for (uint32_t at = 0; at < lane.words && loop < last;) {
+    if (at == loop->first_word) begin = allocations;
+    const Word word = DecodeWord(words + at, lane.offset_bits);
+    if (word.kind == Word::kEnded) break;
+    if (word.kind == Word::kAllocation) ++allocations;
+    if (word.kind == Word::kLoopEnd) {
+      allocations = begin + (allocations - begin) * loop->passes;
+      const uint64_t iterations = uint64_t{loop->iterations} * loop->passes;
+      found.push_back({begin, allocations, std::max<uint64_t>(iterations, 1)});
+      ++loop;
+    }
+    at += word.length;
+  }
+  return found;
+}
+
 absl::StatusOr<PlanFile> PlanFile::Read(const std::string& path, int descriptor) {
   const std::string source = descriptor < 0 ? path : absl::StrCat("/proc/self/fd/", descriptor);
   if (trace::IsFolder(source)) return Refuse(path, "expected a plan file, found a directory");

@@ -15,6 +15,13 @@
 
 namespace reprise::replay {
 
+// A loop of a lane, by the lane's allocations in the recording: half-open, all passes.
+struct PlannedLoop {
+  uint64_t first_allocation = 0;
+  uint64_t end_allocation = 0;
+  uint64_t iterations = 0;  // of the program; not 0
+};
+
 // A plan file, mapped, and verified: its checksum is right, so its tables are what was written, and
 // they lie in the file.
 class PlanFile {
@@ -34,6 +41,7 @@ class PlanFile {
   }
   // The blocks of a lane, in the order of their births, those of a loop once.
   std::vector<PlanBlock> Blocks(const PlanLane& lane) const;
+  std::vector<PlannedLoop> Loops(const PlanLane& lane) const;
   std::string String(uint32_t offset, uint32_t length) const {
     return std::string(table<char>(header().strings) + offset, length);
   }

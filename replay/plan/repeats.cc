@@ -93,6 +93,43 @@ void AddRepeats(std::span<const uint64_t> symbols, size_t period, size_t least,
   }
 }
 
+void SortRepeats(std::vector<Repeat>& repeats) {
+  std::sort(repeats.begin(), repeats.end(), [](const Repeat& a, const Repeat& b) {
+    const size_t longer = a.end - a.begin, other = b.end - b.begin;
+    if (longer != other) return longer > other;
+    return a.period != b.period ? a.period < b.period : a.begin < b.begin;
+  });
+}
+
+// The distances of neighbours, and of those with a few between them, that are there most often; of
+// those that are there as often the latest, as a program settles after its beginning.
+std::vector<size_t> PeriodsOf(std::span<const uint32_t> starts) {
+  constexpr size_t kMostApart = 8, kMostPeriods = 32;
+  struct Votes {
+    uint64_t times = 0;
+    size_t latest = 0;
+  };
+  absl::flat_hash_map<size_t, Votes> votes;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    for (size_t apart = 1; apart <= std::min(kMostApart, i); ++apart) {
+      Votes& it = votes[starts[i] - starts[i - apart]];
+      ++it.times;
+      it.latest = i;
+    }
+  }
+  votes.erase(0);
+  std::vector<size_t> periods;
+  periods.reserve(votes.size());
+  for (const auto& [period, it] : votes) periods.push_back(period);
+  std::sort(periods.begin(), periods.end(), [&](size_t a, size_t b) {
+    const Votes &first = votes[a], &second = votes[b];
+    if (first.times != second.times) return first.times > second.times;
+    return first.latest != second.latest ? first.latest > second.latest : a < b;
+  });
+  if (periods.size() > kMostPeriods) periods.resize(kMostPeriods);
+  return periods;
+}
+
 }  // namespace
 
 std::vector<Repeat> FindRepeats(std::span<const uint64_t> symbols, size_t least) {
@@ -106,11 +143,24 @@ std::vector<Repeat> FindRepeats(std::span<const uint64_t> symbols, size_t least)
   for (const size_t period : periods) {
     if (period <= symbols.size() / 2) AddRepeats(symbols, period, least, repeats);
   }
-  std::sort(repeats.begin(), repeats.end(), [](const Repeat& a, const Repeat& b) {
-    const size_t longer = a.end - a.begin, other = b.end - b.begin;
-    if (longer != other) return longer > other;
-    return a.period != b.period ? a.period < b.period : a.begin < b.begin;
+  SortRepeats(repeats);
+  return repeats;
+}
+
+std::vector<Repeat> FindRepeatsFrom(std::span<const uint64_t> symbols,
+                                    std::span<const uint32_t> starts) {
+  std::vector<Repeat> repeats;
+  for (const size_t period : PeriodsOf(starts)) {
+    if (period <= symbols.size() / 2) AddRepeats(symbols, period, 2 * period, repeats);
+  }
+  for (Repeat& repeat : repeats) {
+    const auto first = std::lower_bound(starts.begin(), starts.end(), repeat.begin);
+    repeat.begin = first == starts.end() ? repeat.end : *first;
+  }
+  std::erase_if(repeats, [](const Repeat& it) {
+    return it.begin >= it.end || it.end - it.begin < 2 * it.period;
   });
+  SortRepeats(repeats);
   return repeats;
 }
 

@@ -26,6 +26,11 @@ struct Repeat {
 // memory.
 std::vector<Repeat> FindRepeats(std::span<const uint64_t> symbols, size_t least);
 
+// Repeats that begin at one of `starts` (ascending positions) and whose period is the distance of
+// two of them that are near each other; in the same order.
+std::vector<Repeat> FindRepeatsFrom(std::span<const uint64_t> symbols,
+                                    std::span<const uint32_t> starts);
+
 }  // namespace reprise::replay
 
 #endif  // REPRISE_REPLAY_PLAN_REPEATS_H_

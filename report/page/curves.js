@@ -26,6 +26,24 @@ function markPeak({ctx, bbox, valToPos}) {
   ctx.fillRect(at, bbox.top, devicePixelRatio, bbox.height);
 }
 
+// Loops as bars and marks as ticks, both at the lower edge.
+function markRepeats({ctx, bbox, valToPos}) {
+  const style = getComputedStyle(byId('curves'));
+  const clip = (time) => Math.min(Math.max(valToPos(time, 'x', true), bbox.left), bbox.left + bbox.width);
+  const height = 5 * devicePixelRatio, bottom = bbox.top + bbox.height;
+  ctx.fillStyle = style.getPropertyValue('--quiet');
+  for (const [begin, end] of facts.loops) {
+    if (end <= view.begin || begin >= view.end) continue;
+    const left = clip(begin);
+    ctx.fillRect(left, bottom - height, Math.max(clip(end) - left, devicePixelRatio), height);
+  }
+  ctx.fillStyle = style.getPropertyValue('--accent');
+  for (const time of facts.marks) {
+    if (time < view.begin || time > view.end) continue;
+    ctx.fillRect(Math.round(clip(time)), bottom - 2 * height, devicePixelRatio, 2 * height);
+  }
+}
+
 function makeChart() {
   const host = byId('curves');
   if (typeof uPlot === 'undefined' || facts.curves.events.length === 0) return;
@@ -76,7 +94,7 @@ function makeChart() {
     ],
     cursor: {drag: {x: true, y: false, setScale: false}, points: {size: 6}},
     series,
-    hooks: {draw: [markPeak], setSelect: [(self) => {
+    hooks: {draw: [markPeak, markRepeats], setSelect: [(self) => {
       if (self.select.width < 3) return;
       const begin = self.posToVal(self.select.left, 'x');
       const end = self.posToVal(self.select.left + self.select.width, 'x');
@@ -88,6 +106,8 @@ function makeChart() {
 
 function startCurves() {
   const host = byId('curves');
+  byId('repeats').textContent = facts.repeats;
+  byId('repeats').hidden = !facts.repeats;
   makeChart();
   if (typeof uPlot === 'undefined') {
     host.append(element('p', {class: 'quiet'},

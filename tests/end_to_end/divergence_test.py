@@ -6,6 +6,7 @@ verified, so the program itself finds out when two blocks shared memory or bytes
 """
 
 import resource
+import shutil
 
 from harness import expect, expect_equal, main
 
@@ -147,9 +148,42 @@ def made_ahead(bench):
     expect(any(" went elsewhere" in line for line in outcome.ours()), f"said: {outcome.ours()}")
 
 
+def advice(bench):
+    """What replay suggests fits what went wrong: another build, threads without boxes, an input."""
+    diverging = bench.build / "bin" / "programs" / "diverging"
+    program = bench.scratch / "program"
+    shutil.copy(diverging, program)
+    alone = ("1", "0", "5000")
+    bench.record([program, *alone], expected=0)
+    bench.plan()
+
+    def suggested(*arguments):
+        ours = bench.replay([program, *arguments])[0].ours()
+        return [line.split("try ", 1)[1] for line in ours if line.startswith("reprise:   try ")]
+
+    other_input = suggested("3", "0", "5000")
+    expect(other_input[0].startswith("the arguments, the environment"), f"input: {other_input}")
+    notes = bench.run("readelf", "-n", program, expected=0).stdout
+    build_id = bytes.fromhex(notes.split(b"Build ID:")[1].split()[0].decode())
+    image = program.read_bytes()
+    program.unlink()  # what was recorded from stays as it is for whoever maps it
+    program.write_bytes(image.replace(build_id, bytes(len(build_id) - 1) + b"1"))
+    program.chmod(0o755)
+    other_build = suggested(*alone)
+    expect_equal(len(other_build), 1, f"suggestions: {other_build}")
+    expect(other_build[0].startswith("a recording of this build: program is another"), other_build[0])
+
+    program = bench.build / "bin" / "programs" / "same_again"
+    bench.record([program, "1", "8"], expected=0)
+    bench.plan()
+    without_boxes = suggested("1", "8")
+    expect_equal(without_boxes[:1], ["plan --lanes thread: addresses repeat in every thread, and it "
+                                     "takes more memory"], "without boxes")
+
+
 if __name__ == "__main__":
     cases = {name: lambda bench, name=name, run=run: run_case(bench, name, run)
              for name, run in RUNS.items()}
     main({**cases, "another_plan": another_plan, "threads_without_lanes": threads_without_lanes,
           "same_again": same_again, "threads_without_boxes": threads_without_boxes,
-          "a_little_more": a_little_more, "made_ahead": made_ahead})
+          "a_little_more": a_little_more, "made_ahead": made_ahead, "advice": advice})

@@ -34,6 +34,40 @@ reprise=$prefix/bin/reprise
 "$reprise" record -o "$scratch/recording" -- /bin/ls / > "$scratch/recorded"
 /bin/ls / > "$scratch/plain"
 cmp "$scratch/plain" "$scratch/recorded"
+# Marks, in C without a library, and in Python.
+cat > "$scratch/marks.c" << 'END'
+#include <reprise/marks.h>
+#include <stdlib.h>
+int main(void) {
+  for (int i = 0; i < 3; ++i) {
+    reprise_iteration();
+    free(malloc(100));
+  }
+  return 0;
+}
+END
+cat > "$scratch/marks.py" << 'END'
+import reprise
+for step in range(3):
+    with reprise.iteration():
+        pass
+END
+export PYTHONPATH=$prefix/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1
+marks_of() {
+  "$@"  # nothing happens without the preload
+  "$reprise" record -o "$scratch/marks" -- "$@" 2> /dev/null
+  "$reprise" info "$scratch/marks" --json |
+      python3 -c 'import json, sys; print(*(it["marks"] for it in json.load(sys.stdin)["images"][0]["marks"]))'
+  rm -r "$scratch/marks"
+}
+for options in -fPIE\ -pie -fno-pie\ -no-pie; do
+  # shellcheck disable=SC2086
+  cc -std=c99 -Wall -Wextra -Wpedantic -Werror $options -I"$prefix/include" -o "$scratch/with_marks" "$scratch/marks.c"
+  [[ $(marks_of "$scratch/with_marks") == 3 ]]
+done
+[[ $(marks_of /usr/bin/python3 "$scratch/marks.py") == 3 ]]
+[[ $(marks_of /bin/true) == '' ]]
+
 "$reprise" compare "$scratch/recording" --allocators glibc --json > "$scratch/compare.json"
 python3 -c '
 import json, sys

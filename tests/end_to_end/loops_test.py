@@ -4,7 +4,7 @@
 import json
 import shutil
 
-from harness import Skip, expect, expect_equal, main
+from harness import SOURCE, Skip, expect, expect_equal, main
 
 PER_ITERATION = 48  # allocations of a thread of `iterates`
 
@@ -75,6 +75,95 @@ def without(bench):
     expect(stats["improvised"] > 20 * PER_ITERATION, f"improvised {stats['improvised']}")
 
 
+def plan_by_marks(bench):
+    """The image that `plan --loop marks` planned."""
+    words = [bench.reprise, "plan", bench.scratch / "recording", "-o", bench.scratch / "plan",
+             "--loop", "marks", "--json"]
+    images = json.loads(bench.run(*words, expected=0).stdout)["images"]
+    for image in images:
+        bench.run(bench.reprise, "check", image["trace"], image["plan"], expected=0)
+    return images[0]
+
+
+def marks(bench):
+    """`--loop marks`: an iteration goes from mark to mark, in every thread."""
+    program = bench.build / "bin" / "programs" / "iterates"
+    bench.record([program, 9, 2], expected=0)
+    image = bench.info()["images"][0]
+    expect_equal([(it["thread"], it["marks"], it["events"]) for it in image["marks"]],
+                 [(0, 9, 2 * PER_ITERATION), (1, 9, 2 * PER_ITERATION)], "marks")
+    expect(image["marks"][0]["bytes"] > 1000, image["marks"])
+    planned = plan_by_marks(bench)
+    for loop in planned["loops"]:
+        expect_equal(loop["iteration_allocations"], PER_ITERATION, "allocations of an iteration")
+    expect_equal(len(planned["loops"]), 2, "threads with a loop")
+    stats = replay(bench, [program, 300, 2])
+    expect(stats["improvised"] <= 2 * PER_ITERATION, f"improvised {stats['improvised']}")
+    # A replay is recorded with its marks, too.
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--record", bench.scratch / "again"]
+    bench.run(*words, "--", program, 12, 2, expected=0)
+    image = bench.info("again")["images"][0]
+    expect_equal([it["marks"] for it in image["marks"]], [12, 12], "marks of a recorded replay")
+
+
+def no_marks(bench):
+    """What has no marks, or differs from mark to mark, is planned without a loop, and that is said."""
+    program = bench.build / "bin" / "programs" / "iterates"
+    bench.record([program, 2], expected=0)
+    refused = plan_by_marks(bench)["loops"][0]["refused"]
+    expect_equal(refused, "no two iterations between the 2 marks are the same", "refused")
+    bench.record(["/bin/ls", "/"], expected=0)
+    expect_equal(plan_by_marks(bench)["loops"][0]["refused"], "the recording has no marks", "refused")
+
+
+def epochs(bench):
+    """A loop of loops, recorded for 3 epochs of 10 steps: as many steps are as planned, and others cost
+    little, although the plan's loops are not nested."""
+    program = bench.build / "bin" / "programs" / "epochs"
+    loops = prepare(bench, [program, 3, 10])
+    expect_equal(loops[0]["iteration_allocations"], 231, "allocations of an epoch")
+    stats = replay(bench, [program, 40, 10])
+    expect_equal(stats["improvised"], 0, "improvised")
+    for steps in (7, 12, 99):
+        stats = replay(bench, [program, 40, steps])
+        expect(stats["improvised"] * 20 < stats["allocations"], f"improvised {stats['improvised']}")
+    (loop,) = plan_by_marks(bench)["loops"]
+    expect_equal(loop["iteration_allocations"], 231, "allocations from mark to mark")
+    expect_equal(replay(bench, [program, 40, 10])["improvised"], 0, "improvised")
+
+
+def python_marks(bench):
+    """The Python module's context manager and decorator."""
+    program = shutil.which("python3", path="/usr/bin")
+    if program is None:
+        raise Skip("python3 is missing")
+    script = bench.work / "marks.py"
+    script.write_text(
+        "import json, sys\n"
+        "import reprise\n"
+        "@reprise.iteration()\n"
+        "def decorated(step):\n"
+        "    return len(json.dumps({f'k{k}': [k] * 200 for k in range(50)}))\n"
+        "total = 0\n"
+        "for step in range(int(sys.argv[1])):\n"
+        "    with reprise.iteration():\n"
+        "        total += len(json.dumps({f'k{k}': [k] * 200 for k in range(150)}))\n"
+        "    total += decorated(step)\n"
+        "print(total)\n"
+    )
+    bench.environment["PYTHONPATH"] = str(SOURCE / "python")
+    bench.environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    plain = bench.run(program, script, 4, expected=0)
+    expect_equal(bench.record([program, script, 4]).stdout, plain.stdout, "recorded")
+    (found,) = bench.info()["images"][0]["marks"]
+    expect_equal(found["marks"], 8, "marks")
+    loops = plan_by_marks(bench)["loops"]
+    expect("refused" not in loops[0], loops)
+    stats = replay(bench, [program, script, 30])
+    expect(stats["iterations"] >= 25, f"{stats['iterations']} iterations")
+    expect(stats["improvised"] < 50, f"improvised {stats['improvised']}")
+
+
 def sqlite(bench):
     """One statement 2,000 times, replayed for 10,000."""
     program = shutil.which("sqlite3")
@@ -123,6 +212,10 @@ if __name__ == "__main__":
         "differing": differing,
         "threads": threads,
         "without": without,
+        "marks": marks,
+        "no_marks": no_marks,
+        "epochs": epochs,
+        "python_marks": python_marks,
         "sqlite": sqlite,
         "python": python,
     })

@@ -446,6 +446,32 @@ def without_maps(bench):
         expect_equal(browser.complaints(), [], "messages of the browser")
 
 
+def repeats(bench):
+    """The loop of the plan, or else the one that is found, and the program's marks, in a sentence and
+    along the curves."""
+    program = bench.build / "bin" / "programs" / "iterates"
+    bench.record([program, 12], expected=0)
+    bench.plan()
+    (loop,) = bench.info()["images"][0]["loops"]
+    words = [bench.reprise, "report", bench.scratch / "recording", "--allocators", "none", "-o"]
+    bench.run(*words, bench.work / "found.html", expected=0)
+    bench.run(*words, bench.work / "planned.html", "--plan", bench.scratch / "plan", expected=0)
+    said = f"{loop['iterations']} iterations of {loop['iteration_allocations']} allocations from event "
+    for name in ("found", "planned"):
+        text = (bench.work / f"{name}.html").read_text()
+        facts = json.loads(re.search(r'id="facts">([^<]*)', text)[1])
+        ((begin, end),) = facts["loops"]
+        expect(loop["first_event"] <= begin < loop["first_event"] + 10, f"{name}: begins at {begin}")
+        # A plan tells allocations only; the last iteration ends with frees.
+        expect(loop["end_event"] - 48 < end <= loop["end_event"], f"{name}: ends at {end}")
+        expect_equal(len(facts["marks"]), 12, "marks")
+        expect(facts["repeats"].startswith(said), facts["repeats"])
+        expect(" 12 marks, 96 events (" in facts["repeats"], facts["repeats"])
+    with Browser(bench.work / "planned.html") as browser:
+        expect(said in browser.run("return document.body.innerText"), "the sentence is not shown")
+        expect_equal(browser.complaints(), [], "messages of the browser")
+
+
 def hostile_names(bench):
     """Names out of files are text, never markup."""
     instance = bench.work / "<img src=x onerror=alert(1)>.csv"
@@ -624,6 +650,7 @@ if __name__ == "__main__":
             "named_buffers": named_buffers,
             "narrow": narrow,
             "without_maps": without_maps,
+            "repeats": repeats,
             "hostile_names": hostile_names,
             "several_images": several_images,
             "density": density,

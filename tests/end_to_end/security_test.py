@@ -310,18 +310,20 @@ def exchanged_plan(bench):
 
 
 def forged_plan(bench):
-    """A plan with a right checksum in which two live blocks share an address is refused."""
-    command = [programs(bench) / "realloc_family"]
-    bench.record(command, expected=0)
-    bench.plan()
-    (plan,) = (bench.scratch / "plan").iterdir()
-    bench.replay(command, expected=0)
-    bench.run(programs(bench) / "forge_plan", plan, expected=0)
-    outcome, stats = bench.replay(command)
-    expect_equal(outcome.status, 125, "exit status")
-    expect_equal(len(outcome.ours()), 1, "lines")
-    expect("damaged: lane 0" in outcome.ours()[0], outcome.ours())
-    expect(stats is None, "statistics of a run that was none")
+    """A plan with a right checksum in which two live blocks share an address is refused, and one whose
+    loop leaves other blocks live than it found."""
+    for command, how in (([programs(bench) / "realloc_family"], []),
+                         ([programs(bench) / "iterates", 9], ["loop"])):
+        bench.record(command, expected=0)
+        bench.plan()
+        (plan,) = (bench.scratch / "plan").glob("*.plan")
+        bench.replay(command, expected=0)
+        bench.run(programs(bench) / "forge_plan", plan, *how, expected=0)
+        outcome, stats = bench.replay(command)
+        expect_equal(outcome.status, 125, "exit status")
+        expect_equal(len(outcome.ours()), 1, "lines")
+        expect("damaged: lane 0" in outcome.ours()[0], outcome.ours())
+        expect(stats is None, "statistics of a run that was none")
 
 
 def hostile_modules(bench):

@@ -40,12 +40,13 @@ FUNCTIONS = [
 
 
 def exports(bench):
-    """All that allocates is ours, and nothing else is to be seen."""
+    """All that allocates is ours, and nothing else is to be seen but what reprise/marks.h calls."""
     ours = symbols(bench, library(bench), "--defined-only")
     expect_equal(sorted(set(FUNCTIONS) - ours), [], "functions not exported")
     expect_equal(sorted(set(NEW_AND_DELETE) - ours), [], "forms of new and delete not exported")
     ours_alone = {name for name in ours if name.startswith(("_ZN", "_ZZ", "_ZTV", "reprise"))}
-    expect_equal(sorted(ours_alone), [], "names of our own that are exported")
+    expect_equal(sorted(ours_alone), ["reprise_iteration_begins"],
+                 "names of our own that are exported")
 
 
 def imports(bench):

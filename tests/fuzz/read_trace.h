@@ -43,6 +43,12 @@ inline absl::Status ReadAnyTrace(std::string bytes, trace::Recording& recording)
   for (const trace::Thread& thread : recording.threads) {
     Require(thread.parent == trace::kNone || thread.parent < recording.threads.size());
   }
+  uint64_t latest = 0;
+  for (const trace::Mark& mark : recording.marks) {
+    Require(mark.thread < recording.threads.size());
+    Require(mark.event >= latest && mark.event <= recording.events);
+    latest = mark.event;
+  }
   statistics.Finish(recording.sites, 10);
   return status;
 }

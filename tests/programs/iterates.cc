@@ -1,10 +1,11 @@
-// Threads that do the same in each iteration: short blocks, some that the next iteration frees, and
-// a ring of blocks that live for three.
+// Threads that do the same in each iteration, which they mark: short blocks, some that the next
+// iteration frees, and a ring of blocks that live for three.
 //
 //     iterates ITERATIONS [THREADS] [DIFFERENT]
 //
 // The iteration DIFFERENT, from 0, allocates what no other one does, in its middle.
 #include <pthread.h>
+#include <reprise/marks.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -57,6 +58,7 @@ void* Work(void* argument) {
   for (size_t k = 0; k < kCarried; ++k) carried[k] = Take(200 + 16 * k, 1);
   for (size_t k = 0; k < kRing; ++k) ring[k] = Take(5000, 2);
   for (long i = 0; i < iterations; ++i) {
+    reprise_iteration();
     Block blocks[kShort];
     for (size_t k = 0; k < kShort; ++k) {
       blocks[k] = Take(24 + k % 9 * 40 + 8 * thread, 3);

@@ -6,7 +6,8 @@
 BIN is the folder with reprise. Each model of workloads/pytorch/inference.py is recorded for 3 iterations, planned, and run
 for 30 under each allocator and in replay, interleaved. The tables tell per model: the median latency of iterations 3 to 30 beside
 the best allocator's in the same round (± the standard error over the rounds), the peak RSS beside the smallest, how many of
-the iterations' allocations went where the plan said, and how long the plan took. Then what strategies of the planner leave above
+all allocations went where the plan said, how many of the iterations' did, and how long the plan took. The iterations alone are
+the difference of two replays, the second with twice as many: what differs at the start and the end of the program cancels. Then what strategies of the planner leave above
 the max load of the recording, with its loop (Levental 2022, figure 3.4; greedy by size has no search). Needs python3-torch and
 python3-torchvision. Lanes share nothing while they follow their plan; what more processors than threads gain cannot be
 told by this.
@@ -81,6 +82,13 @@ def latency(times):
     return statistics.median(times[2:])
 
 
+def iterations_as_planned(short, long):
+    """Of the allocations that the longer replay makes more; and how many more of them went elsewhere."""
+    more = long["allocations"] - short["allocations"]
+    elsewhere = (long["allocations"] - long["planned"]) - (short["allocations"] - short["planned"])
+    return f"{100 * (1 - max(elsewhere, 0) / max(more, 1)):.3f} % ({elsewhere:+,} of {more:,})"
+
+
 def measure(model, rounds, recorded, iterations):
     """One row of the table, and the strategies' heights."""
     model.run([model.reprise, "record", "-o", "rec", "--"], recorded)
@@ -94,6 +102,8 @@ def measure(model, rounds, recorded, iterations):
         seconds.setdefault("replay", []).append(latency(model.run(replay, iterations)))
         printed.add(model.printed)
     stats = json.loads((model.folder / "stats.json").read_text())
+    model.run(replay, 2 * iterations)
+    more = iterations_as_planned(stats, json.loads((model.folder / "stats.json").read_text()))
     # Replay's own launcher is not the program's memory.
     peaks = {name: model.peak([], iterations, environment) for name, environment in ways().items()}
     medians = {name: statistics.median(values) for name, values in seconds.items()}
@@ -104,7 +114,7 @@ def measure(model, rounds, recorded, iterations):
     row = [*(f"{1000 * medians[name]:.1f}" for name in [*ways(), "replay"]),
            f"{statistics.median(ratios):.3f} ± {error:.3f} of {best}",
            f"{stats['peak_rss'] / 1024 / peaks[smallest]:.3f} of {smallest}",
-           f"{stats['iterations']:,}", f"{100 * stats['planned'] / max(stats['allocations'], 1):.2f} %",
+           f"{stats['iterations']:,}", f"{100 * stats['planned'] / max(stats['allocations'], 1):.2f} %", more,
            f"{planning:.2f}", "yes" if len(printed) == 1 else "NO"]
     return row
 
@@ -163,7 +173,7 @@ def main():
             shutil.rmtree(model.folder)
             print(f"bench_loops: {' | '.join(rows[-1])}", file=sys.stderr, flush=True)
     table("Latency per iteration, ms (model, batch x pixels, threads)",
-          ["model", *ways(), "replay", "replay / best", "peak RSS / smallest", "iterations", "as planned", "planning, CPU s", "same output"], rows)
+          ["model", *ways(), "replay", "replay / best", "peak RSS / smallest", "iterations", "as planned", "of the iterations", "planning, CPU s", "same output"], rows)
     if tall:
         table("Above the max load", ["model", *STRATEGIES], tall)
 

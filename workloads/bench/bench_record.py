@@ -4,9 +4,10 @@
     bench_record.py BIN [--rounds N] [--only NAME]... [--tracer NAME]...
 
 BIN is the folder with reprise, leveldb_bench, micro_malloc and cpu_time. Every round runs every
-workload under every tracer once, so that all of them meet the same noise; the table tells medians over
-the rounds of the CPU time of the program alone, children of the tracer excluded. The first tracer, the
-floor, passes every call on and does nothing else (pass_through.cc).
+workload under every tracer once, so that all of them meet the same noise; the tables tell medians over
+the rounds: the CPU time of the program alone; wall time and CPU time of the whole command, with what it
+does after the program's end (but not LTTng's daemon's CPU time). The first tracer, the floor, passes
+every call on and does nothing else (pass_through.cc).
 """
 
 import argparse
@@ -14,15 +15,33 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 WORKLOADS = pathlib.Path(__file__).resolve().parents[1]
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+
+
+class Cost(typing.NamedTuple):
+    """Seconds of CPU and peak resident bytes of the program, bytes on disk, seconds of the command."""
+
+    cpu: float
+    rss: int
+    size: int
+    events: int
+    wall: float
+    whole_cpu: float
+
+
+def children_cpu():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Tracer:
@@ -201,12 +220,14 @@ class Bench:
         return tracers
 
     def measure(self, workload, tracer):
-        """CPU seconds, peak RSS and bytes on disk; None when the program died under the tracer."""
+        """What one run costs; None when the program died under the tracer."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
         try:
             tracer.begin(folder)
+            began, children = time.monotonic(), children_cpu()
             workload.run(tracer.command(folder, workload.program), folder)
             size = tracer.end(folder)
+            wall, whole = time.monotonic() - began, children_cpu() - children
             time_file = folder / "time"
             if not time_file.exists():
                 return None
@@ -218,7 +239,7 @@ class Bench:
                 info = subprocess.run([self.bin / "reprise", "info", "--json", folder / "out"],
                                       capture_output=True, check=False)
                 events = json.loads(info.stdout)["events"]
-            return cost["cpu"], cost["rss"], size, events
+            return Cost(cost["cpu"], cost["rss"], size, events, wall, whole)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -258,7 +279,7 @@ def main():
 
 def show(workloads, tracers, taken, rounds):
     def median(workload, tracer, field):
-        values = [result[field] for result in taken.get((workload.name, tracer.name), []) if result]
+        values = [getattr(result, field) for result in taken.get((workload.name, tracer.name), []) if result]
         return statistics.median(values) if values else None
 
     plain = tracers[0]
@@ -269,27 +290,39 @@ def show(workloads, tracers, taken, rounds):
     print("| workload | events | " + " | ".join(t.name for t in tracers[1:]) + " |")
     print("|---" * (len(tracers) + 1) + "|")
     for workload in workloads:
-        base = median(workload, plain, 0)
-        events = median(workload, Reprise, 3)
+        base = median(workload, plain, "cpu")
+        events = median(workload, Reprise, "events")
         cells = []
         for tracer in tracers[1:]:
-            cpu = median(workload, tracer, 0)
+            cpu = median(workload, tracer, "cpu")
             cell = "dies" if cpu is None else f"{cpu / base:.3f}×"
             if cpu is not None and workload.micro_events:
                 cell += f" ({1e9 * (cpu - base) / workload.micro_events:.1f} ns)"
             cells.append(cell)
         print(f"| {workload.name} | {int(events or 0):,} | " + " | ".join(cells) + " |")
     print()
+    print("Wall time / CPU time of the whole command, as multiples of a plain run")
+    print("| workload | " + " | ".join(t.name for t in tracers[1:]) + " |")
+    print("|---" * len(tracers) + "|")
+    for workload in workloads:
+        cells = []
+        for tracer in tracers[1:]:
+            ratios = [median(workload, tracer, field) for field in ("wall", "whole_cpu")]
+            bases = [median(workload, plain, field) for field in ("wall", "whole_cpu")]
+            cells.append("dies" if None in ratios
+                         else " / ".join(f"{r / b:.2f}" for r, b in zip(ratios, bases)))
+        print(f"| {workload.name} | " + " | ".join(cells) + " |")
+    print()
     print("Bytes on disk per event after the run; MiB added to the peak RSS")
     traced = [tracer for tracer in tracers[1:] if not isinstance(tracer, Floor)]
     print("| workload | " + " | ".join(t.name for t in traced) + " |")
     print("|---" * (len(traced) + 1) + "|")
     for workload in workloads:
-        base = median(workload, plain, 1)
-        events = median(workload, Reprise, 3)
+        base = median(workload, plain, "rss")
+        events = median(workload, Reprise, "events")
         cells = []
         for tracer in traced:
-            rss, size = median(workload, tracer, 1), median(workload, tracer, 2)
+            rss, size = median(workload, tracer, "rss"), median(workload, tracer, "size")
             if rss is None or not events:
                 cells.append("-")
                 continue

@@ -15,15 +15,15 @@
 namespace reprise::replay {
 namespace {
 
-std::vector<LaneLoops> Find(const trace::Recording& recording) {
-  return FindLoops(recording, BlockBytes(recording), recording.threads.size() > 1);
+std::vector<LaneLoops> Find(const trace::Recording& recording, LoopMode mode = LoopMode::kAuto) {
+  return FindLoops(recording, BlockBytes(recording), recording.threads.size() > 1, mode);
 }
 
-BuiltPlan Build(const trace::Recording& recording) {
+BuiltPlan Build(const trace::Recording& recording, LoopMode mode) {
   planner::Options options;
   options.budget_seconds = 0.02;
   options.threads = 1;
-  absl::StatusOr<BuiltPlan> built = BuildPlan(recording, options, LaneMode::kThread);
+  absl::StatusOr<BuiltPlan> built = BuildPlan(recording, options, LaneMode::kThread, {}, mode);
   EXPECT_TRUE(built.ok()) << built.status();
   return *std::move(built);
 }
@@ -66,6 +66,44 @@ TEST(LoopsTest, RefusesALoopWhoseBlocksPileUp) {
   EXPECT_THAT(lanes[0].refused, testing::HasSubstr("outlive the loop"));
 }
 
+TEST(LoopsTest, TheBodyBeginsAtAMarkWhereMarksAreAskedFor) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    LoopShape shape;
+    shape.threads = 1 + seed % 3;
+    shape.carried = 0;
+    for (const LaneLoops& lane : Find(LoopRecording(shape, seed), LoopMode::kMarks)) {
+      ASSERT_EQ(lane.loops.size(), 1u) << lane.refused;
+      EXPECT_THAT(lane.marks, testing::Contains(lane.loops[0].begin));
+      EXPECT_EQ(lane.loops[0].iteration, 2 * shape.body);
+      EXPECT_GE(lane.loops[0].iterations(), shape.iterations - 4);
+    }
+  }
+}
+
+TEST(LoopsTest, MarksFurtherApartMakeALongerIteration) {
+  LoopShape shape;
+  shape.iterations = 12;
+  trace::Recording recording = LoopRecording(shape, 5);
+  for (size_t i = 0; i < 4; ++i) recording.marks[i] = recording.marks[3 * i];
+  recording.marks.resize(4);
+  const std::vector<LaneLoops> lanes = Find(recording, LoopMode::kMarks);
+  ASSERT_EQ(lanes[0].loops.size(), 1u) << lanes[0].refused;
+  EXPECT_EQ(lanes[0].loops[0].iteration, 3 * 2 * shape.body);
+  EXPECT_EQ(Find(recording)[0].loops[0].iteration, 2 * shape.body);
+}
+
+TEST(LoopsTest, MarksBetweenWhichNothingRepeatsAreRefused) {
+  RecordingShape shape;
+  trace::Recording recording = RandomRecording(shape, 4);
+  EXPECT_EQ(Find(recording, LoopMode::kMarks)[0].refused, "the recording has no marks");
+  recording.marks = {{100, 0}};
+  EXPECT_EQ(Find(recording, LoopMode::kMarks)[0].refused, "there is one mark only");
+  for (uint64_t event = 200; event < 1000; event += 100) recording.marks.push_back({event, 0});
+  const LaneLoops lane = Find(recording, LoopMode::kMarks)[0];
+  EXPECT_EQ(lane.refused, "no two iterations between the 9 marks are the same");
+  EXPECT_TRUE(lane.loops.empty());
+}
+
 TEST(LoopsTest, RandomRecordingsHaveNone) {
   RecordingShape shape;
   shape.allocations = 20'000;
@@ -83,7 +121,7 @@ TEST(LoopsTest, PlansAreValidForEveryPass) {
     shape.body = 10 + 7 * (seed % 40);
     shape.carried = 0.1 * static_cast<double>(seed % 5);
     const trace::Recording recording = LoopRecording(shape, seed);
-    const BuiltPlan built = Build(recording);
+    const BuiltPlan built = Build(recording, seed % 2 == 0 ? LoopMode::kAuto : LoopMode::kMarks);
     EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
     const std::string path = testing::TempDir() + "loops_test.plan";
     ASSERT_TRUE(WritePlanFile(path, built.bytes).ok());

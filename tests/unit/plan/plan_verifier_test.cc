@@ -137,7 +137,8 @@ int64_t WithoutBoxes(const PlanFile& plan) {
 }
 
 // What a process that follows a plan does, as simply as can be: live blocks by offset, at least as
-// long as each is said to be usable. Empty, or which promise is broken.
+// long as each is said to be usable; through each loop three times. Empty, or which promise is
+// broken.
 std::string Serve(const PlanFile& plan) {
   const auto* keys = plan.table<PlanKey>(plan.header().keys);
   const auto* lanes = plan.table<PlanLane>(plan.header().lanes);
@@ -145,6 +146,10 @@ std::string Serve(const PlanFile& plan) {
     const PlanLane& lane = lanes[number];
     const auto* at = plan.table<uint32_t>(plan.header().words) + lane.first_word;
     const auto* end = at + lane.words;
+    const auto* first = at;
+    const auto* loop = plan.table<PlanLoop>(plan.header().loops) + lane.first_loop;
+    const auto* last_loop = loop + lane.loops;
+    int passes = 1;
     std::map<uint64_t, uint64_t> live;  // where blocks begin, and end; bytes
     if (lane.box_bytes == 0) {  // nothing is served: it is looked at whether it begins with a key
       const Word word = DecodeWord(at, lane.offset_bits);
@@ -175,6 +180,14 @@ std::string Serve(const PlanFile& plan) {
         const auto next = live.lower_bound(from);
         if (next != live.end() && next->first < to) return "gives pages of a live block back";
         if (next != live.begin() && std::prev(next)->second > from) return "gives live pages back";
+      } else if (word.kind == Word::kLoopEnd) {
+        if (loop == last_loop) return "ends a loop that is none";
+        if (passes++ < 3) {
+          at = first + loop->first_word - word.length;
+        } else {
+          passes = 1;
+          ++loop;
+        }
       }
     }
     if (at + 1 != end) return "it ends early";
@@ -203,14 +216,18 @@ TEST(PlanVerifierTest, TakesEveryPlanThatIsMade) {
 // taken for a plan keeps all promises.
 TEST(PlanVerifierTest, AChangedWordIsRefusedOrDoesNoHarm) {
   int refused = 0, taken = 0;
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
     RecordingShape shape;
     shape.allocations = seed == 4 ? 250 : 60;
     shape.threads = seed % 3 + 1;
     shape.sites = 12;
     shape.remote_frees = 0.3;
     shape.aligned = 0.1;
-    File file(seed == 5 ? BuildWithoutSomeBoxes(shape, seed) : Build(shape, seed));
+    const LoopShape loop{.prefix = 5, .body = 12, .carried = 0.3, .longest = 2};
+    File file(seed == 6   ? Build(LoopRecording(loop, seed), LaneMode::kThread)
+              : seed == 5 ? BuildWithoutSomeBoxes(shape, seed)
+                          : Build(shape, seed));
+    EXPECT_EQ(file.header().loops.count, seed == 6 ? 1 : 0);
     const std::string right = file.bytes();
     ASSERT_TRUE(file.Verify().ok()) << file.Verify();
     EXPECT_EQ(WithoutBoxes(*file.Read()) > 0, seed == 5);
@@ -282,6 +299,47 @@ TEST(PlanVerifierTest, ConsistentForgeriesAreRefused) {
     }
   }
   EXPECT_GT(forged, 1'000);
+}
+
+// A loop that begins or ends elsewhere, with a table and words that fit each other: a pass would
+// leave other blocks live than it began with.
+TEST(PlanVerifierTest, AForgedLoopTableIsRefused) {
+  int refused = 0;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const LoopShape shape{.prefix = 10, .body = 150, .carried = 0.2};
+    File file(Build(LoopRecording(shape, seed), LaneMode::kThread));
+    const std::string right = file.bytes();
+    const PlanHeader header = file.header();
+    ASSERT_EQ(header.loops.count, 1);
+    ASSERT_TRUE(file.Verify().ok()) << file.Verify();
+    auto* loop = reinterpret_cast<PlanLoop*>(file.bytes().data() + header.loops.offset);
+    const auto expect_refused = [&](auto forge) {
+      forge(*loop);
+      const absl::StatusOr<PlanFile> plan = file.Read();
+      if (!plan.ok() || !VerifyPlan(*plan, "a.plan").ok()) {
+        ++refused;
+      } else {
+        EXPECT_EQ(Serve(*plan), "");
+      }
+      file.bytes() = right;
+    };
+    for (uint32_t by = 1; by < 20; ++by) {
+      expect_refused([&](PlanLoop& it) {
+        it.first_word += by;
+        it.period_words = it.words -= by;
+      });
+      expect_refused([&](PlanLoop& it) {
+        it.first_word -= by;
+        it.period_words = it.words += by;
+      });
+      expect_refused([&](PlanLoop& it) { it.words -= by; });
+      expect_refused([&](PlanLoop& it) { it.blocks += by; });
+    }
+    expect_refused([](PlanLoop& it) { it.period_words = 1; });
+    expect_refused([](PlanLoop& it) { it.iterations = 0; });
+    expect_refused([](PlanLoop& it) { it.passes = 0; });
+  }
+  EXPECT_GT(refused, 3 * (4 * 19 + 3) - 12);
 }
 
 TEST(PlanVerifierTest, SaysWhere) {

@@ -107,8 +107,9 @@ struct Plot {
   uint32_t free_thread;
 };
 
+constexpr uint64_t kPeriod = 1 << 20;
+
 std::vector<Plot> PlotOf(const LoopShape& shape, uint32_t thread, std::mt19937_64& random) {
-  constexpr uint64_t kPeriod = 1 << 20;
   const auto chance = [&random](double share) {
     return std::uniform_real_distribution<double>(0, 1)(random) < share;
   };
@@ -168,7 +169,11 @@ trace::Recording LoopRecording(const LoopShape& shape, uint64_t seed) {
   std::sort(events.begin(), events.end());
   std::vector<std::vector<uint32_t>> index(shape.threads);
   for (uint32_t i = 0; i < shape.threads; ++i) index[i].resize(plots[i].size());
+  uint32_t iteration = 0;
   for (const auto& [time, birth, thread, k] : events) {
+    for (; iteration < shape.iterations && time >= (iteration + 1) * kPeriod; ++iteration) {
+      for (uint32_t i = 0; i < shape.threads; ++i) recording.marks.push_back({recording.events, i});
+    }
     const Plot& it = plots[thread][k];
     if (!birth) {
       trace::Allocation& dying = recording.allocations[index[thread][k]];

@@ -43,8 +43,8 @@ struct LoopShape {
   double remote_frees = 0;  // share of the others that another thread frees
 };
 
-// Threads that do the same again and again, with random sizes and lives, each with others. Sites as
-// above.
+// Threads that do the same again and again, with random sizes and lives, each with others, and with
+// a mark where each iteration begins. Sites as above.
 trace::Recording LoopRecording(const LoopShape& shape, uint64_t seed);
 
 struct Made {

@@ -71,6 +71,31 @@ TEST(RepeatsTest, FindsTheOuterLoopFirst) {
   EXPECT_EQ(repeats[1].period, 12u);
 }
 
+TEST(RepeatsTest, FindsWhatRepeatsFromOneStartToTheNext) {
+  std::mt19937_64 random(4);
+  std::vector<uint64_t> symbols;
+  std::vector<uint32_t> starts;
+  const auto start = [&] { starts.push_back(static_cast<uint32_t>(symbols.size())); };
+  for (size_t i = 0; i < 6; ++i) {  // those that come first differ
+    start();
+    Append(symbols, RandomSymbols(50 + i, 1'000, random));
+  }
+  const std::vector<uint64_t> body = RandomSymbols(30, 1'000, random);
+  for (size_t i = 0; i < 3; ++i) {
+    start();
+    Append(symbols, body);
+  }
+  Append(symbols, RandomSymbols(50, 1'000'000, random));
+  const std::vector<Repeat> repeats = FindRepeatsFrom(symbols, starts);
+  ASSERT_EQ(repeats.size(), 1u);
+  EXPECT_EQ(repeats[0].begin, starts[6]);
+  EXPECT_EQ(repeats[0].end, starts[6] + 90);
+  EXPECT_EQ(repeats[0].period, 30u);
+  EXPECT_THAT(FindRepeatsFrom(symbols, {}), IsEmpty());
+  const uint32_t same[] = {7, 7, 7};
+  EXPECT_THAT(FindRepeatsFrom(symbols, same), IsEmpty());
+}
+
 TEST(RepeatsTest, FindsNothingInRandomSymbols) {
   std::mt19937_64 random(3);
   EXPECT_THAT(FindRepeats(RandomSymbols(100'000, 1'000, random), 32), IsEmpty());

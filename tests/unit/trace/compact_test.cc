@@ -156,6 +156,7 @@ TEST(TraceCompact, ReadingGoesOnAfterALostChunk) {
     if (chunk.type == ChunkType::kEvents) events.push_back(chunk);
   }
   ASSERT_GE(events.size(), 3);
+  const uint64_t first_lost = ByteReader(events[1].raw).Varint();
   bytes[events[1].offset + sizeof(ChunkHeader) + 100] ^= 4;
   WriteFile(path, bytes);
   const auto damaged = LoadRecording(path);
@@ -166,6 +167,16 @@ TEST(TraceCompact, ReadingGoesOnAfterALostChunk) {
   EXPECT_EQ(damaged->events + damaged->lost_events, recording.events);
   EXPECT_GT(damaged->lost_events, 0);
   EXPECT_GT(damaged->events, recording.events / 3);
+  // Marks among the lost events are lost, the others lie where they did.
+  std::vector<Mark> expected;
+  const uint64_t lost_end = recording.events - (damaged->events - first_lost);
+  for (const Mark& mark : recording.marks) {
+    if (mark.event < first_lost) expected.push_back(mark);
+    if (mark.event >= lost_end)
+      expected.push_back({mark.event - damaged->lost_events, mark.thread});
+  }
+  EXPECT_LT(expected.size(), recording.marks.size());
+  EXPECT_EQ(damaged->marks, expected);
   // A whole recording is read without the table of live blocks that streaming needs.
   Recording streamed;
   ASSERT_TRUE(
@@ -187,7 +198,7 @@ TEST(TraceCompact, Refusals) {
 // A chunk whose checksums are right may still hold nonsense; it must not crash or loop.
 TEST(TraceCompact, NonsenseInsideAnIntactChunkIsDamage) {
   for (const ChunkType type : {ChunkType::kModules, ChunkType::kThreads, ChunkType::kSites,
-                               ChunkType::kEvents, ChunkType::kDamage}) {
+                               ChunkType::kEvents, ChunkType::kDamage, ChunkType::kMarks}) {
     std::string huge;
     for (const uint64_t number : {uint64_t{0}, UINT64_MAX, UINT64_MAX >> 1}) {
       AppendVarint(huge, number);

@@ -39,6 +39,13 @@ Outcome Read(const std::string& bytes) {
         }
       });
   EXPECT_EQ(recording.events, next);
+  uint64_t latest = 0;
+  for (const Mark& mark : recording.marks) {
+    EXPECT_LT(mark.thread, recording.threads.size());
+    EXPECT_GE(mark.event, latest);
+    latest = mark.event;
+  }
+  EXPECT_LE(latest, recording.events);
   outcome.refused = !status.ok();
   outcome.damaged = !recording.damage.empty();
   outcome.events = recording.events;
@@ -60,6 +67,7 @@ SpoolBuilder SmallSpool() {
     spool.Allocate(0, epoch, 0x1000, 10, kSpoolMalloc, SiteWord(0x1234, 3));
     spool.Allocate(1, epoch + 2, 0x2000, 20, kSpoolCalloc, SiteWord(0x1235, 4));
     spool.Free(1, epoch + 1, 0x1000, kSpoolReallocFree);
+    spool.Words(1, {kSpoolMark});
     spool.Allocate(1, epoch + 3, 0x3000, 30, kSpoolReallocAlloc);
     spool.Usable(1, epoch + 4, 0x3000, 40);
     spool.Free(0, epoch + 5, 0x3000);

@@ -68,7 +68,11 @@ Recording RandomRecording(uint64_t seed, uint64_t events) {
     return static_cast<uint32_t>(recording.sites.size() - 1);
   };
   uint64_t large_left = uint64_t{1} << 62;  // a recording has less than 2^63 bytes in all
+  std::mt19937_64 marks(~seed);
   while (recording.events < events) {
+    for (uint64_t left = marks() % 16; left < 2; ++left) {
+      recording.marks.push_back({recording.events, static_cast<uint32_t>(marks() % 4)});
+    }
     const auto thread = static_cast<uint32_t>(below(20) == 0 ? below(4) : 0);
     const uint64_t what = below(100);
     Event block;
@@ -127,6 +131,7 @@ void ExpectSame(const Recording& actual, const Recording& expected) {
   EXPECT_EQ(actual.lost_events, expected.lost_events);
   EXPECT_EQ(actual.damage.size(), expected.damage.size());
   EXPECT_EQ(actual.usable_answers, expected.usable_answers);
+  EXPECT_EQ(actual.marks, expected.marks);
   ASSERT_EQ(actual.modules.size(), expected.modules.size());
   for (size_t i = 0; i < expected.modules.size(); ++i) {
     EXPECT_EQ(actual.modules[i].path, expected.modules[i].path);

@@ -65,6 +65,25 @@ TEST(TraceSpool, AShortUsableSizeStandsInTheFirstWord) {
   EXPECT_THAT(recording.usable_answers, testing::ElementsAre(testing::Pair(0, kAnswer)));
 }
 
+// Each lies before the next event of its thread, and is no event itself.
+TEST(TraceSpool, MarksStandBetweenEvents) {
+  SpoolBuilder spool;
+  spool.Thread(0, 0, 0, 1, 0);
+  spool.Thread(1, 1, 0, 99, 0);
+  spool.Words(0, {kSpoolMark});
+  spool.Allocate(0, 1, 0x1000, 100);
+  spool.Allocate(1, 2, 0x2000, 100);
+  spool.Words(1, {kSpoolMark, kSpoolMark});
+  spool.Free(0, 3, 0x1000);
+  spool.Words(0, {kSpoolSkip | kSpoolWaste | 1 << 20, kSpoolMark});
+  const Recording recording = Load(spool);
+  EXPECT_EQ(recording.events, 3);
+  EXPECT_EQ(recording.lost_events, 0);
+  EXPECT_TRUE(recording.damage.empty());
+  const std::vector<Mark> expected = {{0, 0}, {2, 1}, {2, 1}, {3, 0}};
+  EXPECT_EQ(recording.marks, expected);
+}
+
 // The free of an address by one thread and its reuse by another stand in the order of the epochs.
 TEST(TraceSpool, ThreadsMergeByEpoch) {
   SpoolBuilder spool;
