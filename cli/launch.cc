@@ -23,6 +23,7 @@
 #include "cli/program.h"
 #include "cli/session_folder.h"
 #include "cli/spool_drainer.h"
+#include "cli/stack_start.h"
 #include "interpose/process/images.h"
 #include "trace/spool_reader.h"
 
@@ -183,7 +184,8 @@ class SurvivesTruncation {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);
-  execvp(request.path.c_str(), arguments.data());  // a shell reads what has no format
+  const std::string name = NameForStackStart(request.path, request.program, environ);
+  execvp(name.c_str(), arguments.data());  // a shell reads what has no format
   const int error = errno;
   if (write(error_pipe, &error, sizeof(error)) < 0) {
     // The parent sees an exit of 126.
