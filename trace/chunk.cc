@@ -13,8 +13,8 @@
 namespace reprise::trace {
 namespace {
 
-// A recording waits for this. Level 12 makes files of 0.8 to 0.9 of the size, and takes two to three
-// times as long for everything.
+// A recording waits for this. Level 12 makes files of 0.8 to 0.9 of the size, and takes two to
+// three times as long for everything.
 constexpr int kCompressionLevel = 3;
 
 template <typename Header>

@@ -6,13 +6,12 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "trace/chunk.h"
+#include "trace/compact_definitions.h"
 #include "trace/compact_format.h"
 #include "trace/ledger.h"
 #include "trace/limits.h"
@@ -92,13 +91,6 @@ Process ReadProcessChunk(const std::string& raw) {
   process.peak_rss = Number(fields, ProcessTag::kPeakRss);
   return process;
 }
-
-// A call site of the file.
-struct CallSite {
-  uint32_t site = kNone;
-  AllocationKind kind = AllocationKind::kMalloc;
-  uint8_t log2_alignment = 0;
-};
 
 // The ordinals or events of a file, of which some may be lost, as those of the recording: without
 // holes.
@@ -199,12 +191,13 @@ class CompactReader {
       : recording_(recording),
         definitions_left_(MostDefinitionBytes(file_bytes)),
         ours_(ours),
-        books_(books) {}
+        books_(books),
+        definitions_(recording) {}
 
   // False: the chunk is not what its type says, or holds more than it may (limits.h).
   bool Read(const Chunk& chunk) {
     ByteReader reader(chunk.raw);
-    if (Defines(chunk.type)) {
+    if (CompactDefinitions::Are(chunk.type) || chunk.type == ChunkType::kMarks) {
       if (chunk.raw.size() > definitions_left_) return false;
       definitions_left_ -= chunk.raw.size();
     }
@@ -212,174 +205,28 @@ class CompactReader {
       case ChunkType::kProcess:
         recording_.process = ReadProcessChunk(chunk.raw);
         return true;
-      case ChunkType::kModules:
-        return ReadModules(reader);
-      case ChunkType::kThreads:
-        return ReadThreads(reader);
-      case ChunkType::kThreadNames:
-        return ReadThreadNames(reader);
-      case ChunkType::kSites:
-        return ReadSites(reader);
       case ChunkType::kEvents:
         return chunk.raw.size() <= kMaxEventBytes && ReadEvents(reader);
       case ChunkType::kDamage:
         return ReadDamage(reader);
       case ChunkType::kEnd:
         return ReadEnd(chunk.raw);
-      case ChunkType::kStacks:
-        return ReadStacks(reader);
       case ChunkType::kMarks:
         return ReadMarks(reader);
+      default:  // those of a later revision are passed over
+        return !CompactDefinitions::Are(chunk.type) || definitions_.Read(chunk.type, reader);
     }
-    return true;  // of a later revision
   }
 
   bool ended() const { return ended_; }
 
  private:
-  static bool Defines(ChunkType type) {
-    return type == ChunkType::kModules || type == ChunkType::kThreads ||
-           type == ChunkType::kThreadNames || type == ChunkType::kSites ||
-           type == ChunkType::kStacks || type == ChunkType::kMarks;
-  }
-
   static constexpr uint64_t kMostOrdinals = uint64_t{1} << 62;
-
-  // Numbers of the file, whose definition may be lost, as indices of ours; kNone: too many.
-  using Numbers = absl::flat_hash_map<uint64_t, uint32_t>;
-  template <typename Entry>
-  static uint32_t IndexOf(uint64_t number, size_t most, Numbers& numbers,
-                          std::vector<Entry>& entries) {
-    const auto found = numbers.find(number);
-    if (found != numbers.end()) return found->second;
-    if (entries.size() >= most) return kNone;
-    const auto index = static_cast<uint32_t>(entries.size());
-    numbers.emplace(number, index);
-    entries.emplace_back();
-    return index;
-  }
-  uint32_t Module(uint64_t number) {
-    return IndexOf(number, kMostModules, modules_, recording_.modules);
-  }
-  uint32_t ThreadIndex(uint64_t number) {
-    return IndexOf(number, kMostThreads, threads_, recording_.threads);
-  }
-  uint32_t Stack(uint64_t number) {
-    return IndexOf(number, kMostStacks, stacks_, recording_.stacks);
-  }
-
-  // The range of numbers that a chunk of definitions holds; every entry takes a byte at least.
-  static bool ReadRange(ByteReader& reader, uint64_t& first, uint64_t& end) {
-    first = reader.Varint();
-    end = first + reader.Varint();
-    return reader.ok() && end >= first && end <= kNone;
-  }
-
-  bool ReadModules(ByteReader& reader) {
-    uint64_t first, end;
-    if (!ReadRange(reader, first, end)) return false;
-    for (uint64_t number = first; number < end; ++number) {
-      trace::Module module;
-      module.path = reader.Text();
-      module.build_id = reader.Text();
-      module.base = reader.Varint();
-      const uint32_t index = Module(number);
-      if (!reader.ok() || index == kNone) return false;
-      recording_.modules[index] = std::move(module);
-    }
-    return reader.empty();
-  }
-
-  bool ReadThreadNames(ByteReader& reader) {
-    uint64_t first, end;
-    if (!ReadRange(reader, first, end)) return false;
-    for (uint64_t number = first; number < end; ++number) {
-      std::string name = reader.Text();
-      const uint32_t index = ThreadIndex(number);
-      if (!reader.ok() || index == kNone) return false;
-      recording_.threads[index].name = std::move(name);
-    }
-    return reader.empty();
-  }
-
-  bool ReadThreads(ByteReader& reader) {
-    uint64_t first, end;
-    if (!ReadRange(reader, first, end)) return false;
-    for (uint64_t number = first; number < end; ++number) {
-      const uint64_t path = reader.Varint();
-      const uint64_t parent = reader.Varint();
-      if (!reader.ok()) return false;
-      const uint32_t index = ThreadIndex(number);
-      const uint32_t parent_index = parent == 0 ? kNone : ThreadIndex(parent - 1);
-      if (index == kNone || (parent != 0 && parent_index == kNone)) return false;
-      recording_.threads[index].path = path;
-      recording_.threads[index].parent = parent_index;
-    }
-    return reader.empty();
-  }
-
-  bool ReadStacks(ByteReader& reader) {
-    uint64_t first, end;
-    if (!ReadRange(reader, first, end)) return false;
-    for (uint64_t number = first; number < end; ++number) {
-      std::vector<Frame> frames;
-      const uint64_t count = reader.Varint();
-      if (count > kMostFrames) return false;
-      for (uint64_t i = 0; i < count && reader.ok(); ++i) {
-        const uint64_t module = reader.Varint();
-        const uint64_t offset = reader.Varint();
-        const uint32_t index = module == 0 ? kNone : Module(module - 1);
-        if (!reader.ok() || (module != 0 && index == kNone)) return false;
-        frames.push_back({index, offset});
-      }
-      const uint32_t index = Stack(number);
-      if (!reader.ok() || index == kNone) return false;
-      recording_.stacks[index] = std::move(frames);
-    }
-    return reader.empty();
-  }
-
-  bool ReadSites(ByteReader& reader) {
-    uint64_t first, end;
-    if (!ReadRange(reader, first, end)) return false;
-    for (uint64_t number = first; number < end; ++number) {
-      const uint64_t flags = reader.Varint();
-      const uint64_t module = reader.Varint();
-      Site site;
-      site.offset = reader.Varint();
-      site.depth = static_cast<uint32_t>(reader.Varint());
-      const uint64_t stack = (flags >> 11 & 1) != 0 ? reader.Varint() : 0;
-      if (!reader.ok()) return false;
-      CallSite call;
-      call.kind = static_cast<AllocationKind>(flags & 3);
-      call.log2_alignment = static_cast<uint8_t>(flags >> 2);
-      if (call.log2_alignment >= kSizeBits) return false;
-      if ((flags >> 10 & 1) != 0) {
-        const bool stacked = (flags >> 11 & 1) != 0;
-        if (module != 0) site.module = Module(module - 1);
-        if (stacked) site.stack = Stack(stack);
-        if ((module != 0 && site.module == kNone) || (stacked && site.stack == kNone)) return false;
-        call.site = Intern(site);
-        if (call.site == kNone) return false;
-      }
-      call_sites_[number] = call;
-    }
-    return reader.empty();
-  }
-
-  uint32_t Intern(const Site& site) {
-    const std::tuple key(uint64_t{site.module} << 32 | site.depth, site.offset, site.stack);
-    const auto [found, added] = sites_.emplace(key, static_cast<uint32_t>(recording_.sites.size()));
-    if (!added) return found->second;
-    if (recording_.sites.size() >= kMostSites) return kNone;
-    recording_.sites.push_back(site);
-    return found->second;
-  }
 
   bool ReadEvents(ByteReader& reader) {
     const uint64_t index = reader.Varint();
     uint64_t ordinal = reader.Varint();
-    uint32_t thread = ThreadIndex(reader.Varint());
+    uint32_t thread = definitions_.Thread(reader.Varint());
     if (!reader.ok() || thread == kNone || index < file_index_ || ordinal < next_ordinal_ ||
         ordinal > kMostOrdinals) {
       return false;
@@ -397,13 +244,13 @@ class CompactReader {
       if ((token & 1) != 0) {
         Free(ordinal - (token >> 1) - 1, thread, EventKind::kFree);
       } else if ((token & 3) == 0) {
-        const auto call = call_sites_.find(token >> 2);
+        const CompactCallSite* call = definitions_.CallSite(token >> 2);
         Event block;
         block.thread = thread;
-        if (call != call_sites_.end()) {
-          block.site = call->second.site;
-          block.allocation_kind = call->second.kind;
-          block.log2_alignment = call->second.log2_alignment;
+        if (call != nullptr) {
+          block.site = call->site;
+          block.allocation_kind = call->kind;
+          block.log2_alignment = call->log2_alignment;
         }
         block.size = reader.Varint();
         if (!reader.ok() || block.size > kMaxSize || block.size > bytes_left_) return false;
@@ -428,7 +275,7 @@ class CompactReader {
                 uint64_t& previous, bool& previous_given) {
     switch (static_cast<EventCode>(code)) {
       case EventCode::kThread:
-        thread = ThreadIndex(reader.Varint());
+        thread = definitions_.Thread(reader.Varint());
         return reader.ok() && thread != kNone;
       case EventCode::kPrevious: {
         const uint64_t distance = reader.Varint();
@@ -469,11 +316,11 @@ class CompactReader {
   // They stand behind the events that they lie between; one among lost events is lost.
   bool ReadMarks(ByteReader& reader) {
     uint64_t first, end;
-    if (!ReadRange(reader, first, end)) return false;
+    if (!CompactDefinitions::ReadRange(reader, first, end)) return false;
     uint64_t event = 0;
     for (uint64_t number = first; number < end; ++number) {
       const uint64_t distance = reader.Varint();
-      const uint32_t thread = ThreadIndex(reader.Varint());
+      const uint32_t thread = definitions_.Thread(reader.Varint());
       if (!reader.ok() || thread == kNone || distance > UINT64_MAX - event) return false;
       event += distance;
       const uint64_t ours = event > file_index_ ? kNever : events_(event);
@@ -512,9 +359,7 @@ class CompactReader {
   Renumbering& ours_;
   Renumbering events_;
   Books& books_;
-  Numbers modules_, threads_, stacks_;
-  absl::flat_hash_map<uint64_t, CallSite> call_sites_;
-  absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>, uint32_t> sites_;
+  CompactDefinitions definitions_;
   std::vector<uint64_t> last_freed_;
   uint64_t next_ordinal_ = 0;
   uint64_t file_index_ = 0;  // events of the file so far, lost ones included

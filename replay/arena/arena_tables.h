@@ -76,6 +76,9 @@ class ArenaTables {
   // refuses.
   bool Cover(uint64_t begin, uint64_t end);
 
+  // Gives back the entries of [begin, end), which nobody asks for again.
+  void Uncover(uint64_t begin, uint64_t end);
+
   BlockMap& blocks() { return blocks_; }
   const BlockMap& blocks() const { return blocks_; }
   Region* regions() const { return regions_; }
@@ -89,6 +92,7 @@ class ArenaTables {
   // The tables in memory: so many bytes of the arena per byte (log2), each between empty pages.
   enum Table { kBlocks, kRegions, kStarts, kFree, kLive, kResident, kTables };
   static constexpr int kShift[kTables] = {6, 6, 9, 9, 9, 15};
+  static constexpr uint64_t kAround = 64;  // bytes: neighbours are looked at, too
   static uint64_t TableBytes(int table, uint64_t arena_bytes) {
     return ((arena_bytes >> kShift[table]) + 3 * kPage) & ~(kPage - 1);
   }
@@ -104,6 +108,9 @@ class ArenaTables {
 
 // Makes whole pages around [begin, begin + bytes) readable and writable. Leaves errno alone.
 bool MakeWritable(const void* begin, uint64_t bytes);
+
+// Unmaps the whole pages of [begin, end).
+void GiveAddresses(const char* begin, const char* end);
 
 }  // namespace reprise::replay
 

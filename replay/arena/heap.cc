@@ -31,6 +31,16 @@ void Heap::Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* st
   held_ = held;
 }
 
+uint64_t Heap::StopGrowing(uint64_t more_bytes) {
+  limit_ = writable_;
+  const uint64_t before = most_nodes_bytes_;
+  most_nodes_bytes_ = StateBytes(limit_ * kHeapUnit + more_bytes);
+  if (most_nodes_bytes_ < nodes_bytes_) most_nodes_bytes_ = nodes_bytes_;
+  if (most_nodes_bytes_ > before) most_nodes_bytes_ = before;
+  GiveAddresses(nodes_ + most_nodes_bytes_, nodes_ + before);
+  return limit_ * kHeapUnit;
+}
+
 void Heap::LeaveBehind() {
   if (lock_.IsHeldHere()) abandoned_ = true;
   lock_.LeaveBehind();

@@ -35,6 +35,11 @@ class Heap {
   // zeroed and readable. Everything outlives the heap.
   void Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* state, HeldPages* held);
 
+  // The heap does not grow beyond what is writable: the bytes of that, a multiple of a page. What
+  // is released beyond, of at most `more_bytes`, is noted as before; what could be noted of the
+  // rest is given back.
+  uint64_t StopGrowing(uint64_t more_bytes);
+
   void Lock() { lock_.Lock(); }
   void Unlock() { lock_.Unlock(); }
   // The calling thread will never finish what it was doing here, perhaps with the lock, which is
