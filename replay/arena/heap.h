@@ -106,13 +106,14 @@ class Heap {
   char* nodes_ = nullptr;     // of the index
   uint64_t nodes_bytes_ = 0;  // of these that are writable
   uint64_t most_nodes_bytes_ = 0;
-  uint64_t limit_ = 0;       // units
-  uint64_t top_ = 0;         // units that were ever taken
-  uint64_t writable_ = 0;    // units
-  uint64_t used_pages_ = 0;  // that were used and not given back
-  uint64_t idle_pages_ = 0;  // of these, wholly free
-  uint64_t lately_ = 0;      // pages in use at most; falls slowly
-  uint64_t longest_ = 0;     // units that were freed at once at most; falls as slowly
+  uint64_t limit_ = 0;            // units that it grows to
+  uint64_t longest_request_ = 0;  // units; boxes that were released count, too
+  uint64_t top_ = 0;              // units that were ever taken
+  uint64_t writable_ = 0;         // units
+  uint64_t used_pages_ = 0;       // that were used and not given back
+  uint64_t idle_pages_ = 0;       // of these, wholly free
+  uint64_t lately_ = 0;           // pages in use at most; falls slowly
+  uint64_t longest_ = 0;          // units that were freed at once at most; falls as slowly
   HeldPages* held_ = nullptr;
   bool abandoned_ = false;
   Mutex lock_;
