@@ -129,7 +129,8 @@ void AtomicFile::Fail(int error) {
 }
 
 void AtomicFile::Open() {
-  if (path_ == kStandardStream) {
+  // Opened once more, it would be written from its beginning, over what comes out otherwise.
+  if (IsStandardOutput(path_)) {
     path_ = "standard output";
     direct_ = true;
     file_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);

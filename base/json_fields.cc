@@ -136,4 +136,24 @@ absl::Status CheckJsonFields(const json& object, std::span<const JsonField> fiel
   return Checker(name, what, unknown).Check(object, fields, where);
 }
 
+std::string_view OwnJson(const json& document) {
+  static constexpr struct {
+    std::string_view first, second, what;
+  } kKinds[] = {
+      {"program", "results", "what `reprise compare --live --json` prints"},
+      {"max_load", "results", "what `reprise compare --json` prints"},
+      {"served", "images", "what `reprise replay --stats` writes"},
+      {"valid", "violations", "what `reprise check --json` prints"},
+      {"kind", "max_load", "what `reprise diff --json` prints"},
+      {"makespan", "strategy", "what `reprise plan --json` prints"},
+      {"events", "lost_events", "what `reprise info --json` prints"},
+      {"buffers", "max_load", "what `reprise info --json` prints"},
+  };
+  if (!document.is_object()) return {};
+  for (const auto& kind : kKinds) {
+    if (document.contains(kind.first) && document.contains(kind.second)) return kind.what;
+  }
+  return {};
+}
+
 }  // namespace reprise::base

@@ -41,6 +41,10 @@ absl::Status CheckJsonFields(const nlohmann::json& object, std::span<const JsonF
                              const std::string& name, const std::string& where,
                              std::string_view what, UnknownNames& unknown);
 
+// What of reprise's own output a document is, by its fields: "what `reprise ...` prints". Empty:
+// none that is known. Commands that take one kind name another one that they are given.
+std::string_view OwnJson(const nlohmann::json& document);
+
 }  // namespace reprise::base
 
 #endif  // REPRISE_BASE_JSON_FIELDS_H_

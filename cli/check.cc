@@ -84,6 +84,7 @@ absl::StatusOr<CheckInput> LoadRecordingAndPlan(const std::string& trace,
   if (!offsets.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(plan_path, ": ", offsets.status().message()));
   }
+  NoteDamage(trace, *recording);
   CheckInput subject;
   subject.instance = replay::WholeInstance(*recording);
   subject.offsets = *std::move(offsets);

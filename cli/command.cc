@@ -11,11 +11,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace reprise::cli {
 
@@ -78,7 +81,7 @@ std::string LastColumn(const std::string& text, size_t used) {
 }
 
 FILE* Summaries(const std::string& output) {
-  return output == base::kStandardStream ? stderr : stdout;
+  return base::IsStandardOutput(output) ? stderr : stdout;
 }
 
 void PrintJson(const nlohmann::ordered_json& json, FILE* stream) {
@@ -101,6 +104,28 @@ std::string CheckSeconds(const std::string& text) {
   double value = 0;
   if (absl::SimpleAtod(text, &value) && value >= 0 && value <= kMostSeconds) return {};
   return absl::StrCat("expected seconds from 0 to 1e9, found '", text, "'");
+}
+
+CLI::Validator WholeNumber(int64_t least, int64_t most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    int64_t value = 0;
+    const bool whole = CheckWholeNumber(text).empty() && absl::SimpleAtoi(text, &value);
+    if (whole && value >= least && value <= most) return {};
+    return absl::StrCat("expected a whole number from ", least, " to ", most, ", found '", text,
+                        "'");
+  };
+  return {check, ""};
+}
+
+CLI::Validator OneOf(std::vector<std::string> names) {
+  std::string description = absl::StrCat("{", absl::StrJoin(names, ","), "}");
+  const auto check = [names = std::move(names)](const std::string& text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    return absl::StrCat("expected one of ", absl::StrJoin(names, ", "), ", found '", text, "'",
+                        base::DidYouMean(text, views));
+  };
+  return {check, std::move(description)};
 }
 
 CLI::Validator SizeInBytes() {
@@ -142,32 +167,33 @@ void WarnOfIgnored(const std::string& path, const std::string& names) {
                Printable(names).c_str());
 }
 
-void WarnOfDamage(const std::string& path, const trace::Recording& recording) {
-  if (recording.damage.empty()) return;
-  uint64_t bytes = 0;
-  for (const trace::Damage& damage : recording.damage) bytes += damage.bytes;
-  std::fprintf(stderr,
-               "reprise: %s: damaged, %llu bytes skipped: this is about what can be read "
-               "(`reprise info` says more)\n",
-               Printable(path).c_str(), static_cast<unsigned long long>(bytes));
-}
-
 absl::Status Finish(base::AtomicFile& file) {
   return file.Finish() ? absl::OkStatus() : absl::UnavailableError(file.problem());
 }
 
-void PrintDamage(const std::string& path, const trace::Recording& recording) {
-  constexpr size_t kMostLines = 100;
+namespace {
+bool any_damage = false;
+}  // namespace
+
+void NoteDamage(const std::string& path, const trace::Recording& recording) {
   const std::vector<trace::Damage>& all = recording.damage;
-  for (size_t i = 0; i < std::min(all.size(), kMostLines); ++i) {
-    std::fprintf(stderr, "reprise: %s: damaged at offset %llu, %llu bytes skipped: %s\n",
-                 Printable(path).c_str(), static_cast<unsigned long long>(all[i].offset),
-                 static_cast<unsigned long long>(all[i].bytes), Printable(all[i].reason).c_str());
+  if (all.empty()) return;
+  any_damage = true;
+  static std::set<std::string> said;
+  if (!said.insert(path).second) return;
+  std::string line = absl::StrCat(path, ": damaged at offset ", all[0].offset);
+  uint64_t bytes = 0;
+  for (const trace::Damage& damage : all) bytes += damage.bytes;
+  if (all.size() > 1) absl::StrAppend(&line, " and in ", Counted(all.size() - 1, "more place"));
+  absl::StrAppend(&line, ", ", bytes, " bytes skipped: ", all[0].reason);
+  if (recording.lost_events > 0) {
+    absl::StrAppend(&line, "; at least ", Counted(recording.lost_events, "event"),
+                    recording.lost_events == 1 ? " is missing" : " are missing");
   }
-  if (all.size() <= kMostLines) return;
-  std::fprintf(stderr, "reprise: %s: damaged in %zu more places\n", Printable(path).c_str(),
-               all.size() - kMostLines);
+  std::fprintf(stderr, "reprise: %s\n", Printable(line).c_str());
 }
+
+bool AnyDamage() { return any_damage; }
 
 absl::Status SystemError(int error, const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));

@@ -91,6 +91,12 @@ void PrintJson(const nlohmann::ordered_json& json, FILE* stream = stdout);
 std::string CheckWholeNumber(const std::string& text);
 std::string CheckSeconds(const std::string& text);
 
+// For options that are counts: a whole number in [least, most].
+CLI::Validator WholeNumber(int64_t least, int64_t most);
+
+// For options that are one of a few names, which help and completions list.
+CLI::Validator OneOf(std::vector<std::string> names);
+
 // For options that are sizes: turns 38MB and 38MiB (KB to TB, KiB to TiB, B; a fraction is allowed)
 // into bytes. A whole number stays what it is.
 CLI::Validator SizeInBytes();
@@ -102,15 +108,16 @@ void AddIgnoreUnknown(CLI::App* command, bool& ignore_unknown);
 // `names` is empty.
 void WarnOfIgnored(const std::string& path, const std::string& names);
 
-// Says on stderr that a trace is damaged, and that what follows is about what could be read.
-void WarnOfDamage(const std::string& path, const trace::Recording& recording);
-
 // Gives an output file its name; Unavailable when anything went wrong since it was opened.
 absl::Status Finish(base::AtomicFile& file);
 
-// One line on stderr for each of the first 100 stretches that could not be read, and one for the
-// others.
-void PrintDamage(const std::string& path, const trace::Recording& recording);
+// Says in one line on stderr where a trace is damaged and what is missing; nothing when it is not,
+// or when that was said. What a command says is then about what could be read, and a command that
+// is done exits with kBadInput.
+void NoteDamage(const std::string& path, const trace::Recording& recording);
+
+// Whether there was any.
+bool AnyDamage();
 
 // An absl::Status of the errno `error`: "what: strerror". Maps to kSystem.
 absl::Status SystemError(int error, const std::string& what);

@@ -94,6 +94,8 @@ CommandText DescribeOne(const CLI::App& app) {
 
 }  // namespace
 
+std::string ValueName(const CLI::Option& option) { return DescribeOption(option).value; }
+
 bool OptionText::takes_files() const {
   constexpr const char* kFiles[] = {"FILE", "DIR", "PLAN", "STATS"};
   return std::find(std::begin(kFiles), std::end(kFiles), value) != std::end(kFiles);

@@ -8,7 +8,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace reprise::cli {
 
@@ -35,6 +36,9 @@ struct CommandText {
   std::vector<CommandText> commands;  // of `reprise` itself, without theirs
   bool runs_program = false;          // exits with a program's status
 };
+
+// What the value of an option is called in help: FILE, N, or a|b.
+std::string ValueName(const CLI::Option& option);
 
 CommandText Describe(const CLI::App& app);
 

@@ -353,7 +353,7 @@ void AddCompare(CLI::App& app, const Program& program, Run& run) {
       ->add_option("--order", settings->order,
                    "recorded: one thread at a time, as it was; dependencies: threads contend, "
                    "only a free waits for its allocation")
-      ->check(CLI::IsMember({"recorded", "dependencies"}))
+      ->check(OneOf({"recorded", "dependencies"}))
       ->capture_default_str();
   command
       ->add_option("--allocator", settings->more_allocators,
@@ -364,11 +364,11 @@ void AddCompare(CLI::App& app, const Program& program, Run& run) {
   command
       ->add_option("--runs", settings->runs,
                    "measure so often, interleaved; medians are shown (1; with --live 5)")
-      ->check(CLI::Range(1, 1000));
+      ->check(WholeNumber(1, 1000));
   command
       ->add_option("--samples", settings->samples,
                    "look at resident memory so often, in a run of its own; 0: not at all")
-      ->check(CLI::Range(0, 100000))
+      ->check(WholeNumber(0, 100000))
       ->capture_default_str();
   command->add_flag("--pins", settings->pins,
                     "say which blocks kept free memory from being used when more was taken");

@@ -171,7 +171,7 @@ void AddCompletion(CLI::App& app, Run& run) {
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(OneOf({"bash", "zsh", "fish"}));
   command->callback([&app, shell, &run] {
     run = [&app, shell] {
       const std::vector<CommandText> commands = [&app] {

@@ -154,7 +154,7 @@ absl::Status ReadImage(const std::string& path, bool several, Side& side) {
   trace::SiteAccountsBuilder accounts(tables, statistics.peak_event);
   status = trace::ReadTrace(path, tables, [&](const trace::Event& event) { accounts.Add(event); });
   if (!status.ok()) return status;
-  WarnOfDamage(path, tables);
+  NoteDamage(path, tables);
   AddTotal(side, "max_load", statistics.max_load);
   AddTotal(side, "requested_max_load", statistics.requested_max_load);
   AddTotal(side, "sum_bytes", statistics.sum_bytes);
@@ -488,7 +488,7 @@ void AddDiff(CLI::App& app, Run& run) {
       ->required();
   command->add_option("second", options->second, "another one of the same kind")->required();
   command->add_option("--rows", options->rows, "show so many call sites and threads")
-      ->check(CLI::Range(1, 1000000))
+      ->check(WholeNumber(1, 1000000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([&run, options] { run = [options] { return RunDiff(*options); }; });

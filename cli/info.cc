@@ -467,15 +467,13 @@ void Print(const ExaminedImage& image) {
   }
 }
 
-// One line per stretch that could not be read; true when there was any.
-bool ReportDamage(const ExaminedImage& image) {
-  PrintDamage(image.path, image.recording);
-  if (image.recording.lost_events > 0) {
+void ReportMissing(const ExaminedImage& image) {
+  NoteDamage(image.path, image.recording);
+  if (image.recording.damage.empty() && image.recording.lost_events > 0) {
     absl::FPrintF(stderr, "reprise: %s: at least %s %s missing\n", Printable(image.path),
                   Counted(image.recording.lost_events, "event"),
                   image.recording.lost_events == 1 ? "is" : "are");
   }
-  return !image.recording.damage.empty();
 }
 
 int RunInfo(const InfoOptions& options) {
@@ -508,9 +506,7 @@ int RunInfo(const InfoOptions& options) {
       Print(images[i]);
     }
   }
-  for (const ExaminedImage& image : images) {
-    if (ReportDamage(image)) code = kBadInput;
-  }
+  for (const ExaminedImage& image : images) ReportMissing(image);
   return code;
 }
 

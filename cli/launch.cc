@@ -23,6 +23,9 @@
 #include "cli/program.h"
 #include "cli/session_folder.h"
 #include "cli/spool_drainer.h"
+#include "cli/stack_start.h"
+#include "interpose/process/images.h"
+#include "trace/spool_reader.h"
 
 namespace reprise::cli {
 namespace {
@@ -33,6 +36,10 @@ using interpose::PlanEntry;
 using interpose::Registry;
 using interpose::SessionFile;
 
+uint64_t RegistryBytes() {
+  return sizeof(Registry) + uint64_t{interpose::ImagesUnderLimit()} * sizeof(ImageEntry);
+}
+
 absl::StatusOr<SessionFolder> MakeSession(const LaunchRequest& request) {
   absl::StatusOr<SessionFolder> folder = SessionFolder::Make();
   if (!folder.ok()) return folder;
@@ -41,6 +48,7 @@ absl::StatusOr<SessionFolder> MakeSession(const LaunchRequest& request) {
   session.flags = request.flags;
   session.stack_frames = request.stack_frames;
   session.plans = static_cast<uint32_t>(request.plans.size());
+  session.images = interpose::ImagesUnderLimit();
   std::strncpy(session.directory, folder->path().c_str(), interpose::kPathBytes - 1);
   std::strncpy(session.output, request.output.c_str(), interpose::kPathBytes - 1);
   std::string bytes(reinterpret_cast<const char*>(&session), sizeof(session));
@@ -51,7 +59,7 @@ absl::StatusOr<SessionFolder> MakeSession(const LaunchRequest& request) {
   registry.magic = interpose::kSessionMagic;
   bytes.assign(reinterpret_cast<const char*>(&registry), sizeof(registry));
   const uint64_t taken = request.plans.size() * sizeof(uint32_t);
-  if (status.ok()) status = folder->Write("registry", bytes, interpose::kRegistryBytes);
+  if (status.ok()) status = folder->Write("registry", bytes, RegistryBytes());
   if (status.ok()) status = folder->Write("taken", std::string(taken, '\0'), taken);
   if (!status.ok()) return status;
   return folder;
@@ -176,7 +184,8 @@ class SurvivesTruncation {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);
-  execvp(request.path.c_str(), arguments.data());  // a shell reads what has no format
+  const std::string name = NameForStackStart(request.path, request.program, environ);
+  execvp(name.c_str(), arguments.data());  // a shell reads what has no format
   const int error = errno;
   if (write(error_pipe, &error, sizeof(error)) < 0) {
     // The parent sees an exit of 126.
@@ -226,8 +235,7 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
 absl::StatusOr<Registry*> MapRegistry(const SessionFolder& session) {
   const int fd = session.Open("registry", O_RDWR);
   if (fd < 0) return SystemError(errno, session.path() + "/registry");
-  void* mapped =
-      mmap(nullptr, interpose::kRegistryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* mapped = mmap(nullptr, RegistryBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   const int error = errno;
   close(fd);
   if (mapped == MAP_FAILED && (error == ENODEV || error == EINVAL)) {
@@ -250,7 +258,7 @@ void Collect(const SessionFolder& session, const Registry& registry, const Launc
   result.left_out = registry.left_out;
   result.forbidden = registry.forbidden;
   result.session_removed = !session.Has("session");
-  const uint32_t count = std::min(registry.images, interpose::kMaxImages);
+  const uint32_t count = std::min(registry.images, interpose::ImagesUnderLimit());
   for (uint32_t i = 0; i < count; ++i) {
     ImageEntry& image = result.images.emplace_back(registry.image[i]);
     EndText(image.executable);
@@ -279,7 +287,7 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   if (!session.ok()) return session.status();
   const absl::StatusOr<Registry*> registry = MapRegistry(*session);
   if (!registry.ok()) return registry.status();
-  const absl::Cleanup unmap = [&] { munmap(*registry, interpose::kRegistryBytes); };
+  absl::Cleanup unmap = [&] { munmap(*registry, RegistryBytes()); };
   const SurvivesTruncation survives;
   LaunchResult result;
   const absl::StatusOr<int> code =
@@ -287,6 +295,11 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   if (!code.ok()) return code.status();
   result.exit_code = *code;
   Collect(*session, **registry, request, result);
+  std::move(unmap).Invoke();  // else this process has it open
+  const bool records = !request.output.empty();
+  if (records && trace::IsOpenForWriting(session->path() + "/registry")) {
+    result.running = ProcessesOf(session->path());
+  }
   return result;
 }
 
@@ -333,8 +346,8 @@ void PrintMessages(const LaunchResult& result) {
   if (result.left_out > 0) {
     std::fprintf(
         stderr, "reprise: left out: %s: %s\n", Counted(result.left_out, "process image").c_str(),
-        result.images.size() >= interpose::kMaxImages
-            ? absl::StrCat("there is room for ", interpose::kMaxImages).c_str()
+        result.images.size() >= interpose::ImagesUnderLimit()
+            ? absl::StrCat("there is room for ", interpose::ImagesUnderLimit()).c_str()
             : "there was no room on the disk or in the memory that holds the session's folder");
   }
   if (result.forbidden > 0) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/still_running.h"
 #include "interpose/process/session.h"
 
 namespace reprise::cli {
@@ -26,11 +27,12 @@ struct LaunchResult {
   int exit_code = 0;  // the program's: its status, or 128 + signal
   // In the order in which they started. The program can write anything there; the texts end.
   std::vector<interpose::ImageEntry> images;
-  uint32_t left_out = 0;              // images of which nothing is known: no room
-  uint32_t forbidden = 0;             // the same, because a sandbox forbids it
-  bool session_removed = false;       // while the program ran
-  std::vector<std::string> counters;  // per image, the bytes of its counters file; empty
-                                      // when it has none
+  uint32_t left_out = 0;                // images of which nothing is known: no room
+  uint32_t forbidden = 0;               // the same, because a sandbox forbids it
+  bool session_removed = false;         // while the program ran
+  std::vector<RunningProcess> running;  // when it had ended; of a recording
+  std::vector<std::string> counters;    // per image, the bytes of its counters file; empty
+                                        // when it has none
 };
 
 // Starts the program and waits for it. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are

@@ -15,14 +15,13 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "base/text.h"
 #include "cli/command.h"
 #include "cli/command_text.h"
 #include "cli/help.h"
 #include "cli/launch.h"
 #include "cli/option_scope.h"
 #include "cli/standard_output.h"
+#include "cli/usage_error.h"
 #include "trace/symbols.h"
 
 namespace {
@@ -44,35 +43,6 @@ void AddDebuginfod(CLI::App& app) {
         "--debuginfod", reprise::trace::AllowDebuginfod,
         "ask the servers in $DEBUGINFOD_URLS for debug information that is not installed");
   }
-}
-
-// "unknown option --strateg (did you mean --strategy?)".
-std::string Unknown(const char* what, const std::string& name,
-                    const std::vector<std::string>& known) {
-  const std::vector<std::string_view> views(known.begin(), known.end());
-  const std::string_view nearest = reprise::base::NearestName(name, views);
-  if (nearest.empty()) return absl::StrCat("unknown ", what, " ", name);
-  return absl::StrCat("unknown ", what, " ", name, " (did you mean ", std::string(nearest), "?)");
-}
-
-// What is wrong with the command line when it holds a name that is not known: an option or a
-// command. Else nothing.
-std::string FindUnknown(const CLI::App& app) {
-  const std::vector<CLI::App*> parsed = app.get_subcommands();
-  const CLI::App& command = parsed.empty() ? app : *parsed.front();
-  std::vector<std::string> known;
-  for (const std::string& word : app.remaining(/*recurse=*/true)) {
-    if (!word.starts_with('-') || word == "-" || word == "--") continue;
-    for (const CLI::Option* option : command.get_options()) {
-      for (const std::string& name : option->get_lnames())
-        known.push_back(absl::StrCat("--", name));
-    }
-    return Unknown("option", word.substr(0, word.find('=')), known);
-  }
-  const std::vector<std::string> words = app.remaining();
-  if (!parsed.empty() || words.empty()) return {};
-  for (const CLI::App* one : app.get_subcommands(nullptr)) known.push_back(one->get_name());
-  return Unknown("command", words.front(), known);
 }
 
 // False, and said, when what was printed could not be written.
@@ -134,9 +104,8 @@ int main(int argc, char** argv) {
       std::fputs(text.str().c_str(), stdout);
       return Written() ? code : failed;
     }
-    const std::string unknown = FindUnknown(app);
     std::fprintf(stderr, "reprise: %s (see `reprise --help`)\n",
-                 Printable(unknown.empty() ? error.what() : unknown).c_str());
+                 Printable(DescribeUsageError(app, error)).c_str());
     return launches ? kLauncher : kUsage;
   }
   if (absl::Status status = CheckOptions(*app.get_subcommands().front()); !status.ok()) {
@@ -144,7 +113,8 @@ int main(int argc, char** argv) {
     return launches ? kLauncher : code;
   }
   try {
-    const int code = run();
+    int code = run();
+    if (code == kDone && AnyDamage()) code = kBadInput;
     return Written() ? code : failed;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "reprise: out of memory\n");

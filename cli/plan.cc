@@ -219,9 +219,6 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   const absl::Time start = absl::Now();
   const absl::StatusOr<trace::Recording> recording = trace::LoadRecording(input);
   if (!recording.ok()) return recording.status();
-  if (!recording->damage.empty()) {
-    absl::FPrintF(stderr, "reprise: %s: damaged; planning what can be read\n", Printable(input));
-  }
   const auto mode = options.lanes == "none"     ? replay::LaneMode::kNone
                     : options.lanes == "thread" ? replay::LaneMode::kThread
                                                 : replay::LaneMode::kAuto;
@@ -243,6 +240,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   if (absl::Status status = replay::WritePlanFile(output, built->bytes); !status.ok()) {
     return status;
   }
+  NoteDamage(input, *recording);
   ordered_json json =
       Summary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
               built->lower_bound, built->makespan, built->strategy,
@@ -299,10 +297,11 @@ ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
 fs::path PlanName(const std::string& trace) { return fs::path(trace).stem().string() + ".plan"; }
 
 // Plans of an earlier recording would be taken for images of this one: those that are not going to
-// be replaced are set aside.
+// be replaced are set aside. Nobody else writes there until this process ends.
 absl::Status PrepareFolder(const std::string& path, const std::vector<std::string>& traces) {
   const absl::StatusOr<OutputFolder> folder = OpenFolder(path);
   if (!folder.ok()) return folder.status();
+  if (absl::Status locked = LockFolder(*folder); !locked.ok()) return locked;
   std::set<fs::path> replaced;
   for (const std::string& trace : traces) replaced.insert(PlanName(trace));
   std::vector<std::string> others;
@@ -312,7 +311,6 @@ absl::Status PrepareFolder(const std::string& path, const std::vector<std::strin
     if (name.extension() == ".plan" && !replaced.contains(name)) others.push_back(name.string());
   }
   const absl::StatusOr<std::string> old = SetAside(*folder, others);
-  close(folder->descriptor);
   if (!old.ok()) return old.status();
   if (!old->empty()) {
     absl::FPrintF(stderr, "reprise: %d plans of another recording were moved to %s\n",
@@ -470,7 +468,7 @@ void AddPlan(CLI::App& app, Run& run) {
           "auto: a lane for each thread where that costs little memory in replay; thread: for "
           "each thread; none: the recording as one instance")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "thread", "none"}));
+      ->check(OneOf({"auto", "thread", "none"}));
   command
       ->add_option(
           "--loop", options->loop,
@@ -479,7 +477,7 @@ void AddPlan(CLI::App& app, Run& run) {
           "(reprise/marks.h); "
           "none: the plan ends with the recording")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "marks", "none"}));
+      ->check(OneOf({"auto", "marks", "none"}));
   command
       ->add_option("--capacity", options->capacity,
                    "of a CSV instance: bytes that the plan may need; exit 1 when it needs more")
@@ -508,12 +506,12 @@ void AddPlan(CLI::App& app, Run& run) {
           "of execution of a graph: given, reorder, olla_ilp; auto: given, where the graph "
           "states one, else reorder")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "given", "reorder", "olla_ilp"}));
+      ->check(OneOf({"auto", "given", "reorder", "olla_ilp"}));
   command
       ->add_option("--safety", options->graph.safety,
                    "how the unsafe pairs of a graph are found; both find the same")
       ->capture_default_str()
-      ->check(CLI::IsMember({"stream_graph", "ancestor"}));
+      ->check(OneOf({"stream_graph", "ancestor"}));
   command
       ->add_option("--learn", options->learn,
                    "what `replay --stats` wrote of a plan of this recording: plan around what went "
@@ -526,7 +524,7 @@ void AddPlan(CLI::App& app, Run& run) {
       ->check(CheckWholeNumber);
   command->add_option("--threads", options->solve.threads, "0: as many as the machine has")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+      ->check(WholeNumber(0, 1024));
   command->add_flag("--json", options->json, "print one JSON object");
   AddIgnoreUnknown(command, options->ignore_unknown);
   command->callback([options, &run] { run = [options] { return RunPlan(*options); }; });

@@ -62,7 +62,7 @@ void AddRecord(CLI::App& app, const Program& program, Run& run) {
   command
       ->add_option("--stacks", options->stacks,
                    "note so many callers of each call site, the nearest ones")
-      ->check(CLI::Range(uint32_t{1}, interpose::kMostStackFrames))
+      ->check(WholeNumber(1, interpose::kMostStackFrames))
       ->type_name("N");
   command->add_flag("--with-command", options->with_command,
                     "note the command line and the environment in the trace");

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,11 +10,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/shell_text.h"
 #include "cli/apart.h"
 #include "cli/command.h"
 #include "cli/explained.h"
@@ -111,15 +113,6 @@ void CutLater(const std::vector<fs::path>& spools) {
   _exit(0);
 }
 
-// Until this process ends, nobody else records into the directory: they would take each other's
-// spools for their own.
-absl::Status Lock(const OutputFolder& folder) {
-  if (flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::UnavailableError(absl::StrCat(folder.path, ": another recording goes on there"));
-  }
-  return absl::OkStatus();  // also where the file system knows no locks
-}
-
 // How much of the memory of the image that took most is in its trace.
 void PrintExplained(const trace::Process& process, uint64_t max_load) {
   if (process.peak_rss == 0) return;
@@ -134,12 +127,27 @@ void PrintExplained(const trace::Process& process, uint64_t max_load) {
   if (percent < 50 && !advice.empty()) absl::FPrintF(stderr, "reprise:   %s\n", advice);
 }
 
+// Processes that do not stand among the images yet, which they do from their first allocation on,
+// and are not `known` by their spools.
+void PrintRunning(const LaunchResult& result, std::set<uint32_t> known,
+                  const std::string& directory) {
+  for (const interpose::ImageEntry& image : result.images) known.insert(image.pid);
+  for (const RunningProcess& process : result.running) {
+    if (known.contains(process.pid)) continue;
+    absl::FPrintF(stderr,
+                  "reprise: process %d (%s) still runs and has allocated nothing yet; what it "
+                  "allocates will be left as a spool in %s\n",
+                  process.pid, Printable(process.name), Printable(directory));
+  }
+}
+
 void PrintNextSteps(const std::string& directory) {
   std::error_code error;
   fs::path here = fs::current_path(error);
   const fs::path near = error ? fs::path() : fs::proximate(directory, here, error);
-  const std::string shown =
-      Printable(error || near.string().starts_with("..") ? directory : near.string());
+  std::string shown = error || near.string().starts_with("..") ? directory : near.string();
+  if (shown.starts_with('-')) shown.insert(0, "./");
+  shown = base::ShellQuoted(shown);
   absl::FPrintF(stderr, "reprise:   next: reprise info %s, reprise compare %s, reprise plan %s\n",
                 shown, shown, shown);
 }
@@ -151,7 +159,7 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
   if (!folder.ok()) return folder.status();
   if (access(folder->path.c_str(), W_OK | X_OK) != 0) return SystemError(errno, path);
   if (folder->path.size() + 128 >= interpose::kPathBytes) return SystemError(ENAMETOOLONG, path);
-  if (absl::Status locked = Lock(*folder); !locked.ok()) return locked;
+  if (absl::Status locked = LockFolder(*folder); !locked.ok()) return locked;
   std::error_code error;
   const absl::StatusOr<std::string> old = SetAside(*folder, EarlierTraces(folder->path, error));
   if (!old.ok()) return old.status();
@@ -170,6 +178,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   }
   size_t left = 0;
   std::vector<fs::path> written_to;
+  std::set<uint32_t> writers;
   uint64_t events = 0;
   uint64_t lost = 0;
   trace::Process largest;
@@ -183,6 +192,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
                     Printable(spool.string()), pid != 0 ? absl::StrCat(" (", pid, ")") : "");
       ++left;
       written_to.push_back(spool);
+      writers.insert(pid);
       continue;
     }
     if (ImageOf(spool) < result.images.size() && !trace::SpoolHasBegun(spool.string())) {
@@ -209,6 +219,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     }
     fs::remove(spool, error);
   }
+  PrintRunning(result, std::move(writers), directory);
   absl::FPrintF(stderr, "reprise: recorded %s of %s into %s%s\n", Counted(events, "event"),
                 Counted(result.images.size(), "process image"), Printable(directory),
                 left > 0 ? absl::StrCat(", besides those in ", Counted(left, "spool")) : "");

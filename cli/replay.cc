@@ -500,11 +500,11 @@ void AddReplay(CLI::App& app, const Program& program, Run& run) {
       ->add_option(
           "--huge-pages", options->huge_pages,
           "for the arena: auto (where the plan says that they cost no memory), never, always")
-      ->check(CLI::IsMember({"auto", "never", "always"}))
+      ->check(OneOf({"auto", "never", "always"}))
       ->capture_default_str();
   auto runs = std::make_shared<int64_t>(1);
   command->add_option("--runs", *runs, "repeat it so often, and say how the runs varied")
-      ->check(CLI::Range(1, 1000))
+      ->check(WholeNumber(1, 1000))
       ->type_name("N");
   command->add_option("program", options->program, "the program and its arguments, after --");
   command->callback([options, runs, &program, &run] {

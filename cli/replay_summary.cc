@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/shell_text.h"
 #include "base/text.h"
 #include "cli/command.h"
 
@@ -136,7 +137,7 @@ void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
                           "reprise plan TRACE --learn FILE"
                         : absl::StrCat("  try a plan that learns from this: reprise plan TRACE "
                                        "--learn ",
-                                       facts.stats));
+                                       base::ShellQuoted(facts.stats)));
 }
 
 // Of all images, each line once.

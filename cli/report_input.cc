@@ -177,7 +177,7 @@ absl::StatusOr<Subject> LoadSubject(const std::string& path, bool ignore_unknown
     absl::StatusOr<trace::Recording> recording = trace::LoadRecording(subject.path);
     if (!recording.ok()) return recording.status();
     subject.recording = *std::move(recording);
-    WarnOfDamage(subject.path, subject.recording);
+    NoteDamage(subject.path, subject.recording);
     subject.statistics = trace::ComputeStatistics(subject.recording, 0);
   }
   subject.name = trace::ProgramName(subject.recording.process);

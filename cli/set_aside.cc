@@ -1,6 +1,7 @@
 #include "cli/set_aside.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,14 @@ absl::StatusOr<OutputFolder> OpenFolder(const std::string& path) {
   if (!error) return OutputFolder{canonical.string(), descriptor};
   close(descriptor);
   return SystemError(error.value(), path);
+}
+
+absl::Status LockFolder(const OutputFolder& folder) {
+  if (flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::UnavailableError(
+        absl::StrCat(folder.path, ": another recording or plan is being written there"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> SetAside(const OutputFolder& folder,

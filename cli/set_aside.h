@@ -20,6 +20,10 @@ struct OutputFolder {
 // when the path ends in a symbolic link of another user.
 absl::StatusOr<OutputFolder> OpenFolder(const std::string& path);
 
+// Until this process ends, no other command writes into the folder: they would take each other's
+// files for their own. Unavailable when one does. Nothing happens on a file system without locks.
+absl::Status LockFolder(const OutputFolder& folder);
+
 // Moves entries of the folder, by their names in it, into a new folder beside it, PATH.old or
 // PATH.old.2, PATH.old.3 …, whichever is free: nothing is removed or overwritten. Without names it
 // does nothing. Returns the new folder's path.

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "interpose/process/images.h"
 
 namespace reprise::cli {
 
@@ -75,8 +76,8 @@ void SpoolDrainer::Main() {
 }
 
 void SpoolDrainer::FindImages() {
-  const uint32_t count =
-      std::min(__atomic_load_n(&registry_->images, __ATOMIC_ACQUIRE), interpose::kMaxImages);
+  const uint32_t count = std::min(__atomic_load_n(&registry_->images, __ATOMIC_ACQUIRE),
+                                  interpose::ImagesUnderLimit());
   for (; seen_ < count; ++seen_) unsealed_.push_back(seen_);
   std::erase_if(unsealed_, [this](uint32_t number) {
     const ImageEntry& image = registry_->image[number];

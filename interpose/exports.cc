@@ -14,11 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <threads.h>
 #include <unistd.h>
 
 #include "base/system_call.h"
 #include "interpose/exec.h"
+#include "interpose/give_back.h"
 #include "interpose/hooks.h"
 #include "interpose/process/modules.h"
 #include "interpose/process/process.h"
@@ -272,6 +274,28 @@ REPRISE_EXPORT int mlockall(int flags) {
   static int (*next)(int);
   if (process.mode > Mode::kPlain) flags |= MCL_ONFAULT;
   return Next(next, "mlockall")(flags);
+}
+
+// One function under two names: on 64-bit machines their structures are the same.
+static_assert(sizeof(rlimit) == sizeof(rlimit64));
+REPRISE_EXPORT int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {
+  static int (*next)(__rlimit_resource_t, const rlimit*);
+  BeforeLimit(resource, limit);
+  return Next(next, "setrlimit")(resource, limit);
+}
+REPRISE_EXPORT int setrlimit64(__rlimit_resource_t resource, const rlimit64* limit) noexcept {
+  return setrlimit(resource, reinterpret_cast<const rlimit*>(limit));
+}
+REPRISE_EXPORT int prlimit(pid_t process_id, __rlimit_resource resource, const rlimit* limit,
+                           rlimit* before) noexcept {
+  static int (*next)(pid_t, __rlimit_resource, const rlimit*, rlimit*);
+  if (process_id == 0 || process_id == ProcessId()) BeforeLimit(resource, limit);
+  return Next(next, "prlimit")(process_id, resource, limit, before);
+}
+REPRISE_EXPORT int prlimit64(pid_t process_id, __rlimit_resource resource, const rlimit64* limit,
+                             rlimit64* before) noexcept {
+  return prlimit(process_id, resource, reinterpret_cast<const rlimit*>(limit),
+                 reinterpret_cast<rlimit*>(before));
 }
 
 // libc does not make its own threads by way of pthread_create's name.

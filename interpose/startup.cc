@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/system_call.h"
+#include "interpose/process/address_limit.h"
 #include "interpose/process/address_map.h"
 #include "interpose/process/images.h"
 #include "interpose/process/modules.h"
@@ -27,15 +27,12 @@ namespace reprise::interpose {
 namespace {
 
 // What we map in our reservation goes past RLIMIT_DATA, but counts: the program would get nothing.
-bool DataIsLimited() {
-  rlimit limit{};
-  return SystemCall(SYS_prlimit64, 0, RLIMIT_DATA, 0, reinterpret_cast<long>(&limit)) == 0 &&
-         limit.rlim_cur != RLIM_INFINITY;
-}
+bool DataIsLimited() { return LimitOf(RLIMIT_DATA) != RLIM_INFINITY; }
 
-// Reserves our range; false when something lies there or the system refuses (RLIMIT_AS).
+// Reserves our range; false when something lies there, or it would be taken from what the program
+// may have.
 bool Reserve() {
-  if (DataIsLimited()) return false;
+  if (DataIsLimited() || LimitOf(RLIMIT_AS) != RLIM_INFINITY) return false;
   const long result = SystemCall(
       SYS_mmap, static_cast<long>(kReserved.begin), static_cast<long>(kReserved.bytes), PROT_NONE,
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -114,9 +111,12 @@ Mode ChooseMode(const char* left_alone) {
   process.session = static_cast<const SessionFile*>(
       MapSessionFile(path, "/session", kSessionMap, /*writable=*/false));
   if (process.session == nullptr || process.session->magic != kSessionMagic) return Mode::kPlain;
-  process.registry =
-      static_cast<Registry*>(MapSessionFile(path, "/registry", kRegistryMap, /*writable=*/true));
+  const uint64_t bytes = RegistryBytes(LimitOf(RLIMIT_AS));
+  process.registry = static_cast<Registry*>(
+      MapSessionFile(path, "/registry", kRegistryMap, /*writable=*/true, bytes));
   if (process.registry == nullptr) return Mode::kPlain;
+  const uint32_t entries = EntriesIn(bytes);
+  process.entries = entries < process.session->images ? entries : process.session->images;
   if (process.session->plans > 0) {
     process.taken =
         static_cast<uint32_t*>(MapSessionFile(path, "/taken", kTakenMap, /*writable=*/true));

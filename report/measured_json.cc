@@ -152,6 +152,11 @@ absl::StatusOr<json> Parse(std::string_view text, const std::string& name,
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": expected ", std::string(what), ": ", wrong));
   }
+  const std::string_view found = base::OwnJson(document);
+  if (!found.empty() && found != what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected ", std::string(what), ", found ", std::string(found)));
+  }
   absl::Status status = CheckJsonFields(document, fields, name, "", what, unknown);
   if (!status.ok()) return status;
   return document;

@@ -268,8 +268,8 @@ void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpr
   }
 }
 
-// Whether a mapping of it, or a descriptor, can write to the file. False also where the file system
-// does not tell.
+}  // namespace
+
 bool IsOpenForWriting(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -278,8 +278,6 @@ bool IsOpenForWriting(const std::string& path) {
   close(fd);
   return refused;
 }
-
-}  // namespace
 
 absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recording& recording,
                        absl::FunctionRef<void(const Event&)> on_event) {

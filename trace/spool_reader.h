@@ -29,6 +29,10 @@ absl::StatusOr<Process> ReadSpoolProcess(const MappedFile& file, const std::stri
 // killed before it.
 bool SpoolHasBegun(const std::string& path);
 
+// Whether a mapping of the file at `path`, or a descriptor, can write to it. False also where the
+// file system does not tell.
+bool IsOpenForWriting(const std::string& path);
+
 // Whether the process with this number and time of start (SpoolHeader::start_time) may still run.
 bool StillRuns(uint32_t pid, uint64_t start_time);
 

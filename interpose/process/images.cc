@@ -59,7 +59,7 @@ bool IsPrivate(const char* directory, uid_t user) {
 // The latest image of process `pid` that is not `except`; null when there is none.
 ImageEntry* LatestImage(uint32_t pid, uint64_t start_time, const ImageEntry* except) {
   uint32_t count = __atomic_load_n(&process.registry->images, __ATOMIC_ACQUIRE);
-  if (count > kMaxImages) count = kMaxImages;
+  if (count > process.entries) count = process.entries;
   while (count-- > 0) {
     ImageEntry* entry = &process.registry->image[count];
     if (entry != except && entry->pid == pid &&
@@ -79,8 +79,9 @@ ImageEntry* ClaimImage() {
   do {
     entry = &registry->image[number];
     // What is counted is looked at, so there must be a page behind it first.
-    const int refused =
-        number >= kMaxImages ? EFAULT : PopulateOr(reinterpret_cast<char*>(entry), sizeof(*entry));
+    const int refused = number >= process.entries
+                            ? EFAULT
+                            : PopulateOr(reinterpret_cast<char*>(entry), sizeof(*entry));
     if (refused != 0) {
       const bool full = refused == EFAULT || refused == ENOMEM;
       __atomic_fetch_add(full ? &registry->left_out : &registry->forbidden, 1, __ATOMIC_RELAXED);
@@ -115,7 +116,8 @@ const char* ProgramName() {
   return slash != nullptr ? slash + 1 : process.executable;
 }
 
-void* MapSessionFile(const char* directory, const char* name, Range range, bool writable) {
+void* MapSessionFile(const char* directory, const char* name, Range range, bool writable,
+                     uint64_t most) {
   char path[kPathBytes + 32];
   const size_t length = strnlen(directory, kPathBytes - 1);
   memcpy(path, directory, length);
@@ -130,10 +132,10 @@ void* MapSessionFile(const char* directory, const char* name, Range range, bool 
     CloseFile(fd);
     return nullptr;
   }
-  const int flags = MAP_SHARED | (process.reserved ? MAP_FIXED : 0);
-  const long result = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(range.begin) : 0,
-                                 static_cast<long>(info.st_size),
-                                 PROT_READ | (writable ? PROT_WRITE : 0), flags, fd, 0);
+  const uint64_t bytes = static_cast<uint64_t>(info.st_size);
+  const long result =
+      SystemCall(SYS_mmap, PlaceFor(range.begin), static_cast<long>(bytes < most ? bytes : most),
+                 PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED | FlagsToPlace(), fd, 0);
   CloseFile(fd);
   return Failed(result) ? nullptr : reinterpret_cast<void*>(result);
 }

@@ -12,8 +12,10 @@ namespace reprise::interpose {
 constinit FastState fast_state{};
 REPRISE_SHARED_PAGE constinit Process process = {.mode = Mode::kUnstarted,
                                                  .reserved = false,
+                                                 .given_back = false,
                                                  .session = nullptr,
                                                  .registry = nullptr,
+                                                 .entries = 0,
                                                  .taken = nullptr,
                                                  .image = nullptr,
                                                  .image_number = 0,

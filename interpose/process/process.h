@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "interpose/process/preloadable.h"
 #include "interpose/process/session.h"
@@ -44,8 +45,10 @@ struct alignas(4096) FastState {
 struct Process {
   Mode mode;
   bool reserved;               // kReserved is ours
+  bool given_back;             // of that only what is in use is still mapped (give_back.h)
   const SessionFile* session;  // null in kPlain without a session
   Registry* registry;
+  uint32_t entries;             // of the registry, that are mapped
   uint32_t* taken;              // atomic, one for each plan of the session; null without plans
   ImageEntry* image;            // our entry, or our parent's: see IsOwnImage
   uint32_t image_number;        // its index: 0 is the program that was started
@@ -64,6 +67,14 @@ void SetMode(Mode mode);
 // Whether this is a forked child whose state has not been renewed yet.
 inline bool Forked() {
   return __builtin_expect(__atomic_load_n(&fast_state.mode, __ATOMIC_RELAXED) == 0, 0);
+}
+
+// Where and how to map what lies at `begin` when our range is reserved, and anywhere when it is
+// not. What was given back may be somebody else's by now.
+inline long PlaceFor(uint64_t begin) { return process.reserved ? static_cast<long>(begin) : 0; }
+inline int FlagsToPlace() {
+  if (!process.reserved) return 0;
+  return process.given_back ? MAP_FIXED_NOREPLACE : MAP_FIXED;
 }
 
 // Whether Process::image is the calling process's: not in a child of vfork, nor in one of fork that

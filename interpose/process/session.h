@@ -22,7 +22,7 @@
 namespace reprise::interpose {
 
 inline constexpr char kSessionVariable[] = "REPRISE_SESSION";
-inline constexpr uint64_t kSessionMagic = 0x3753534550525245;  // changes with every layout below
+inline constexpr uint64_t kSessionMagic = 0x3853534550525245;  // changes with every layout below
 inline constexpr uint32_t kMostStackFrames = 64;
 inline constexpr uint32_t kMaxImages = 1 << 16;
 inline constexpr uint32_t kPathBytes = 1024;
@@ -55,6 +55,7 @@ struct SessionFile {
   uint32_t flags;
   uint32_t stack_frames;       // with kSessionRecord: callers noted for each allocation; 0: none
   uint32_t plans;              // PlanEntry records follow, sorted by place
+  uint32_t images;             // for which the registry has room; at most kMaxImages
   char directory[kPathBytes];  // the session directory
   char output[kPathBytes];     // where spools go; empty when not recording
 };
@@ -89,10 +90,15 @@ struct Registry {
   uint32_t drain_asleep;  // futex: 1 while the launcher waits for sealed chunks
   uint32_t left_out;      // atomic: images for which there was no entry, or no room on the disk
   uint32_t forbidden;     // atomic: the same, because a sandbox forbids to ask for it
-  ImageEntry image[];     // kMaxImages of them, in a sparse file
+  ImageEntry image[];     // SessionFile::images of them, in a sparse file
 };
 
 inline constexpr uint64_t kRegistryBytes = sizeof(Registry) + kMaxImages * sizeof(ImageEntry);
+
+// Entries that lie wholly in the registry's first so many bytes.
+constexpr uint32_t EntriesIn(uint64_t bytes) {
+  return static_cast<uint32_t>((bytes - sizeof(Registry)) / sizeof(ImageEntry));
+}
 
 // The name of the main thread; every other thread is MixPath(parent's path, how many threads the
 // parent had created before).

@@ -27,6 +27,16 @@ REPRISE_SHARED_PAGE uint64_t early_used;  // of early_side_blocks
 
 // The next unused page of the range. It only grows: 64 GiB of addresses for blocks that are rare.
 REPRISE_SHARED_PAGE uint64_t next_page;
+constexpr uint64_t kBeingCut = uint64_t{1} << 40;  // it comes back at once
+
+// What was given back may be somebody else's by now.
+bool MapPages(uint64_t begin, uint64_t bytes) {
+  if (!process.given_back) return MapMemory(begin, bytes) != nullptr;
+  const long mapped = SystemCall(
+      SYS_mmap, static_cast<long>(begin), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  return !Failed(mapped);
+}
 
 Header* HeaderOf(const void* pointer) {
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
@@ -61,12 +71,15 @@ void* SideAllocate(size_t bytes, size_t alignment) {
   const uint64_t lead = alignment > sizeof(Header) ? alignment : sizeof(Header);
   const uint64_t pages = (usable + lead + kPage - 1) / kPage;
   const uint64_t slack = alignment > kPage ? alignment / kPage : 0;
-  const uint64_t first = __atomic_fetch_add(&next_page, pages + slack, __ATOMIC_RELAXED);
+  uint64_t first;
+  do {
+    first = __atomic_fetch_add(&next_page, pages + slack, __ATOMIC_ACQUIRE);
+  } while (first >= kBeingCut);
   if ((first + pages + slack) * kPage > kSideHeap.bytes) return nullptr;
   uint64_t begin = kSideHeap.begin + first * kPage;
   const uint64_t block = (begin + sizeof(Header) + alignment - 1) & ~(alignment - 1);
   begin = (block - sizeof(Header)) & ~(kPage - 1);
-  if (MapMemory(begin, pages * kPage) == nullptr) return nullptr;
+  if (!MapPages(begin, pages * kPage)) return nullptr;
   *reinterpret_cast<Header*>(block - sizeof(Header)) = {kMagic, begin, pages * kPage, usable};
   return reinterpret_cast<void*>(block);
 }
@@ -75,6 +88,18 @@ __attribute__((noinline, cold)) bool LiesInSideHeap(const void* pointer) {
   const auto address = reinterpret_cast<uint64_t>(pointer);
   return address - reinterpret_cast<uint64_t>(early_side_blocks) < kEarlySideBytes ||
          (process.reserved && kSideHeap.Contains(address));
+}
+
+void CutSideHeap() {
+  const SignalBlock block;
+  const uint64_t pages = __atomic_exchange_n(&next_page, kBeingCut, __ATOMIC_ACQ_REL);
+  const uint64_t begin = kSideHeap.begin + pages * kPage;
+  if (begin < kSideHeap.begin + kSideHeap.bytes) {
+    SystemCall(SYS_munmap, static_cast<long>(begin),
+               static_cast<long>(kSideHeap.begin + kSideHeap.bytes - begin));
+  }
+  process.given_back = true;
+  __atomic_store_n(&next_page, pages, __ATOMIC_RELEASE);
 }
 
 __attribute__((hot)) void SideFree(void* pointer) {

@@ -39,6 +39,10 @@ inline bool IsSide(const void* pointer) {
 // Gives a block back. A pointer that is not a block's start is ignored.
 void SideFree(void* pointer);
 
+// Gives the addresses back that no block has had, and notes that (Process::given_back). Blocks that
+// are needed later are mapped one by one, where nobody else has mapped anything.
+void CutSideHeap();
+
 // The bytes usable from `pointer` on, a block's start.
 size_t SideUsable(const void* pointer);
 

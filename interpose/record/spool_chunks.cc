@@ -282,6 +282,17 @@ void StartChunks(const SpoolFile& file) {
   chunks.count = (file.bytes - kSpoolChunksOffset) / kSpoolChunkBytes;
 }
 
+uint64_t ShrinkSpool(uint64_t address_limit) {
+  if (spool.header == nullptr) return 0;
+  const SignalBlock block;
+  spool.lock.Lock();
+  uint64_t count = (SpoolBytes(address_limit) - kSpoolChunksOffset) / kSpoolChunkBytes;
+  if (count < spool.header->chunks_used) count = spool.header->chunks_used;
+  if (count < chunks.count) chunks.count = count;
+  spool.lock.Unlock();
+  return kSpoolChunksOffset + chunks.count * kSpoolChunkBytes;
+}
+
 void ForgetSpool() {
   memset(static_cast<void*>(&spool), 0, sizeof(spool));
   memset(static_cast<void*>(&chunks), 0, sizeof(chunks));

@@ -25,6 +25,10 @@ extern __attribute__((visibility("hidden"))) Spool spool;
 // The spool's chunks can be taken from now on.
 void StartChunks(const SpoolFile& file);
 
+// Makes the spool's mapping as small as such a limit of addresses wants it, or what is in use: so
+// many bytes of it are needed. Whoever calls unmaps the rest.
+uint64_t ShrinkSpool(uint64_t address_limit);
+
 // The thread ends: its chunk goes on to the next thread that needs one.
 void ReleaseChunk();
 

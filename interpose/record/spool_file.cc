@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/system_call.h"
+#include "interpose/process/address_limit.h"
 #include "interpose/process/address_map.h"
 #include "interpose/process/process.h"
 
@@ -85,17 +86,14 @@ SpoolFile OpenSpool() {
     ReportToLauncher(WhyNotMade(-fd));
     return {};
   }
-  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
-  SystemCall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, reinterpret_cast<long>(&limit));
-  uint64_t bytes = kSpool.bytes;
+  uint64_t bytes = SpoolBytes(LimitOf(RLIMIT_AS));
   // Growing a file beyond the limit would be a SIGXFSZ in the host.
-  while (bytes > limit.rlim_cur) bytes /= 2;
+  while (bytes > LimitOf(RLIMIT_FSIZE)) bytes /= 2;
   long mapped = -ENOMEM;
   for (; bytes >= kSmallestSpool / 64; bytes /= 2) {
     if (Failed(SystemCall(SYS_ftruncate, fd, static_cast<long>(bytes)))) continue;
-    mapped = SystemCall(SYS_mmap, process.reserved ? static_cast<long>(kSpool.begin) : 0,
-                        static_cast<long>(bytes), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | (process.reserved ? MAP_FIXED : 0), fd, 0);
+    mapped = SystemCall(SYS_mmap, PlaceFor(kSpool.begin), static_cast<long>(bytes),
+                        PROT_READ | PROT_WRITE, MAP_SHARED | FlagsToPlace(), fd, 0);
     if (!Failed(mapped) || mapped == -ENODEV) break;
   }
   const bool in_place = WritesInPlace(fd);

@@ -1,6 +1,10 @@
 #include "interpose/record/stacks.h"
 
+#include <stddef.h>
+
+#include "base/page.h"
 #include "base/system_call.h"
+#include "interpose/process/address_limit.h"
 #include "interpose/process/address_map.h"
 #include "interpose/process/modules.h"
 #include "interpose/process/process.h"
@@ -19,6 +23,7 @@ constexpr uint64_t kSets = uint64_t{1} << (64 - kSetShift);
 constexpr uint64_t kWays = 4;
 constexpr uint64_t kChains = 1 << 18;
 constexpr uint64_t kStackBytes = 512 << 20;
+constexpr uint64_t kFewBytes = 1 << 20;  // of stacks: more than all threads take at once
 
 // Never changes once others can see it.
 struct KnownStack {
@@ -51,12 +56,15 @@ struct Memory {
   KnownStack* chains[kChains];       // atomic; all stacks, by content
   uint64_t used;                     // atomic: bytes of `stacks`
   uint64_t numbers;                  // atomic: given out
+  uint64_t room;                     // atomic: bytes of `stacks` that may be used
   char stacks[kStackBytes];
 };
 static_assert(sizeof(Memory) <= kStackMap.bytes);
 
 REPRISE_SHARED_PAGE Memory* memory;
 REPRISE_SHARED_PAGE uint32_t most_frames;
+
+uint64_t StackRoom() { return __atomic_load_n(&memory->room, __ATOMIC_SEQ_CST); }
 
 uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -116,13 +124,13 @@ bool Same(const KnownStack* stack, const Caller& caller, const StackFrame* frame
 KnownStack* Tell(const Caller& caller, const StackFrame* frames, uint32_t count,
                  uint32_t generation, uint64_t hash) {
   const uint64_t bytes = BytesOf(count);
-  if (__atomic_load_n(&memory->used, __ATOMIC_RELAXED) + bytes > kStackBytes ||
+  if (__atomic_load_n(&memory->used, __ATOMIC_RELAXED) + bytes > StackRoom() ||
       __atomic_load_n(&memory->numbers, __ATOMIC_RELAXED) >= trace::kSpoolMostStacks) {
     return nullptr;
   }
   const uint64_t at = __atomic_fetch_add(&memory->used, bytes, __ATOMIC_RELAXED);
   const uint64_t number = __atomic_fetch_add(&memory->numbers, 1, __ATOMIC_RELAXED);
-  if (at + bytes > kStackBytes || number >= trace::kSpoolMostStacks) return nullptr;
+  if (at + bytes > StackRoom() || number >= trace::kSpoolMostStacks) return nullptr;
   auto* stack = reinterpret_cast<KnownStack*>(memory->stacks + at);
   stack->hash = hash;
   stack->return_address = caller.return_address();
@@ -198,18 +206,30 @@ __attribute__((noinline, cold)) KnownStack* Learn(const Caller& caller, KnownSta
 
 bool StartStacks(uint32_t frames) {
   most_frames = frames < kMostFrames ? frames : kMostFrames;
-  if (memory != nullptr && !process.reserved) {
-    SystemCall(SYS_munmap, reinterpret_cast<long>(memory), sizeof(Memory));
+  if (memory != nullptr && FlagsToPlace() != MAP_FIXED) {
+    SystemCall(SYS_munmap, reinterpret_cast<long>(memory),
+               static_cast<long>(offsetof(Memory, stacks) + memory->room));
   }
   memory = nullptr;
+  const uint64_t bytes = ShareOf(LimitOf(RLIMIT_AS), sizeof(Memory), 0) & ~(base::kPageBytes - 1);
+  if (bytes < offsetof(Memory, stacks) + kFewBytes) return false;
   const long mapped = SystemCall(
-      SYS_mmap, process.reserved ? static_cast<long>(kStackMap.begin) : 0, sizeof(Memory),
-      PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (process.reserved ? MAP_FIXED : 0), -1, 0);
+      SYS_mmap, PlaceFor(kStackMap.begin), static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FlagsToPlace(), -1, 0);
   if (Failed(mapped)) return false;
   memory = reinterpret_cast<Memory*>(mapped);
-  Advise(memory, sizeof(Memory), MADV_DONTDUMP);
+  memory->room = bytes - offsetof(Memory, stacks);
+  Advise(memory, bytes, MADV_DONTDUMP);
   return true;
+}
+
+uint64_t ShrinkStacks(uint64_t address_limit) {
+  if (memory == nullptr) return 0;
+  const uint64_t used = __atomic_load_n(&memory->used, __ATOMIC_RELAXED) + kFewBytes;
+  const uint64_t share = ShareOf(address_limit, kStackBytes, kFewBytes);
+  const uint64_t room = used > share ? used : share;
+  if (room < StackRoom()) __atomic_store_n(&memory->room, room, __ATOMIC_SEQ_CST);
+  return offsetof(Memory, stacks) + StackRoom();
 }
 
 uint64_t StackSiteWord(const Caller& caller) {

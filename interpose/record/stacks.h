@@ -25,6 +25,10 @@ namespace reprise::interpose {
 // what was. False when there is none.
 bool StartStacks(uint32_t frames);
 
+// Makes the mapping of what is known of stacks as small as such a limit of addresses wants it, or
+// what is in use: so many bytes of it are needed. Whoever calls unmaps the rest.
+uint64_t ShrinkStacks(uint64_t address_limit);
+
 // The site word of an allocation in Mode::kRecordStacks; an ordinary one where there is no room for
 // another stack. Async-signal-safe. The module is known to the spool afterwards. Must be called
 // below the hook.

@@ -360,4 +360,22 @@ bool StartReplay() {
   return true;
 }
 
+uint64_t ReplayCounterBytes() {
+  return replay_state.counters != nullptr ? replay::CountersLayout::Of(*replay_state.plan).bytes
+                                          : 0;
+}
+uint64_t ReplayStateBytes() {
+  if (replay_state.counters == nullptr) return 0;
+  return KeyBytes(*replay_state.plan) + Arena::StateBytes(*replay_state.plan, kMostHeap);
+}
+uint64_t ReplayPlanBytes() {
+  if (replay_state.plan == nullptr) return 0;
+  return replay::kPlanStretch + replay_state.plan->file_bytes;
+}
+uint64_t ReplayBlockBytes() {
+  return replay_state.counters != nullptr ? kMostHeap + replay_state.plan->arena_bytes : 0;
+}
+
+void CutReplay() { replay_arena.StopGrowing(/*alone=*/process.mode == Mode::kReplayChild); }
+
 }  // namespace reprise::interpose

@@ -14,6 +14,15 @@ extern __attribute__((visibility("hidden"))) replay::Arena replay_arena;
 // left for the launcher, when that is a surprise).
 bool StartReplay();
 
+// Of what replay has mapped, from the beginning of each part; 0: nothing.
+uint64_t ReplayCounterBytes();
+uint64_t ReplayStateBytes();
+uint64_t ReplayPlanBytes();
+uint64_t ReplayBlockBytes();
+
+// Inside of these parts: the heap grows no further, and what it would grow into is given back.
+void CutReplay();  // not while the thread is in a hook
+
 }  // namespace reprise::interpose
 
 #endif  // REPRISE_INTERPOSE_REPLAY_REPLAY_SETUP_H_

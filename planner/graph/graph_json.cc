@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json_fields.h"
 #include "base/text.h"
 #include "planner/graph/json_document.h"
 
@@ -399,6 +400,11 @@ absl::StatusOr<Graph> ParseGraph(std::string_view text, const std::string& name,
                                  std::vector<std::string>* ignored) {
   Reader reader(name);
   const json root = reader.Parse(text);
+  const std::string_view own = base::OwnJson(root);
+  if (!own.empty() && !root.contains("tensors")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected a graph, found ", std::string(own)));
+  }
   reader.Expect(root, "", kGraphFields);
   Graph graph;
   Names nodes, tensors;

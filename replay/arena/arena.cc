@@ -50,6 +50,14 @@ bool Arena::Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemor
          tables_.Attach(tables, bytes_) && tables_.Cover(memory.heap_bytes, bytes_);
 }
 
+void Arena::StopGrowing(bool alone) {
+  if (!alone) heap_.Lock();
+  const uint64_t limit = heap_.StopGrowing(plan_->arena_bytes);
+  GiveAddresses(memory_.blocks + limit, memory_.blocks + memory_.heap_bytes);
+  tables_.Uncover(limit, memory_.heap_bytes);
+  if (!alone) heap_.Unlock();
+}
+
 // Whether a lane is still to be had and begins with this request.
 bool Arena::BeginsWith(uint64_t index, uint64_t shape, uint64_t site) const {
   if (lanes_[index].state != kUnused) return false;

@@ -40,6 +40,11 @@ class Arena {
   // system refuses the memory.
   bool Start(const PlanHeader* plan, const LiveKeys& keys, const ArenaMemory& memory);
 
+  // The heap grows no further than it has, and the addresses that it would need for that are given
+  // back to the system. `alone`: in a forked child, where the heap is no longer used and its lock
+  // may be held for ever.
+  void StopGrowing(bool alone);
+
   // The lane for the thread of this path, now held by the calling thread; null when there is none.
   // A name can be wrong: LevelDB's compaction thread is the child of whichever thread needs it
   // first, and every thread that this one creates later is one further on. So a lane that begins

@@ -22,6 +22,14 @@ bool MakeWritable(const void* begin, uint64_t bytes) {
   return done;
 }
 
+void GiveAddresses(const char* begin, const char* end) {
+  const uint64_t first = (reinterpret_cast<uint64_t>(begin) + kPage - 1) & ~(kPage - 1);
+  const uint64_t last = reinterpret_cast<uint64_t>(end) & ~(kPage - 1);
+  const int before = errno;
+  if (first < last) munmap(reinterpret_cast<void*>(first), last - first);
+  errno = before;
+}
+
 uint64_t ArenaTables::BytesFor(uint64_t arena_bytes) {
   uint64_t bytes = UpperBytes(arena_bytes);
   for (int table = 0; table < kTables; ++table) bytes += TableBytes(table, arena_bytes);
@@ -46,13 +54,19 @@ bool ArenaTables::Attach(char* memory, uint64_t arena_bytes) {
 }
 
 bool ArenaTables::Cover(uint64_t begin, uint64_t end) {
-  constexpr uint64_t kAround = 64;  // bytes: neighbours are looked at, too
   for (int table = 0; table < kTables; ++table) {
     const uint64_t first = begin >> kShift[table];
     const uint64_t last = end >> kShift[table];
     if (!MakeWritable(at_[table] + first - kAround, last - first + 2 * kAround)) return false;
   }
   return true;
+}
+
+void ArenaTables::Uncover(uint64_t begin, uint64_t end) {
+  for (int table = 0; table < kTables; ++table) {
+    GiveAddresses(at_[table] + (begin >> kShift[table]) + kAround,
+                  at_[table] + (end >> kShift[table]) - kAround);
+  }
 }
 
 }  // namespace reprise::replay

@@ -88,6 +88,9 @@ class ArenaTables {
   // refuses.
   bool Cover(uint64_t begin, uint64_t end);
 
+  // Gives back the entries of [begin, end), which nobody asks for again.
+  void Uncover(uint64_t begin, uint64_t end);
+
   BlockMap& blocks() { return blocks_; }
   const BlockMap& blocks() const { return blocks_; }
   Region* regions() const { return regions_; }
@@ -102,6 +105,7 @@ class ArenaTables {
   // The tables in memory: so many bytes of the arena per byte (log2), each between empty pages.
   enum Table { kBlocks, kRegions, kLinks, kStarts, kFree, kLive, kResident, kTables };
   static constexpr int kShift[kTables] = {6, 6, 7, 9, 9, 6, 15};
+  static constexpr uint64_t kAround = 64;  // bytes: neighbours are looked at, too
   static uint64_t TableBytes(int table, uint64_t arena_bytes) {
     return ((arena_bytes >> kShift[table]) + 3 * kPage) & ~(kPage - 1);
   }
@@ -118,6 +122,9 @@ class ArenaTables {
 
 // Makes whole pages around [begin, begin + bytes) readable and writable. Leaves errno alone.
 bool MakeWritable(const void* begin, uint64_t bytes);
+
+// Unmaps the whole pages of [begin, end).
+void GiveAddresses(const char* begin, const char* end);
 
 }  // namespace reprise::replay
 

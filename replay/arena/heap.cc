@@ -26,9 +26,19 @@ void Heap::Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* st
   nodes_ = state;
   most_nodes_bytes_ = StateBytes(limit_bytes);
   index_.Attach(reinterpret_cast<FreeIndex::Node*>(state));
-  limit_ = limit_bytes / kHeapUnit;
+  limit_ = longest_request_ = limit_bytes / kHeapUnit;
   top_ = kRegionBytes / kHeapUnit;  // there is no region 0
   held_ = held;
+}
+
+uint64_t Heap::StopGrowing(uint64_t more_bytes) {
+  limit_ = writable_;
+  const uint64_t before = most_nodes_bytes_;
+  most_nodes_bytes_ = StateBytes(limit_ * kHeapUnit + more_bytes);
+  if (most_nodes_bytes_ < nodes_bytes_) most_nodes_bytes_ = nodes_bytes_;
+  if (most_nodes_bytes_ > before) most_nodes_bytes_ = before;
+  GiveAddresses(nodes_ + most_nodes_bytes_, nodes_ + before);
+  return limit_ * kHeapUnit;
 }
 
 void Heap::LeaveBehind() {
@@ -49,7 +59,7 @@ UnitRange Heap::Find(uint64_t units, uint64_t step) {
 }
 
 uint64_t Heap::Take(uint64_t units, uint64_t step) {
-  if (abandoned_ || units > limit_ || step > limit_) return kNone;
+  if (abandoned_ || units > longest_request_ || step > longest_request_) return kNone;
   UnitRange range = Find(units, step);
   if (range.units == 0) range = Grow(units, step);
   if (range.units == 0 || !HaveNode()) return kNone;
@@ -220,7 +230,7 @@ void Heap::GiveIdlePages(uint64_t enough) {
 bool Heap::Extend(uint64_t unit, uint64_t units) {
   const uint64_t before = Length(unit);
   const uint64_t end = unit + before;
-  if (abandoned_ || units <= before || units > limit_) return false;
+  if (abandoned_ || units <= before || units > longest_request_) return false;
   const uint64_t more = units - before;
   if (end == top_) {
     if (Grow(more, 1).units == 0) return false;

@@ -35,6 +35,11 @@ class Heap {
   // zeroed and readable. Everything outlives the heap.
   void Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* state, HeldPages* held);
 
+  // The heap does not grow beyond what is writable: the bytes of that, a multiple of a page. What
+  // is released beyond, of at most `more_bytes`, is noted as before; what could be noted of the
+  // rest is given back.
+  uint64_t StopGrowing(uint64_t more_bytes);
+
   void Lock() { lock_.Lock(); }
   void Unlock() { lock_.Unlock(); }
   // The calling thread will never finish what it was doing here, perhaps with the lock, which is
@@ -108,14 +113,15 @@ class Heap {
   char* nodes_ = nullptr;     // of the index
   uint64_t nodes_bytes_ = 0;  // of these that are writable
   uint64_t most_nodes_bytes_ = 0;
-  uint64_t limit_ = 0;       // units
-  uint64_t top_ = 0;         // units that were ever taken
-  uint64_t writable_ = 0;    // units
-  uint64_t used_pages_ = 0;  // that were used and not given back
-  uint64_t idle_pages_ = 0;  // of these, wholly free
-  uint64_t lately_ = 0;      // pages in use at most; falls slowly
-  uint64_t longest_ = 0;     // units that were freed at once at most; falls as slowly
-  uint64_t users_ = 0;
+  uint64_t limit_ = 0;            // units that it grows to
+  uint64_t longest_request_ = 0;  // units; boxes that were released count, too
+  uint64_t top_ = 0;              // units that were ever taken
+  uint64_t writable_ = 0;         // units
+  uint64_t used_pages_ = 0;       // that were used and not given back
+  uint64_t idle_pages_ = 0;       // of these, wholly free
+  uint64_t lately_ = 0;           // pages in use at most; falls slowly
+  uint64_t longest_ = 0;          // units that were freed at once at most; falls as slowly
+  uint64_t users_ = 0;            // local heaps that take from here
   HeldPages* held_ = nullptr;
   bool abandoned_ = false;
   Mutex lock_;

@@ -147,7 +147,16 @@ absl::StatusOr<std::vector<Allocator>> ParseAllocators(std::string_view list) {
       if (equals == 0 || equals + 1 == word.size()) {
         return absl::InvalidArgumentError(absl::StrCat("expected NAME=LIBRARY.so, found ", word));
       }
-      allocators.push_back({word.substr(0, equals), {word.substr(equals + 1)}});
+      const std::string library = word.substr(equals + 1);
+      // Without a slash the loader looks for it.
+      std::error_code error;
+      const bool there = std::filesystem::is_regular_file(library, error);
+      if (library.find('/') != std::string::npos && !there) {
+        return absl::InvalidArgumentError(absl::StrCat("expected NAME=LIBRARY.so, found ", word,
+                                                       ": ",
+                                                       error ? error.message() : "not a file"));
+      }
+      allocators.push_back({word.substr(0, equals), {library}});
       continue;
     }
     const auto& known = KnownAllocators();

@@ -81,13 +81,20 @@ LoopedInstance MakeLoopedInstance(const Recording& recording, const BlockBytes& 
   }
   if (learned.upper.empty()) return looped;
   const StepTimes times(recording, lane, shortened);
-  std::vector<bool> carried(looped.members.size());
-  for (const auto& [former, latter] : looped.same_offset) carried[former] = carried[latter] = true;
+  // What is carried into a pass may live until its successor needs the offset; what a pass carries
+  // out of it dies in the next one, where it is the former of the two.
+  constexpr int64_t kAny = INT64_MAX, kAsRecorded = 0;
+  std::vector<int64_t> most(looped.members.size(), kAny);
+  for (const auto& [former, latter] : looped.same_offset) {
+    if (most[latter] == kAny) most[latter] = kAsRecorded;
+    most[former] = instance.buffers[latter].lower;
+  }
   for (size_t k = 0; k < looped.members.size(); ++k) {
     const auto later = learned.upper.find(looped.members[k]);
-    if (later == learned.upper.end() || carried[k]) continue;
+    if (later == learned.upper.end()) continue;
     Buffer& buffer = instance.buffers[k];
-    buffer.upper = std::max(buffer.upper, times.End(buffer.lower, later->second));
+    const int64_t upper = std::min(most[k], times.End(buffer.lower, later->second));
+    buffer.upper = std::max(buffer.upper, upper);
   }
   return looped;
 }

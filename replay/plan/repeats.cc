@@ -39,14 +39,15 @@ class WindowHashes {
   uint64_t power_ = 1;
 };
 
-// Adds the periods that most windows of one length vote for.
-void AddPeriods(const std::vector<uint64_t>& prefixes, size_t window,
+// Adds the periods that most windows of one length vote for. `latest` is room for a table.
+void AddPeriods(const std::vector<uint64_t>& prefixes, size_t window, std::vector<uint32_t>& latest,
                 absl::flat_hash_set<size_t>& periods) {
   const size_t count = prefixes.size() - 1;
   if (count < 2 * window) return;
   const WindowHashes hashes(prefixes, window);
-  const int bits = std::bit_width(count) + 1;
-  std::vector<uint32_t> latest(size_t{1} << bits, 0);  // 1 + where a hash was seen last
+  // A period is at most half of the sequence: the table is at most half full when one comes again.
+  const int bits = std::bit_width(count);
+  latest.assign(size_t{1} << bits, 0);  // 1 + where a hash was seen last
   absl::flat_hash_map<size_t, uint64_t> votes;
   size_t distance = 0, stretch = 0;
   const auto count_stretch = [&] {
@@ -138,7 +139,8 @@ std::vector<Repeat> FindRepeats(std::span<const uint64_t> symbols, size_t least)
   absl::flat_hash_set<size_t> periods;
   {
     const std::vector<uint64_t> prefixes = WindowHashes::Prefixes(symbols);
-    for (const size_t window : kWindows) AddPeriods(prefixes, window, periods);
+    std::vector<uint32_t> latest;
+    for (const size_t window : kWindows) AddPeriods(prefixes, window, latest, periods);
   }
   for (const size_t period : periods) {
     if (period <= symbols.size() / 2) AddRepeats(symbols, period, least, repeats);

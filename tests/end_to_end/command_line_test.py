@@ -151,6 +151,76 @@ def standard_streams(bench):
             expect_equal((ended.returncode, ended.stderr), (SYSTEM, message), f"{words}")
 
 
+def names_of_standard_output(bench):
+    """Whatever the name by which standard output is the output, the summary goes elsewhere."""
+    inputs(bench)
+    for path in ("a.csv", "g.json"):
+        plan = in_a_shell(bench, f"$R plan {path} -o -").stdout
+        summary = in_a_shell(bench, f"$R plan {path} -o - --json 2>&1 > plan").stdout
+        expect(json.loads(summary)["max_load"] > 0, f"{path}: the summary on standard error")
+        for name in ("-", "/dev/stdout", "/dev/fd/1", "out"):
+            for option in ("", "--json"):
+                said = in_a_shell(bench, f"rm -f out; $R plan {path} -o {name} {option} 2>err >out; cat out").stdout
+                expect_equal(said, plan, f"{path}: {name} {option}")
+    said = in_a_shell(bench, "$R plan a.csv -o /dev/null").stdout
+    expect(b"max load" in said, f"summary: {said}")
+    said = in_a_shell(bench, "echo first > out; $R convert a.csv --to csv /dev/stdout >> out; cat out").stdout
+    expect(said.startswith(b"first\nid,"), f"appended: {said}")
+
+
+def words_to_copy(bench):
+    """Commands that are proposed can be copied, whatever the name of the folder."""
+    for name in ("plain", "two words", "it's $HOME", "-dash", "line\nbreak", "ümlaut", "*"):
+        option = f"--output={name}"
+        said = bench.run(bench.reprise, "record", option, "--", "/bin/ls", "/", expected=0).stderr.decode()
+        (line,) = (it for it in said.splitlines() if "next: " in it)
+        for command in line.split("next: ")[1].split(", reprise")[:1]:
+            script = command.replace("reprise ", "$R ", 1)
+            in_a_shell(bench, f"{script} > /dev/null")
+
+
+def wrong_values(bench):
+    """What is wrong with an option's value is said in one way: option, expected, found."""
+    inputs(bench)
+    for message, *words in (
+        ("--threads: expected a whole number from 0 to 1024, found '2000'", "plan", "a.csv", "--threads", 2000),
+        ("--threads: expected a whole number from 0 to 1024, found 'x'", "plan", "a.csv", "--threads", "x"),
+        ("--threads: expected N, found nothing", "plan", "a.csv", "--threads"),
+        ("--threads: expected N, found nothing", "plan", "a.csv", "--threads="),
+        ("--threads: expected once, found 2 times", "plan", "a.csv", "--threads", 1, "--threads", 2),
+        ("--lanes: expected one of auto, thread, none, found 'thred' (did you mean 'thread'?)",
+         "plan", "t.txt", "--lanes", "thred"),
+        ("--json: expected no value, found one", "plan", "a.csv", "--json=x"),
+        ("--output: expected FILE, found nothing", "plan", "a.csv", "-o"),
+        ("expected no more arguments, found 'b'", "plan", "a.csv", "b"),
+        ("plan: expected its plan: ", "check", "a.csv"),
+        ("expected a command, found none",),
+        ("--rows: expected a whole number from 1 to 1000000, found '0'", "diff", "t.txt", "t.txt", "--rows", 0),
+        ("--runs: expected a whole number from 1 to 1000, found '-1'", "compare", "t.txt", "--runs", -1),
+        ("SHELL: expected one of bash, zsh, fish, found 'tcsh'", "completion", "tcsh"),
+    ):
+        refused(bench, USAGE, message, *words)
+    for value in (0, 65, -1, "x", "3.5"):
+        message = f"--stacks: expected a whole number from 1 to 64, found '{value}'"
+        refused(bench, LAUNCHER, message, "record", "--stacks", value, "--", "/bin/true")
+
+
+def one_writer(bench):
+    """Two commands never write into one folder of plans at the same time."""
+    inputs(bench)
+    bench.run(bench.reprise, "plan", "folder", "-o", "plans", expected=0)
+    before = (bench.work / "plans/t.plan").read_bytes()
+    folder = os.open(bench.work / "plans", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    message = "plans: another recording or plan is being written there"
+    refused(bench, SYSTEM, message, "plan", "folder", "-o", "plans", "--seed", 7)
+    refused(bench, LAUNCHER, message, "record", "-o", "plans", "--", "/bin/true")
+    expect_equal([it.name for it in (bench.work / "plans").iterdir()], ["t.plan"], "files")
+    expect_equal((bench.work / "plans/t.plan").read_bytes(), before, "the plan")
+    os.close(folder)
+    bench.run(bench.reprise, "plan", "folder", "-o", "plans", expected=0)
+
+
 def pipes(bench):
     """Pipes are read once, however often the command looks at its input."""
     inputs(bench)
@@ -344,5 +414,5 @@ def outputs(bench):
 
 
 if __name__ == "__main__":
-    main({case.__name__: case for case in (options, standard_streams, pipes, nothing_left, helps, completions, explained,
+    main({case.__name__: case for case in (options, standard_streams, names_of_standard_output, words_to_copy, wrong_values, one_writer, pipes, nothing_left, helps, completions, explained,
                                             sizes, runs, thread_names, outputs)})

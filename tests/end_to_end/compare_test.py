@@ -94,6 +94,11 @@ def hostile(bench):
         (3, "expected a plan, as", "diff", plan, trace_path),
         (2, "NAME=LIBRARY.so", "compare", trace_path, "--allocator", "="),
         (2, "NAME=LIBRARY.so", "compare", trace_path, "--allocator", "mine="),
+        (2, "absent.so: No such file", "compare", trace_path, "--allocator", "mine=./absent.so"),
+        (2, "absent.so: No such file", "compare", trace_path, "--allocators", "mine=/absent.so"),
+        (2, "/tmp: not a file", "compare", trace_path, "--allocator", "mine=/tmp"),
+        (2, "absent.so: No such file", "report", trace_path, "--allocators", "mine=/absent.so", "-o",
+         "absent.html"),
         (2, "unknown allocator", "compare", trace_path, "--allocators", "glibc,nope"),
         (4, "No such file", "compare", "--live", "--plan", "absent", "--", "/bin/true"),
         (3, "cut short", "compare", "--live", "--plan", cut, "--", "/bin/true"),
@@ -103,11 +108,16 @@ def hostile(bench):
         expect_equal(outcome.status, status, " ".join(map(str, words)))
         expect_equal(len(outcome.stderr.splitlines()), 1, f"lines on stderr: {outcome.stderr}")
         expect(message in outcome.stderr.decode(), outcome.stderr)
+    # What can be read is used, and the exit status says that there was more.
     for words in (["compare", damaged, "--allocators", "glibc"], ["diff", trace_path, damaged],
-                  ["report", damaged, "-o", "damaged.html"]):
-        outcome = bench.run(bench.reprise, *words, expected=0)
-        expect_equal(len(outcome.ours()), 1, f"{words[0]}: words on stderr")
-        expect("damaged" in outcome.ours()[0], outcome.stderr)
+                  ["info", damaged], ["plan", damaged, "-o", "damaged.plan"],
+                  ["check", damaged, "damaged.plan"], ["convert", damaged, "damaged.csv"],
+                  ["report", damaged, "-o", "damaged.html", "--plan", "damaged.plan"],
+                  ["compare", damaged, "--allocators", "glibc", "--plan", "damaged.plan"]):
+        outcome = bench.run(bench.reprise, *words, expected=3)
+        expect_equal(len(outcome.stderr.splitlines()), 1, f"{words[0]}: {outcome.stderr}")
+        expect("damaged trace: damaged at offset" in outcome.ours()[0], outcome.stderr)
+        expect(outcome.stdout or (bench.work / words[-1]).exists(), f"{words[0]}: nothing")
 
 
 def another_allocator(bench):

@@ -135,6 +135,22 @@ def a_little_more(bench):
         expect(took < 4 * same, f"{count} blocks: {took:.3f} s, as recorded {same:.3f} s")
 
 
+def stack_start(bench):
+    """Arguments of any length leave the stack's alignment as it is, and with it the depth of calls by
+    which allocations are told apart."""
+    program = bench.build / "bin" / "programs" / "stack_start"
+    found = set()
+    for arguments in (*([("x" * length)] for length in range(0, 70, 3)), ["a", "b"], ["a", "b", "c"]):
+        bench.environment["VARIABLE"] = "y" * bench.random.randrange(100)
+        alignment, last = bench.record([program, *arguments], expected=0).stdout.decode().split(" ")
+        expect_equal(last, arguments[-1] + "\n", "the last argument")
+        found.add(alignment)
+    expect_equal(len(found), 1, f"alignments when recorded, {found}")
+    bench.plan()
+    outcome, _ = bench.replay([program, "z" * 50], expected=0)
+    expect_equal(outcome.stdout.decode().split(" ")[0], alignment, "alignment when replayed")
+
+
 def made_ahead(bench):
     """Places that a lane makes ahead of requests, for which there is no use then, are no allocations
     that went elsewhere."""
@@ -184,6 +200,6 @@ def advice(bench):
 if __name__ == "__main__":
     cases = {name: lambda bench, name=name, run=run: run_case(bench, name, run)
              for name, run in RUNS.items()}
-    main({**cases, "another_plan": another_plan, "threads_without_lanes": threads_without_lanes,
+    main({**cases, "another_plan": another_plan, "stack_start": stack_start, "threads_without_lanes": threads_without_lanes,
           "same_again": same_again, "threads_without_boxes": threads_without_boxes,
           "a_little_more": a_little_more, "made_ahead": made_ahead, "advice": advice})

@@ -163,6 +163,18 @@ def form(_bench):
     expect(not wrong, "\n".join(wrong))
 
 
+def shown_lines(_bench):
+    """Where a page shows a program, call sites in what it prints are lines that allocate."""
+    seen = 0
+    for path, text in documents().items():
+        for name, source in re.findall(r"^```c (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            lines = source.splitlines()
+            for number in re.findall(rf"\({re.escape(name)}:(\d+)\)", text):
+                seen += 1
+                expect("alloc(" in lines[int(number) - 1], f"{path}: {name}:{number}")
+    expect(seen > 0, "no call site of a program that is shown")
+
+
 def anchor(heading):
     """What GitHub makes of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -339,6 +351,7 @@ if __name__ == "__main__":
     main({
         **{case_name(path): functools.partial(run_document, path=path) for path in run},
         "form": form,
+        "shown_lines": shown_lines,
         "links": links,
         "tests": tests,
         "options": options,

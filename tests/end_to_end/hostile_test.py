@@ -229,7 +229,7 @@ def no_memory_to_finish(bench):
     bench.environment["PYTHONMALLOC"] = "malloc"
 
     def limit():
-        resource.setrlimit(resource.RLIMIT_DATA, (48 << 20, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_DATA, (32 << 20, resource.RLIM_INFINITY))
 
     command = ["/usr/bin/python3", "-c", script]
     recorded = bench.record(command, limits=limit)

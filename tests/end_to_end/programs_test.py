@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 
@@ -382,6 +383,41 @@ def own_mappings(bench):
     expect_equal(replayed.stdout, plain.stdout, "replayed")
 
 
+def address_limits(bench):
+    """What a program may map under a limit is its own, whether it was given one or sets it itself."""
+    program = str(bench.build / "bin" / "programs" / "address_limits")
+    bench.environment["MALLOC_ARENA_MAX"] = "1"  # the others would take 64 MiB each
+
+    def limited(mebibytes):
+        return lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+
+    def shares(outcome, plain):
+        """Of each figure, the share of the plain run's."""
+        expect_equal(outcome.stdout.count(b"wrong: 0\n"), plain.stdout.count(b"wrong"), "wrong")
+        pairs = zip(re.findall(rb": (\d+) (\d+)", outcome.stdout),
+                    re.findall(rb": (\d+) (\d+)", plain.stdout), strict=True)
+        return [int(a) / int(b) for one, other in pairs for a, b in zip(one, other)]
+
+    for options in ([], ["--stacks", "8"]):
+        words = [bench.reprise, "record", "-o", bench.scratch / "recording", *options, "--"]
+        for arguments, limits in (([], limited(1000)), (["1000"], None)):
+            plain = bench.run(program, *arguments, limits=limits, expected=0)
+            recorded = bench.run(*words, program, *arguments, limits=limits, expected=0)
+            expect(min(shares(recorded, plain)) > 0.94, f"{recorded.stdout} of {plain.stdout}")
+            expect(bench.info()["events"] > 240000, "events")
+    # The launcher needs little, too.
+    plain = bench.run(program, limits=limited(100), expected=0)
+    recorded = bench.run(*words, program, limits=limited(100), expected=0)
+    expect(min(shares(recorded, plain)) > 0.85, f"{recorded.stdout} of {plain.stdout}")
+    # A plan's boxes count, and here they are small.
+    bench.record([program, "100"], expected=0)
+    bench.plan()
+    for arguments, limits in (([], limited(1000)), (["1000"], None)):
+        plain = bench.run(program, *arguments, limits=limits, expected=0)
+        replayed, _ = bench.replay([program, *arguments], limits=limits, expected=0)
+        expect(min(shares(replayed, plain)) > 0.85, f"{replayed.stdout} of {plain.stdout}")
+
+
 def keep_aslr(bench):
     """--keep-aslr: the addresses differ from the recording's, and nothing else does."""
     command = [bench.build / "bin" / "programs" / "longjmp_throw"]
@@ -402,6 +438,7 @@ def huge_pages(bench):
     # The arena is where address_map.h puts it; the flags are the kernel's.
     script = """
 import re
+import resource
 blocks = [bytes(1000) for _ in range(6000)]
 areas = re.split("\\n2a(?=[89a-f])", open("/proc/self/smaps").read())[1:]
 flags = [area.split("VmFlags:")[1].splitlines()[0].split() for area in areas]
@@ -521,5 +558,5 @@ if __name__ == "__main__":
     others = (words, descriptors, wrong_frees, fork_among_threads,
               threads_of_the_program_alone, runtime_of_a_plugin,
               libc_by_name, c11_threads_by_name, heap_statistics, jumps_out, other_libc,
-              old_libc, started_by_loader, no_format, own_mappings, keep_aslr, huge_pages, release, resident, signals_in_step, realloc_in_place, with_command)
+              old_libc, started_by_loader, no_format, own_mappings, address_limits, keep_aslr, huge_pages, release, resident, signals_in_step, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})

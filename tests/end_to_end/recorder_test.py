@@ -239,6 +239,29 @@ def daemon(bench):
         expect_equal((len(info["images"]), info["lost_events"]), (2, 0), "images, lost events")
 
 
+def silent_daemon(bench):
+    """A process in the background that has not allocated yet is named, and recorded when it does."""
+    go = bench.work / "go"
+    os.mkfifo(go)
+    recorded = bench.record([program(bench, "silent_child"), go], expected=0)
+    pid = int(recorded.stdout)
+    (line,) = (line for line in recorded.ours() if "still runs" in line)
+    expect(f"process {pid} (silent_child) still runs" in line, f"said: {line}")
+    with open(go, "w") as writer:
+        writer.write("\n")
+    deadline = time.monotonic() + TIMEOUT
+    while not list((bench.scratch / "recording").glob("*.spool")):
+        expect(time.monotonic() < deadline, "the spool")
+        time.sleep(0.01)
+    while (info := bench.info())["events"] < 2000:
+        expect(time.monotonic() < deadline, "its events")
+        time.sleep(0.01)
+    expect_equal((len(info["images"]), info["lost_events"]), (2, 0), "images, lost events")
+    # Nothing is said of a child that has ended.
+    recorded = bench.record(["/bin/sh", "-c", "(exit 3) & wait"], "ended", expected=0)
+    expect(not any("still runs" in line for line in recorded.ours()), f"{recorded.ours()}")
+
+
 def emulator(bench):
     """A program under qemu-user is left alone, and that is said."""
     qemu = shutil.which(f"qemu-{os.uname().machine}")
@@ -436,6 +459,7 @@ CASES = (
     deepbind,
     own_malloc,
     daemon,
+    silent_daemon,
     emulator,
     sandboxes,
     long_environment,

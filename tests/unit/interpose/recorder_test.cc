@@ -58,6 +58,7 @@ class RecorderTest : public testing::Test {
     SessionFile session{};
     session.magic = kSessionMagic;
     session.flags = kSessionRecord;
+    session.images = kMaxImages;
     std::strncpy(session.directory, directory_.c_str(), kPathBytes - 1);
     std::strncpy(session.output, (directory_ / "out").c_str(), kPathBytes - 1);
     Write("session", &session, sizeof(session), sizeof(session));

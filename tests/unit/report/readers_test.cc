@@ -36,6 +36,11 @@ TEST(ComparisonReader, AFieldOfAnotherTypeIsNamed) {
   } cases[] = {
       {"", "f: expected what `reprise compare --json` prints: offset 1: expected JSON, found none"},
       {"[]", "start: expected an object, found []"},
+      {R"({"program":["a"],"results":[]})",
+       "f: expected what `reprise compare --json` prints, found what `reprise compare --live "
+       "--json` prints"},
+      {R"({"served":1,"images":[]})", "prints, found what `reprise replay --stats` writes"},
+      {R"({"events":1,"lost_events":0,"max_load":1})", "found what `reprise info --json` prints"},
       {"{}", "results: expected a list, found nothing"},
       {R"({"results":{}})", "results: expected a list, found {}"},
       {R"({"results":[1]})", "results[0]: expected an object, found 1"},
