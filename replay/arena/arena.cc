@@ -55,6 +55,10 @@ void Arena::StopGrowing(bool alone) {
   const uint64_t limit = heap_.StopGrowing(plan_->arena_bytes);
   GiveAddresses(memory_.blocks + limit, memory_.blocks + memory_.heap_bytes);
   tables_.Uncover(limit, memory_.heap_bytes);
+  constexpr uint32_t kMoreHeaps = 16;
+  if (heaps_made_ + kMoreHeaps < most_heaps_) most_heaps_ = heaps_made_ + kMoreHeaps;
+  GiveAddresses(reinterpret_cast<const char*>(heaps_ + most_heaps_),
+                reinterpret_cast<const char*>(heaps_ + kMostHeaps));
   if (!alone) heap_.Unlock();
 }
 
@@ -130,7 +134,7 @@ LocalHeap* Arena::TakeHeap(const Lane* lane) {
   if (heap != nullptr) {
     closed_ = heap->next_closed;
   } else {
-    if (heaps_made_ == kMostHeaps || !MakeWritable(&heaps_[heaps_made_], sizeof(LocalHeap))) {
+    if (heaps_made_ == most_heaps_ || !MakeWritable(&heaps_[heaps_made_], sizeof(LocalHeap))) {
       return nullptr;
     }
     heap = &heaps_[heaps_made_++];

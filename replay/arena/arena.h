@@ -111,6 +111,7 @@ class Arena {
   uint32_t* owner_ = nullptr;   // per page of the boxes: 1 + index of its lane; 0: nobody's
   LocalHeap* heaps_ = nullptr;  // kMostHeaps
   uint32_t heaps_made_ = 0;     // with the lock of the heap
+  uint32_t most_heaps_ = kMostHeaps;
   LocalHeap* closed_ = nullptr;
   ArenaTables tables_;
   Heap heap_;
