@@ -31,10 +31,16 @@ void TakeProgram(const Program& program, std::vector<std::string>& words) {
 }
 
 absl::Status KeepsInputs(const std::string& output, const std::vector<std::string>& inputs) {
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(output, error);
+  if (error || !std::filesystem::is_regular_file(file, error)) return absl::OkStatus();
+  const std::string kind = file.extension();
+  const bool read_in_folders = kind == ".trace" || kind == ".spool" || kind == ".plan";
   for (const std::string& input : inputs) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(output, error)) continue;
-    if (!std::filesystem::equivalent(output, input, error) || error) continue;
+    if (input.empty()) continue;
+    const bool in_folder =
+        read_in_folders && std::filesystem::equivalent(file.parent_path(), input, error);
+    if (!in_folder && !std::filesystem::equivalent(file, input, error)) continue;
     return absl::FailedPreconditionError(
         absl::StrCat(output, ": expected an output that is no input as well, found ", input));
   }

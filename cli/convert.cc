@@ -300,7 +300,8 @@ int RunConvert(ConvertOptions options) {
   const absl::StatusOr<const FormatRow*> to = OutputFormat(options);
   if (!to.ok()) return Fail(to.status());
   // In another format it would no longer be what its name says.
-  const std::string kept_input = *from == *to ? "" : options.input.path;
+  const bool replaces = *from == *to && !options.anonymize;
+  const std::string kept_input = replaces ? "" : options.input.path;
   if (absl::Status status = KeepsInputs(options.output, {kept_input, options.plan}); !status.ok()) {
     return Fail(status);
   }

@@ -416,9 +416,9 @@ int RunPlan(PlanOptions options) {
     if (!output.ok()) return Fail(output.status());
     options.output = *std::move(output);
   }
-  if (absl::Status status = KeepsInputs(options.output, {options.input}); !status.ok()) {
-    return Fail(status);
-  }
+  std::vector<std::string> inputs = options.learn;
+  inputs.push_back(options.input);
+  if (absl::Status status = KeepsInputs(options.output, inputs); !status.ok()) return Fail(status);
   if (*kind == Kind::kGraph) {
     if (options.solve.strategy == "reorder" || options.solve.strategy == "olla_ilp") {
       options.graph.order = std::exchange(options.solve.strategy, "auto");

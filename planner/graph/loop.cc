@@ -34,7 +34,7 @@ absl::Status ValidateBody(const Graph& graph) {
   for (uint32_t node = 0; node < inside.size(); ++node) {
     if (inside[node] > 0) continue;
     return Refuse("loop.body", "all nodes: the graph is the body",
-                  absl::StrCat("none ", Quoted(graph.nodes[node].id)));
+                  absl::StrCat("all but node ", Quoted(graph.nodes[node].id)));
   }
   return absl::OkStatus();
 }
@@ -192,6 +192,10 @@ absl::Status ValidateLoop(const Graph& graph, const PreparedGraph& flow) {
   if (!graph.groups.empty()) return Refuse("loop", "a graph without groups", "some");
   if (graph.nodes.empty()) return Refuse("loop.body", "a node", "none");
   if (absl::Status status = ValidateBody(graph); !status.ok()) return status;
+  for (uint32_t t = 0; t < graph.tensors.size(); ++t) {
+    if (!graph.tensors[t].persistent || graph.tensors[t].producer == kNone) continue;
+    return Refuse("loop", "persistent tensors that no node produces", TensorCalled(graph, t));
+  }
   std::vector<uint8_t> as_from(flow.storages.size()), as_to(flow.storages.size());
   for (size_t pair = 0; pair < graph.loop->carried.size(); ++pair) {
     absl::Status status = ValidateCarried(graph, flow, pair);

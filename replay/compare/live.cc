@@ -160,6 +160,7 @@ absl::StatusOr<std::string> BindingOfMalloc(const std::string& program,
   posix_spawn_file_actions_destroy(&actions);
   if (!pid.ok()) return pid.status();
   WaitFor(*pid);
+  std::string own;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     std::ifstream file(entry.path());
     std::string line;
@@ -167,11 +168,15 @@ absl::StatusOr<std::string> BindingOfMalloc(const std::string& program,
       // "PID:\tbinding file FROM [0] to OBJECT [0]: normal symbol `malloc' [VERSION]"
       if (!absl::StrContains(line, "symbol `malloc'")) continue;
       const size_t to = line.find(" to "), end = line.find(" [", to);
-      if (to != std::string::npos && end != std::string::npos) {
-        return line.substr(to + 4, end - to - 4);
-      }
+      if (to == std::string::npos || end == std::string::npos) continue;
+      std::string object = line.substr(to + 4, end - to - 4);
+      // A program at a fixed address that takes the address of malloc has a stub of that name, to
+      // which libraries are bound. The stub is bound as well, unless malloc is the program's own.
+      if (!std::filesystem::equivalent(object, program, error)) return object;
+      own = std::move(object);
     }
   }
+  if (!own.empty()) return own;
   return absl::NotFoundError(
       absl::StrCat(program, ": the dynamic linker does not say where malloc comes from"));
 }

@@ -84,8 +84,8 @@ class LaneSearch {
     if (repeats.empty())
       lane_.refused = lane_.marks.size() == 1
                           ? "there is one mark only"
-                          : absl::StrCat("no two iterations between the ", lane_.marks.size(),
-                                         " marks are the same");
+                          : absl::StrCat("no iterations between the ", lane_.marks.size(),
+                                         " marks follow each other and are the same");
     // What is wrong with one of these is said, however short it is.
     least_refused_ = 0;
     return repeats;

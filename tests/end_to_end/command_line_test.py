@@ -394,6 +394,10 @@ def outputs(bench):
     bench.record([bench.work / "program"], expected=0)
     (trace,) = (bench.scratch / "recording").glob("*.trace")
     bench.run(bench.reprise, "plan", trace, "-o", "p.plan", expected=0)
+    bench.plan()
+    (plan,) = (bench.scratch / "plan").glob("*.plan")
+    words = ("replay", plan.parent, "--stats", "s.json", "--", "./program")
+    bench.run(bench.reprise, *words, expected=0)
     link = bench.work / "link.csv"
     link.symlink_to(bench.work / "a.csv")
     for status, words, output in (
@@ -404,12 +408,16 @@ def outputs(bench):
         (USAGE, ["report", trace, "-o"], trace),
         (USAGE, ["report", trace, "--plan", "p.plan", "-o"], "p.plan"),
         (USAGE, ["convert", trace, "--to", "csv"], trace),
+        (USAGE, ["convert", trace.parent, "--anonymize"], trace),
+        (USAGE, ["convert", trace, "--to", "mondrian", "--plan", plan.parent], plan),
+        (USAGE, ["report", trace.parent, "-o"], trace),
+        (USAGE, ["plan", trace, "--learn", "s.json", "-o"], "s.json"),
     ):
         before = (bench.work / output).read_bytes()
         refused(bench, status, "expected an output that is no input as well", *words, output)
         expect_equal((bench.work / output).read_bytes(), before, f"{words}: content")
-    for stats in ("p.plan", "program"):
-        refused(bench, LAUNCHER, "expected an output that is no input as well", "replay", "p.plan",
+    for plans, stats in (("p.plan", "p.plan"), ("p.plan", "program"), (plan.parent, plan)):
+        refused(bench, LAUNCHER, "expected an output that is no input as well", "replay", plans,
                 "--stats", stats, "--", "./program")
 
 

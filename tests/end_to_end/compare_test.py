@@ -156,6 +156,12 @@ def live(bench):
 def live_failures(bench):
     """A program that cannot be run or preloaded is not measured."""
     words = [bench.reprise, "compare", "--live", "--allocators", "glibc", "--runs", "1", "--"]
+    # At a fixed address, with a stub for malloc, to which libraries are bound.
+    (bench.work / "fixed.c").write_text(
+        "#include <stdlib.h>\nint main() { void* (*volatile f)(size_t) = malloc; free(f(1)); }\n")
+    bench.run("gcc", "-O1", "-fno-pie", "-no-pie", "-o", "fixed", "fixed.c", expected=0)
+    outcome = bench.run(*words, "./fixed", expected=0)
+    expect(b"malloc from" in outcome.stdout and b"libc.so" in outcome.stdout, outcome.stdout)
     expect_equal(bench.run(*words, "no-such-program").status, 4, "no such program")
     ended = bench.run(*words, "/bin/sh", "-c", "exit 7")
     expect_equal(ended.status, 0, "a program that fails everywhere")

@@ -93,9 +93,11 @@ std::string Refusal(const Graph& graph, const GraphOptions& options = Exact()) {
 TEST(LoopTest, RefusesWhatIsNotUnderstood) {
   const std::string pair = R"(["h1", "h0"])";
   EXPECT_EQ(Refusal(Read(kStep, pair, R"("A", "C")")),
-            "loop.body: expected all nodes: the graph is the body, found none 'B'");
+            "loop.body: expected all nodes: the graph is the body, found all but node 'B'");
   EXPECT_EQ(Refusal(Read(kStep, pair, R"("A", "B", "C", "A")")),
             "loop.body: expected each node once, found node 'A' again");
+  EXPECT_EQ(Refusal(Read(R"({"id": "w", "producer": "A", "bytes": 64, "persistent": true})", "")),
+            "loop: expected persistent tensors that no node produces, found tensor 'w'");
   EXPECT_EQ(Refusal(Read(kStep, R"(["h0", "h0"])")),
             "loop.carried[0][0]: expected a tensor that a node produces, found tensor 'h0'");
   EXPECT_EQ(Refusal(Read(kStep, R"(["h1", "p"])")),

@@ -100,7 +100,7 @@ TEST(LoopsTest, MarksBetweenWhichNothingRepeatsAreRefused) {
   EXPECT_EQ(Find(recording, LoopMode::kMarks)[0].refused, "there is one mark only");
   for (uint64_t event = 200; event < 1000; event += 100) recording.marks.push_back({event, 0});
   const LaneLoops lane = Find(recording, LoopMode::kMarks)[0];
-  EXPECT_EQ(lane.refused, "no two iterations between the 9 marks are the same");
+  EXPECT_EQ(lane.refused, "no iterations between the 9 marks follow each other and are the same");
   EXPECT_TRUE(lane.loops.empty());
 }
 
