@@ -75,6 +75,12 @@ def mask(line):
     return " ".join(line.split())
 
 
+def masked(lines):
+    """The lines without their numbers, and one for all loops."""
+    lines = [mask(line) for line in lines]
+    return [line for i, line in enumerate(lines) if line != "loop" or lines[i - 1 : i] != ["loop"]]
+
+
 def matches(expected, found):
     """Whether the lines are those that are expected; `…` stands for anything."""
     parts = []
@@ -114,7 +120,7 @@ def run_document(bench, path, shown=None):
             if "run" in block.info:
                 continue
             if "exact" not in block.info:
-                expected, found = [mask(it) for it in expected], [mask(it) for it in found]
+                expected, found = masked(expected), masked(found)
             expect(matches(expected, found),
                    f"{where}: expected\n" + "\n".join(expected) + "\nfound\n" + "\n".join(found))
 
