@@ -70,8 +70,8 @@ size_t Columns();
 // A name in the last column of a line that has `used` columns before it.
 std::string LastColumn(const std::string& text, size_t used);
 
-// FailedPrecondition when `output` is the same file as one of `inputs`, or a trace, spool or plan in
-// one of them that is a folder, which it would replace.
+// FailedPrecondition when `output` is the same file as one of `inputs`, or a trace, spool or plan
+// in one of them that is a folder, which it would replace.
 absl::Status KeepsInputs(const std::string& output, const std::vector<std::string>& inputs);
 
 // `status` with the name of the file that it is about in front.

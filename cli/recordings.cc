@@ -208,6 +208,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     if (!written.ok()) {
       absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", Printable(spool.string()),
                     Printable(std::string(written.status().message())));
+      lost += trace::WriterOf(spool.string()).lost_events;
       ++left;
       continue;
     }

@@ -351,7 +351,8 @@ SpoolProcess WriterOf(const std::string& path) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return {};
   const absl::StatusOr<SpoolHeader> header = ReadHeader(*file, path);
-  return header.ok() ? SpoolProcess{header->pid, header->start_time} : SpoolProcess{};
+  return header.ok() ? SpoolProcess{header->pid, header->start_time, header->lost_events}
+                     : SpoolProcess{};
 }
 
 void CutSpool(const std::string& path) {

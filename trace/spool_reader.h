@@ -43,6 +43,7 @@ bool SpoolHasWriter(const std::string& path);
 struct SpoolProcess {
   uint32_t pid;
   uint64_t start_time;
+  uint64_t lost_events;  // as it counted them
 };
 SpoolProcess WriterOf(const std::string& path);
 

@@ -473,7 +473,8 @@ def full_disk(bench, options=()):
             directory = disk / name
             ours = expect_unchanged(bench, command, directory, options=options)
             expect(any("No space left" in line for line in ours), f"said: {ours}")
-            expect("besides those in 1 spool" in ours[-1], f"said: {ours}")
+            expect("besides those in 1 spool" in ours[-2], f"said: {ours}")
+            expect(" lost " in ours[-1] and " event" in ours[-1], f"said: {ours}")
             info = expect_some_lost(bench, directory)
             # A free that was lost is implied by the next block at its address, and counted again.
             recorded = info["events"] - info["implied_frees"]

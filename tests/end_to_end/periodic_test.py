@@ -139,7 +139,7 @@ def bad_graph(bench):
     refused(bench, BAD_INPUT, "g.json: loop.carried[0][1]: expected the id of a tensor, found 'h9'",
             *loop({"body": ["mul", "add"], "carried": [["h1", "h9"]]}))
     refused(bench, BAD_INPUT, "g.json: loop.body: expected all nodes: the graph is the body, found "
-            "none 'add'", *loop({"body": ["mul"]}))
+            "all but node 'add'", *loop({"body": ["mul"]}))
     write(bench, "g.json", STEP)
     refused(bench, USAGE, "g.json: --order: a graph with a loop keeps its order; expected given or "
             "auto, found reorder", "plan", "g.json", "--order", "reorder")
