@@ -105,16 +105,11 @@ void Lane::PassCheckpoint() {
   Publish();
   ++cursor_;
   const uint64_t share = box_granules_ * kGranule / kBoxShare / (kTurnWords * sizeof(uint32_t));
-  uint64_t at_once = share < kMostAtOnce ? share + 1 : kMostAtOnce;
-  uint64_t piece = kPage;
-  if (lane_->words >= kManyWords) {
-    piece = kPlanHugePiece;
-    at_once = piece / sizeof(uint32_t) / kTurnWords;
-  }
+  const uint64_t at_once = share < kMostAtOnce ? share + 1 : kMostAtOnce;
   const PlanLoop* loop = LoopAt(cursor_);
   if (++checkpoints_ % at_once != 0) return;
   if (loop != nullptr && loop->words < at_once * kTurnWords) return;
-  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);
+  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
   const uint64_t first = (reinterpret_cast<uint64_t>(stream_.first) + kPage - 1) & ~(kPage - 1);
   if (here > first) GiveBack(reinterpret_cast<const void*>(first), here - first);
 }

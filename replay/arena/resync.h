@@ -94,7 +94,7 @@ class Resync {
  private:
   static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
-  static constexpr uint64_t kMostLookAhead = 1 << 20;
+  static constexpr uint64_t kMostLookAhead = 1 << 17;
   static constexpr int64_t kMostDebt = 128 * kMiss;
   static constexpr int64_t kMostSaved = 8192 * kMiss;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
