@@ -32,7 +32,7 @@ void Lane::Start(const LaneSurroundings& around, const PlanLane* lane, char* box
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(stream_.first);
   counters_->box = reinterpret_cast<uint64_t>(box);
   notes_ = notes;
-  resync_.Start(&stream_);
+  resync_.Start(&stream_, around.plan->lanes.count == 1);
   wants_to_leave_ = keeps_pages_ = false;
   off_plan_ = lane->box_bytes == 0;
 }

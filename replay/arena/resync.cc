@@ -16,10 +16,12 @@ const uint32_t* Resync::BehindTheSameSites(const uint32_t* cursor) const {
 }
 
 bool Resync::MissesTooMuch(const uint32_t* cursor, uint64_t cost) {
-  Earn(passed_before_ + static_cast<uint64_t>(cursor - missed_at_));
+  const uint64_t passed = passed_before_ + static_cast<uint64_t>(cursor - missed_at_);
   passed_before_ = 0;
   missed_at_ = cursor;
+  if (passed > kAWhile) Earn(passed);
   balance_ -= static_cast<int64_t>(cost);
+  spent_ += cost;
   return balance_ < -most_debt_;
 }
 

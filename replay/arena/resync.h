@@ -8,10 +8,11 @@
 //
 // In a loop the body's beginning and what comes behind the loop are looked at, too.
 //
-// Each miss costs as much as 16 matched events earn; a request of another length costs as much as
-// one. A lane that has spent 128 misses more than it had earned is to leave its plan; in a loop
-// that is repeated, more than two passes ask for. What can be saved up is 8,192 misses: as long as
-// the program may do something in between that the recording did not, and then go on as recorded.
+// A miss costs as much as 16 matched events earn in runs of more than 8; a request of another
+// length costs as much as one. A lane that has spent 128 misses more than it had earned is to leave
+// its plan; in a loop that is repeated, more than two passes ask for. A program's only lane saves
+// up to 8,192 misses: so long may the program do something in between that the recording did not.
+// Where there are others, what is free in the box is of more use to them.
 //
 // Thread-safety: belongs to one thread. Hook-safe.
 #ifndef REPRISE_REPLAY_ARENA_RESYNC_H_
@@ -31,14 +32,16 @@ struct LoopPlaces {
 
 class Resync {
  public:
+  // What misses cost, in matched events.
   static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kOtherLength = 1;
 
-  // `stream` outlives the object.
-  void Start(const PlanStream* stream) {
+  // `stream` outlives the object. `alone`: it is the plan's only lane.
+  void Start(const PlanStream* stream, bool alone) {
     stream_ = stream;
     missed_at_ = stuck_at_ = stream->first;
     most_debt_ = kMostDebt;
+    most_saved_ = alone ? kMostSaved : 0;
     Found();
   }
 
@@ -57,7 +60,7 @@ class Resync {
   void LeftLoop() { most_debt_ = kMostDebt; }
   // The program is where the cursor is.
   void Found() {
-    unmatched_ = 0;
+    unmatched_ = spent_ = 0;
     next_look_ = kConfirm;
   }
   uint64_t unmatched() const { return unmatched_; }
@@ -73,7 +76,7 @@ class Resync {
   // if they did not.
   const uint32_t* BehindTheSameSites(const uint32_t* cursor) const;
   // They did: most of what they cost is given back.
-  void Forgive() { Earn(unmatched_ * (kMiss - kOtherLength)); }
+  void Forgive() { Earn(spent_ - unmatched_ * kOtherLength); }
 
   // A miss at the cursor that costs so much; true: the lane is to leave its plan.
   bool MissesTooMuch(const uint32_t* cursor, uint64_t cost);
@@ -95,13 +98,14 @@ class Resync {
   static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
   static constexpr uint64_t kMostLookAhead = 1 << 17;
+  static constexpr uint64_t kAWhile = 8;
   static constexpr int64_t kMostDebt = 128 * kMiss;
   static constexpr int64_t kMostSaved = 8192 * kMiss;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
 
-  void Earn(uint64_t more) {
-    balance_ += static_cast<int64_t>(more);
-    if (balance_ > kMostSaved) balance_ = kMostSaved;
+  void Earn(uint64_t events) {
+    balance_ += static_cast<int64_t>(events);
+    if (balance_ > most_saved_) balance_ = most_saved_;
   }
   uint64_t Window() const;
   const uint32_t* FindAgain(const uint32_t* from, const uint32_t* limit) const;
@@ -118,6 +122,8 @@ class Resync {
   uint64_t passed_before_;           // words that the cursor went back by since then
   int64_t most_debt_;
   int64_t balance_;  // of what was earned and spent
+  int64_t most_saved_;
+  uint64_t spent_;  // on these unmatched requests
 };
 
 }  // namespace reprise::replay
