@@ -292,11 +292,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   // About what follows: growing would hold all of it twice.
   file.Reserve(recording.allocations.size() * 3 * sizeof(uint32_t));
   constexpr size_t kLongRecording = 4096;  // allocations
-  uint64_t most_words = 0;
-  for (const LaneEncoder& encoder : encoders) most_words = std::max(most_words, encoder.words());
-  if (most_words >= kManyWords) header.flags |= kPlanHugeWords;
-  const uint64_t piece = most_words >= kManyWords ? kPlanHugePiece : kPlanStretch;
-  if (recording.allocations.size() >= kLongRecording) file.BeginPiece(piece);
+  if (recording.allocations.size() >= kLongRecording) file.BeginPiece(kPlanStretch);
   AddWords(lanes, encoders, file, header, entries);
   file.Replace(header.lanes, entries);
   return file.Finish(header);
