@@ -101,6 +101,12 @@ const char* LooseSeed(const std::string& executable, bool keep_aslr) {
 void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
                    std::vector<std::string>& lines) {
   const Findings& findings = image.findings;
+  const std::string& recorded = findings.recorded;
+  if (!recorded.empty() && FileName(recorded) != FileName(image.executable)) {
+    lines.push_back(absl::StrCat("  try a recording of ", FileName(image.executable),
+                                 ": the plan is for another program, ", FileName(recorded)));
+    return;
+  }
   if (!findings.missing_modules.empty()) {
     const size_t others = findings.missing_modules.size() - 1;
     lines.push_back(
@@ -161,6 +167,10 @@ bool WorthSaying(uint64_t allocations, uint64_t astray) {
 
 std::string SlightLine(uint64_t allocations, uint64_t astray) {
   if (astray == 0) return {};
+  if (astray == allocations) {
+    return absl::StrFormat("all of %s went elsewhere than planned",
+                           base::Counted(allocations, "allocation"));
+  }
   return absl::StrFormat(
       "addresses as planned but for %d of %s (%.3g %%), which went elsewhere than planned", astray,
       base::Counted(allocations, "allocation"),

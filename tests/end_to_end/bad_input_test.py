@@ -5,6 +5,7 @@ say. No row may end in a crash, print a result beside an error, or leave half of
 """
 
 import os
+import pathlib
 import random
 import resource
 import shutil
@@ -15,6 +16,7 @@ from harness import Failure, expect, expect_equal, main
 
 NO, USAGE, BAD_INPUT, SYSTEM, LAUNCHER, CANNOT_RUN, NOT_FOUND = 1, 2, 3, 4, 125, 126, 127
 
+RECORDED = "ls"  # the program of recording()
 HEADER = "id,lower,upper,size\n"
 
 # Text → what the message must hold. All are bad input, in whatever command reads them.
@@ -299,6 +301,12 @@ def foreign_plan(bench):
             command,
         )
         expect_equal(stats["invalid_frees"], 0, f"{command}: invalid_frees")
+        started = pathlib.Path(command[0]).resolve().name
+        said = [line for line in outcome.ours() if "another build" in line or "another program" in line]
+        other = started != RECORDED
+        expect(bool(said) == other and all(f"for another program, {RECORDED}" in line or
+                            f"the plan is for {RECORDED}, {started} was started" in line
+                            for line in said), f"{command}: said {outcome.ours()}")
 
 
 def programs(bench):
