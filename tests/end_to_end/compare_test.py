@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import resource
 import subprocess
 
 from harness import expect, expect_equal, main
@@ -129,6 +130,24 @@ def another_allocator(bench):
     expect_equal([it["allocator"] for it in compared["results"]], ["glibc"], "results")
     expect_equal([it["allocator"] for it in compared["skipped"]], ["wrong"], "skipped")
     expect_equal(bench.run(*words, "--allocator", "nopath").status, 2, "--allocator without =")
+
+
+def limited(bench):
+    """Under a limit of addresses that no player fits into there is one line, and no table."""
+    bench.record(["/bin/true"], expected=0)
+    recording, page = bench.scratch / "recording", bench.work / "page.html"
+
+    def limits():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    reason = "the player stopped: the system refuses it 8 GiB of addresses (RLIMIT_AS"
+    for words in (["compare", recording, "--allocators", "glibc,jemalloc"],
+                  ["report", recording, "--allocators", "glibc,jemalloc", "-o", page]):
+        outcome = bench.run(bench.reprise, *words, limits=limits, expected=4)
+        expect_equal((outcome.stdout, len(outcome.ours())), (b"", 1), outcome.stderr)
+        expect_equal(len(outcome.stderr.splitlines()), 1, "lines on stderr")
+        expect(reason in outcome.ours()[0], outcome.stderr)
+    expect(not page.exists(), "a page was left")
 
 
 def live(bench):
@@ -294,6 +313,7 @@ if __name__ == "__main__":
             "live_failures": live_failures,
             "pins": pins,
             "progress": progress,
+            "limited": limited,
             "diff": diff,
             "diff_images": diff_images,
         }
