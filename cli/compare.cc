@@ -59,7 +59,7 @@ void Explain(const Measurement& it) {
   if (it.failures > 0)
     spdlog::warn("{} refused {}", Printable(it.allocator), Counted(it.failures, "allocation"));
   if (it.threads_shared > 0) {
-    spdlog::warn("{} threads are alive at once; {} of the recorded threads share one",
+    spdlog::warn("most threads alive at once: {}; of the recorded threads {} share one",
                  it.threads_at_once, it.threads_shared);
   }
 }

@@ -456,7 +456,9 @@ void Print(const ExaminedImage& image) {
     PrintLine("implied frees", absl::StrCat(recording.implied_frees));
   }
   if (recording.process.unpreloadable > 0) {
-    PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
+    PrintLine("not preloadable",
+              absl::StrCat(recording.process.unpreloadable,
+                           recording.process.unpreloadable == 1 ? " child" : " children"));
   }
   PrintMarks(image);
   PrintLoops(image);

@@ -62,8 +62,8 @@ void Kinds(const Findings& findings, uint64_t least, std::vector<std::string>& l
   for (size_t i = 0; i < std::min(kMostKinds, findings.missed.size()); ++i) {
     const MissedKind& missed = findings.missed[i];
     if (missed.misses() < least) return;
-    std::string line =
-        absl::StrFormat("  missed %d times: %s", missed.misses(), Describe(missed.request));
+    std::string line = absl::StrFormat("  missed %s: %s", base::Counted(missed.misses(), "time"),
+                                       Describe(missed.request));
     if (missed.blocked <= missed.unexpected) {
       line += "; the plan expects fewer of them, or elsewhere";
     } else if (missed.in_the_way.empty()) {
@@ -79,8 +79,9 @@ void Overstays(const Findings& findings, uint64_t least, std::vector<std::string
   for (size_t i = 0; i < std::min(kMostKinds, findings.overstays.size()); ++i) {
     const Overstay& overstay = findings.overstays[i];
     if (overstay.blocked < least) return;
-    lines.push_back(absl::StrFormat("  kept longer than recorded: %s, in the way of %d requests",
-                                    Describe(overstay.request), overstay.blocked));
+    lines.push_back(absl::StrFormat("  kept longer than recorded: %s, in the way of %s",
+                                    Describe(overstay.request),
+                                    base::Counted(overstay.blocked, "request")));
   }
 }
 

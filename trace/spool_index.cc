@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "trace/event.h"
 
 namespace reprise::trace {
@@ -114,7 +115,7 @@ class Indexer {
     if (chunk.magic != kSpoolChunkMagic || (is_copy ? chunk.bytes == 0 : chunk.index != number)) {
       wrong = "not a chunk of this spool";
     } else if (chunk.bytes > kSpoolChunkBytes - sizeof(SpoolChunk)) {
-      wrong = absl::StrCat("a chunk claims ", chunk.bytes, " bytes");
+      wrong = absl::StrCat("a chunk claims ", base::Counted(chunk.bytes, "byte"));
     } else if (chunk.bytes > end - begin) {
       AddDamage(end, 0, "the file ends within a chunk");
     } else if (chunk.bytes != 0 && (chunk.checksum != 0 || is_copy) &&

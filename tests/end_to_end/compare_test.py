@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import resource
+import shutil
 import subprocess
 
 from harness import expect, expect_equal, main
@@ -263,6 +264,15 @@ def diff_images(bench):
         expect_equal(images["true"]["first"], 0, "a process that only the second has")
         for side, name in (("first", "one"), ("second", "two")):
             expect_equal(found["max_load"][side], bench.info(name)["max_load"], side)
+    # Plans among the traces of a folder are not what is compared.
+    for name in ("one", "two"):
+        for plan in (bench.scratch / ("plan-" + name)).glob("*.plan"):
+            shutil.copy(plan, bench.scratch / name)
+        mixed = bench.run(bench.reprise, "diff", bench.scratch / "one", bench.scratch / "two", "--json",
+                          expected=0).stdout
+        expect_equal(json.loads(mixed)["kind"], "recordings", "kind")
+    both = bench.run(bench.reprise, "diff", bench.scratch / "one", sides[1], "--json", expected=0).stdout
+    expect_equal(json.loads(both)["kind"], "plans", "kind")
     table = bench.run(bench.reprise, "diff", *sides, expected=0).stdout.decode()
     expect("process images, max load" in table, table)
 

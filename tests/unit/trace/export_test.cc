@@ -283,7 +283,7 @@ TEST(TraceMondrian, WrongInputsAreNamed) {
     std::string text;
     const char* message;
   } cases[] = {
-      {"{", "f: offset 2: expected JSON"},
+      {"{", "f: line 1, column 2: expected a string"},
       {"[]", "f: start: expected an object, found []"},
       {std::string(80'000, '['),
        "f: offset 64: expected at most 64 levels of brackets, found more"},
