@@ -177,7 +177,7 @@ TEST(TraceExport, DhatHasWhatItsViewerDemands) {
 TEST(TraceExport, TheSummaryHasItsSections) {
   const std::string text = Written(WriteSummary);
   for (const char* part :
-       {"MOST CALLS", "PEAK MEMORY CONSUMERS\n  1000 B in 1 blocks",
+       {"MOST CALLS", "PEAK MEMORY CONSUMERS\n  1000 B in 1 block",
         "MOST TEMPORARY ALLOCATIONS\n  none", "NEVER FREED", "total memory never freed: 37 B"}) {
     EXPECT_THAT(text, testing::HasSubstr(part));
   }
