@@ -191,7 +191,7 @@ void NoteDamage(const std::string& path, const trace::Recording& recording) {
   uint64_t bytes = 0;
   for (const trace::Damage& damage : all) bytes += damage.bytes;
   if (all.size() > 1) absl::StrAppend(&line, " and in ", Counted(all.size() - 1, "more place"));
-  absl::StrAppend(&line, ", ", bytes, " bytes skipped: ", all[0].reason);
+  absl::StrAppend(&line, ", ", Counted(bytes, "byte"), " skipped: ", all[0].reason);
   if (recording.lost_events > 0) {
     absl::StrAppend(&line, "; at least ", Counted(recording.lost_events, "event"),
                     recording.lost_events == 1 ? " is missing" : " are missing");

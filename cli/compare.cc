@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "cli/command.h"
 #include "cli/compare_live.h"
 #include "cli/compare_table.h"
@@ -56,7 +59,7 @@ void Explain(const Measurement& it) {
   if (it.failures > 0)
     spdlog::warn("{} refused {}", Printable(it.allocator), Counted(it.failures, "allocation"));
   if (it.threads_shared > 0) {
-    spdlog::warn("{} threads are alive at once; {} of the recorded threads share one",
+    spdlog::warn("most threads alive at once: {}; of the recorded threads {} share one",
                  it.threads_at_once, it.threads_shared);
   }
 }
@@ -198,7 +201,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
       progress.Say(absl::StrFormat("%s: run %d of %d of %s", path, run + 1, settings.runs,
                                    contenders[i].name));
       absl::StatusOr<Measurement> measured = trial.Measure(contenders[i]);
-      if (absl::IsAborted(measured.status())) {
+      if (absl::IsAborted(measured.status()) || absl::IsUnavailable(measured.status())) {
         failed.push_back({contenders[i].name, measured.status()});
         out[i] = true;
         continue;
@@ -247,6 +250,23 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
     comparison.results.push_back(std::move(result));
   }
   return comparison;
+}
+
+// Says once for each reason who failed for it. Returns what that makes of the comparison.
+int TellFailures(const std::vector<Missing>& failed) {
+  std::map<std::string, std::vector<std::string>> names;
+  int code = failed.empty() ? kDone : kSystem;
+  for (const Missing& it : failed) {
+    if (absl::IsAborted(it.why)) code = kNo;
+    const std::string message(it.why.message());
+    const absl::string_view reason = absl::StripPrefix(message, it.allocator + ": ");
+    std::vector<std::string>& all = names[std::string(absl::StripPrefix(reason, "plan: "))];
+    if (std::find(all.begin(), all.end(), it.allocator) == all.end()) all.push_back(it.allocator);
+  }
+  for (const auto& [reason, who] : names) {
+    spdlog::error("{}: {}", Printable(absl::StrJoin(who, ", ")), Printable(reason));
+  }
+  return code;
 }
 
 absl::StatusOr<int> Compare(Settings settings) {
@@ -303,7 +323,7 @@ absl::StatusOr<int> Compare(Settings settings) {
     if (!image.ok()) return image.status();
     images.push_back(*std::move(image));
   }
-  for (const Missing& it : failed) spdlog::error("{}", Printable(std::string(it.why.message())));
+  const int code = TellFailures(failed);
 
   const bool folder = images.size() > 1 || images.front().trace != settings.trace;
   Comparison whole = Sum(images);
@@ -322,13 +342,13 @@ absl::StatusOr<int> Compare(Settings settings) {
       for (const Comparison& image : images) json["images"].push_back(ToJson(image));
     }
     PrintJson(json);
-  } else {
+  } else if (!whole.results.empty()) {
     if (folder && images.size() > 1)
       absl::PrintF("%s, summed: ", Counted(images.size(), "process image"));
     PrintTable(whole);
     if (settings.pins) PrintPins(images);
   }
-  return failed.empty() ? kDone : kNo;
+  return code;
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ absl::StatusOr<std::vector<LiveContender>> Contenders(const LiveSettings& settin
     if (!allocator.libraries.empty()) who.command.preload = allocator.libraries.front();
     const absl::StatusOr<std::string> object =
         replay::BindingOfMalloc(program, who.command.preload);
+    if (absl::IsPermissionDenied(object.status())) return object.status();
     if (object.ok()) who.object = *object;
     // A preload that fails silently would be measured as glibc.
     if (object.ok() && !who.command.preload.empty()) {
@@ -248,8 +249,8 @@ void Print(const std::vector<LiveContender>& contenders, const LiveSettings& set
   for (const LiveContender& who : contenders) PrintRow(who, contenders.front());
   absl::PrintF("differences are against %s; same: p >= %.2f (Mann-Whitney)\n",
                contenders.front().name, kSignificant);
-  // The test cannot tell less than this many runs apart, however far they lie from each other.
-  if (settings.runs < 4) absl::PrintF("with less than 4 runs no difference can be shown\n");
+  // The test cannot tell fewer runs than this apart, however far they lie from each other.
+  if (settings.runs < 4) absl::PrintF("with fewer than 4 runs no difference can be shown\n");
   const int status = contenders.front().runs.front().status;
   if (status != 0) absl::PrintF("the program ended with status %d\n", status);
   for (const LiveContender& who : contenders) {

@@ -445,8 +445,8 @@ void PrintPins(const std::vector<Comparison>& images) {
     }
   }
   if (images.size() <= kMostImages) return;
-  absl::PrintF("\nthe other %d images hold less for nothing: see compare FILE --pins\n",
-               images.size() - kMostImages);
+  absl::PrintF("\nless is held for nothing in %s: see compare FILE --pins\n",
+               Counted(images.size() - kMostImages, "other image"));
 }
 
 }  // namespace reprise::cli

@@ -434,8 +434,16 @@ absl::StatusOr<Difference> Diff(const DiffOptions& options) {
     const absl::StatusOr<trace::MappedFile> file = trace::MappedFile::Open(paths->front());
     return file.ok() && replay::IsPlan(*file) ? *std::move(paths) : std::vector<std::string>();
   };
-  const std::vector<std::string> first = plans_at(options.first);
-  const std::vector<std::string> second = plans_at(options.second);
+  std::vector<std::string> first = plans_at(options.first);
+  std::vector<std::string> second = plans_at(options.second);
+  // A folder may hold both.
+  const auto traces_at = [](const std::string& path, const std::vector<std::string>& plans) {
+    return trace::IsFolder(path) ? trace::FindTraces(path).ok() : plans.empty();
+  };
+  if (traces_at(options.first, first) && traces_at(options.second, second)) {
+    first.clear();
+    second.clear();
+  }
   if (IsInstance(options.first) && IsInstance(options.second)) return DiffInstances(options);
   if (IsInstance(options.first) || IsInstance(options.second)) {
     return absl::InvalidArgumentError(absl::StrCat(

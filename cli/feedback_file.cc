@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/text.h"
 #include "replay/plan/plan_encoder.h"
 #include "report/measured_json.h"
 
@@ -38,9 +39,10 @@ replay::Lessons LessonsOf(const json& image) {
 
 absl::Status AboutAnother(const std::string& path, const trace::Recording& recording,
                           uint64_t events) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": expected statistics of a replay of this recording, of ", recording.events,
-      " events, found those of another one", events > 0 ? absl::StrCat(", of ", events) : ""));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected statistics of a replay of this recording, of ",
+                   base::Counted(recording.events, "event"), ", found those of another one",
+                   events > 0 ? absl::StrCat(", of ", events) : ""));
 }
 
 }  // namespace

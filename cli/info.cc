@@ -175,6 +175,7 @@ nlohmann::ordered_json DescribeBuffers(const ExaminedImage& image) {
     json["storages"] = instance.buffers.size();
     json["operators"] = image.file.operators.size();
     json["streams"] = image.file.streams;
+    if (image.file.iterations > 0) json["iterations"] = image.file.iterations;
   }
   return json;
 }
@@ -364,7 +365,9 @@ void PrintInstance(const ExaminedImage& image) {
   const InstanceFile& file = image.file;
   if (file.is_graph) {
     PrintLine("operators",
-              absl::StrCat(file.operators.size(), " in ", Counted(file.streams, "stream")));
+              absl::StrCat(file.operators.size(), " in ", Counted(file.streams, "stream"),
+                           file.iterations > 0 ? ": a loop, shown for " : "",
+                           file.iterations > 0 ? Counted(file.iterations, "iteration") : ""));
     PrintLine("buffers", absl::StrCat(Counted(file.tensors, "tensor"), ", ",
                                       image.statistics.buffers, " with memory of their own"));
   } else {
@@ -453,7 +456,9 @@ void Print(const ExaminedImage& image) {
     PrintLine("implied frees", absl::StrCat(recording.implied_frees));
   }
   if (recording.process.unpreloadable > 0) {
-    PrintLine("not preloadable", absl::StrCat(recording.process.unpreloadable, " children"));
+    PrintLine("not preloadable",
+              absl::StrCat(recording.process.unpreloadable,
+                           recording.process.unpreloadable == 1 ? " child" : " children"));
   }
   PrintMarks(image);
   PrintLoops(image);

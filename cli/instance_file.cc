@@ -9,8 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "planner/graph/check_graph.h"
+#include "planner/graph/check_loop.h"
 #include "planner/graph/graph_json.h"
+#include "planner/graph/loop.h"
 #include "planner/graph/prepared_graph.h"
+#include "planner/graph/unroll.h"
 #include "trace/format.h"
 #include "trace/formats/mondrian.h"
 #include "trace/mapped_file.h"
@@ -20,6 +23,8 @@ namespace {
 
 namespace graph = planner::graph;
 using trace::MappedFile;
+
+constexpr size_t kShownIterations = 2;  // of a loop
 
 std::string_view Text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
@@ -62,43 +67,92 @@ std::vector<trace::CsvBuffer> BuffersOf(const graph::Graph& graph,
   return buffers;
 }
 
-absl::StatusOr<InstanceFile> ReadGraph(const std::string& path, const MappedFile& file,
-                                       bool ignore_unknown, const std::string& plan_path) {
+// What is shown of a graph file: the graph itself, or some iterations of a loop.
+struct ShownGraph {
+  graph::Graph graph;
+  graph::PreparedGraph flow;
+  std::vector<uint32_t> order{};
+  std::vector<int64_t> offsets{};  // one per tensor; empty without a plan
+  size_t tensors = 0;              // InstanceFile
+  size_t iterations = 0;
+};
+
+// The plan at `plan_path`, checked. Aborted when it is not valid.
+absl::StatusOr<graph::Placement> ReadGraphPlan(const std::string& path, const graph::Graph& graph,
+                                               const std::string& plan_path,
+                                               std::vector<std::string>* ignore) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(plan_path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<graph::Placement> plan = graph::ParsePlan(Text(*file), plan_path, graph, ignore);
+  if (!plan.ok()) return plan.status();
+  const graph::GraphCheck check = graph.loop ? graph::CheckLoop(graph, plan->slots, plan->order)
+                                             : graph::CheckGraph(graph, plan->offsets, plan->order);
+  if (!check.valid) return NotValid(plan_path, path, check.violations.front().message);
+  return plan;
+}
+
+// Turns a loop into two of its iterations: in the second one it is as it is from then on.
+absl::Status UnrollShown(const std::string& path, const std::vector<std::vector<int64_t>>& slots,
+                         ShownGraph& shown) {
+  graph::Unrolled unrolled = graph::Unroll(shown.graph, slots, shown.order, kShownIterations);
+  shown.graph = std::move(unrolled.graph);
+  shown.order = std::move(unrolled.order);
+  shown.offsets = std::move(unrolled.offsets);
+  shown.graph.order = shown.order;
+  shown.iterations = kShownIterations;
+  absl::StatusOr<graph::PreparedGraph> flow = graph::PrepareGraph(shown.graph);
+  if (!flow.ok()) return InFile(path, flow.status());
+  shown.flow = *std::move(flow);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShownGraph> ReadShownGraph(const std::string& path, const MappedFile& file,
+                                          bool ignore_unknown, const std::string& plan_path) {
   std::vector<std::string> ignored;
   std::vector<std::string>* const ignore = ignore_unknown ? &ignored : nullptr;
-  const absl::StatusOr<graph::Graph> graph = graph::ParseGraph(Text(file), path, ignore);
+  absl::StatusOr<graph::Graph> graph = graph::ParseGraph(Text(file), path, ignore);
   if (!graph.ok()) return graph.status();
-  const absl::StatusOr<graph::PreparedGraph> flow = graph::PrepareGraph(*graph);
+  absl::StatusOr<graph::PreparedGraph> flow = graph::PrepareGraph(*graph);
   if (!flow.ok()) return InFile(path, flow.status());
   WarnOfIgnored(path, absl::StrJoin(ignored, ", "));
   if (graph->loop) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     ": loop: expected a graph without one (only `plan` and `check` take "
-                     "loops)"));
+    absl::Status status = graph::ValidateLoop(*graph, *flow);
+    if (!status.ok()) return InFile(path, status);
   }
+  ShownGraph shown = {.graph = *std::move(graph), .flow = *std::move(flow)};
+  shown.tensors = shown.graph.tensors.size();
+  graph::Placement plan;
+  if (!plan_path.empty()) {
+    absl::StatusOr<graph::Placement> read = ReadGraphPlan(path, shown.graph, plan_path, ignore);
+    if (!read.ok()) return read.status();
+    plan = *std::move(read);
+  }
+  shown.order = plan_path.empty() ? shown.flow.sequence : plan.order;
+  shown.offsets = std::move(plan.offsets);
+  if (!shown.graph.loop) return shown;
+  absl::Status status = UnrollShown(path, plan.slots, shown);
+  if (!status.ok()) return status;
+  return shown;
+}
+
+absl::StatusOr<InstanceFile> ReadGraph(const std::string& path, const MappedFile& file,
+                                       bool ignore_unknown, const std::string& plan_path) {
+  const absl::StatusOr<ShownGraph> shown = ReadShownGraph(path, file, ignore_unknown, plan_path);
+  if (!shown.ok()) return shown.status();
+  const graph::Graph& graph = shown->graph;
+  const graph::PreparedGraph& flow = shown->flow;
   InstanceFile result;
   result.is_graph = true;
-  result.tensors = graph->tensors.size();
-  result.streams = flow->streams;
-  result.groups = flow->groups.size();
-  result.instance.buffers = BuffersOf(*graph, *flow);
-  std::vector<uint32_t> order = flow->sequence;
-  if (!plan_path.empty()) {
-    const absl::StatusOr<MappedFile> plan_file = MappedFile::Open(plan_path);
-    if (!plan_file.ok()) return plan_file.status();
-    const absl::StatusOr<graph::Placement> plan =
-        graph::ParsePlan(Text(*plan_file), plan_path, *graph, ignore);
-    if (!plan.ok()) return plan.status();
-    const graph::GraphCheck check = graph::CheckGraph(*graph, plan->offsets, plan->order);
-    if (!check.valid) return NotValid(plan_path, path, check.violations.front().message);
-    order = plan->order;
-    for (size_t t = 0; t < graph->tensors.size(); ++t) {
-      result.instance.buffers[flow->storage_of[t]].offset = plan->offsets[t] - flow->position[t];
-    }
+  result.tensors = shown->tensors;
+  result.iterations = shown->iterations;
+  result.streams = flow.streams;
+  result.groups = flow.groups.size();
+  result.instance.buffers = BuffersOf(graph, flow);
+  for (size_t t = 0; t < shown->offsets.size(); ++t) {
+    result.instance.buffers[flow.storage_of[t]].offset = shown->offsets[t] - flow.position[t];
   }
-  for (const uint32_t node : order) result.operators.push_back(graph->nodes[node].id.text);
-  const std::vector<graph::Span> spans = graph::Lifetimes(*flow, order);
+  for (const uint32_t node : shown->order) result.operators.push_back(graph.nodes[node].id.text);
+  const std::vector<graph::Span> spans = graph::Lifetimes(flow, shown->order);
   for (size_t s = 0; s < spans.size(); ++s) {
     trace::CsvBuffer& buffer = result.instance.buffers[s];
     buffer.lower = spans[s].lower + 1;

@@ -13,11 +13,13 @@ namespace reprise::cli {
 
 struct InstanceFile {
   trace::CsvInstance instance;
-  // Only of a graph. A tensor with memory of its own is a buffer, called after it and after those
-  // that share its memory ("x = x.view"). Time is the place in the order of execution: the n-th
-  // operator, from 1 on, runs in [n, n + 1); 0 is before all of them.
+  // Only of a graph; of a loop two iterations are shown. A tensor with memory of its own is a
+  // buffer, called after it and after those that share its memory ("x = x.view"). Time is the place
+  // in the order of execution: the n-th operator, from 1 on, runs in [n, n + 1); 0 is before all of
+  // them.
   bool is_graph = false;
-  size_t tensors = 0;
+  size_t tensors = 0;     // of a loop: of its body
+  size_t iterations = 0;  // of a loop: shown one after the other; 0: no loop
   size_t streams = 0;
   size_t groups = 0;
   std::vector<std::string> operators;  // names, in the order of execution

@@ -185,8 +185,12 @@ class SurvivesTruncation {
   }
   arguments.push_back(nullptr);
   const std::string name = NameForStackStart(request.path, request.program, environ);
-  execvp(name.c_str(), arguments.data());  // a shell reads what has no format
-  const int error = errno;
+  execv(name.c_str(), arguments.data());
+  int error = errno;
+  if (error == ENOEXEC && !IsElf(request.path)) {
+    execvp(request.path.c_str(), arguments.data());  // a shell reads what has no format
+    error = errno;
+  }
   if (write(error_pipe, &error, sizeof(error)) < 0) {
     // The parent sees an exit of 126.
   }
@@ -335,8 +339,8 @@ void PrintMessages(const LaunchResult& result) {
     std::fprintf(stderr, "reprise: %s\n", line.c_str());
   }
   if (said.size() > kMostLines) {
-    std::fprintf(stderr, "reprise: and %zu other lines about process images\n",
-                 said.size() - kMostLines);
+    std::fprintf(stderr, "reprise: and %s about process images\n",
+                 Counted(said.size() - kMostLines, "other line").c_str());
   }
   if (result.session_removed) {
     std::fputs(

@@ -313,8 +313,8 @@ absl::Status PrepareFolder(const std::string& path, const std::vector<std::strin
   const absl::StatusOr<std::string> old = SetAside(*folder, others);
   if (!old.ok()) return old.status();
   if (!old->empty()) {
-    absl::FPrintF(stderr, "reprise: %d plans of another recording were moved to %s\n",
-                  others.size(), Printable(*old));
+    absl::FPrintF(stderr, "reprise: moved to %s: %s of another recording\n", Printable(*old),
+                  Counted(others.size(), "plan"));
   }
   return absl::OkStatus();
 }

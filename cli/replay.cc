@@ -336,10 +336,10 @@ size_t CountWithoutPlan(const LaunchResult& result) {
 }
 
 // What those who do not read the statistics must know all the same.
-void Warn(const LaunchResult& result, const Totals& sums) {
+void Warn(const LaunchResult& result, const Totals& sums, bool strict) {
   const size_t without = CountWithoutPlan(result);
-  // Of one that is alone its message says why.
-  if (without > 0 && result.images.size() > 1) {
+  // Of one that is alone its message says why, of others the answer to --strict.
+  if (without > 0 && result.images.size() > 1 && !strict) {
     absl::FPrintF(stderr, "reprise: %d of %s had no plan and ran as usual\n", without,
                   Counted(result.images.size(), "process image"));
   }
@@ -350,17 +350,20 @@ void Warn(const LaunchResult& result, const Totals& sums) {
   }
 }
 
-// Says whether all addresses were as planned. Returns kDone, or kNo when they were not.
-int JudgeStrictly(const LaunchResult& result, const Totals& sums) {
+// Says whether all addresses were as planned, unless that was `said`. Returns kDone, or kNo when
+// they were not.
+int JudgeStrictly(const LaunchResult& result, const Totals& sums, bool said) {
   const size_t without = CountWithoutPlan(result);
   if (without == 0 && sums.elsewhere() == 0) {
-    absl::FPrintF(stderr, "reprise: all addresses were as planned: %d allocations\n", sums.planned);
+    absl::FPrintF(stderr, "reprise: all addresses were as planned: %s\n",
+                  Counted(sums.planned, "allocation"));
     return kDone;
   }
-  absl::FPrintF(stderr,
-                "reprise: addresses were not as planned: %d of %d allocations went elsewhere, %d "
-                "process images had no plan\n",
-                sums.elsewhere(), sums.allocations(), without);
+  if (said) return kNo;
+  absl::FPrintF(stderr, "reprise: addresses were not as planned: %d of %s went elsewhere%s\n",
+                sums.elsewhere(), Counted(sums.allocations(), "allocation"),
+                without > 0 ? absl::StrCat(", and no plan had ", Counted(without, "process image"))
+                            : std::string());
   return kNo;
 }
 
@@ -400,16 +403,17 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     astray.push_back({image.executable, totals.allocations(), totals.elsewhere(), laneless,
                       BoxlessOf(counters, file), std::move(findings)});
   }
-  Warn(result, sums);
+  Warn(result, sums, options.strict);
   if (const std::string line = SlightLine(sums.allocations(), sums.elsewhere());
-      astray.empty() && !line.empty()) {
+      astray.empty() && !line.empty() && !options.strict) {
     absl::FPrintF(stderr, "reprise: %s\n", line);
   }
+  const bool said = astray.size() == 1 && result.images.size() == 1;
   for (const std::string& line :
        SummaryLines(std::move(astray), {options.keep_aslr, options.stats})) {
     absl::FPrintF(stderr, "reprise: %s\n", Printable(line));
   }
-  const int answer = options.strict ? JudgeStrictly(result, sums) : kDone;
+  const int answer = options.strict ? JudgeStrictly(result, sums, said) : kDone;
   if (options.stats.empty()) return answer;
   ordered_json json = sums.Json();
   if (images.empty()) json["served_percent"] = 0.0;
@@ -453,6 +457,7 @@ int FailLauncher(const absl::Status& status) {
 }
 
 int RunReplay(const ReplayOptions& options) {
+  const std::string lines = LinesOfThisRun();
   const absl::StatusOr<Offer> offer = ReadPlans(options.plan);
   if (!offer.ok()) return FailLauncher(offer.status());
   const absl::StatusOr<std::string> path = FindPreloadable(options.program[0]);
@@ -472,6 +477,7 @@ int RunReplay(const ReplayOptions& options) {
   }
   absl::StatusOr<LaunchResult> result = Launch(*request);
   if (!result.ok()) return FailLaunch(result.status());
+  SpeakInto(lines);
   PrintMessages(*result);
   if (!options.record.empty()) FinishApart(request->output, *result);
   const int concluded = RunApart([&] { return Conclude(options, *offer, *result, stats); },

@@ -44,6 +44,8 @@ class Reader {
 
   Findings Read() {
     Findings findings;
+    findings.recorded =
+        plan_.String(plan_.header().executable_offset, plan_.header().executable_bytes);
     const auto* lanes = plan_.table<PlanLane>(plan_.header().lanes);
     for (size_t lane = 0; lane < plan_.header().lanes.count; ++lane) {
       findings.lanes.push_back({.path = lanes[lane].path});

@@ -59,6 +59,7 @@ struct Overstay {
 };
 
 struct Findings {
+  std::string recorded;  // the executable that the plan is for; empty: not known
   std::vector<LaneFindings> lanes;
   std::vector<MissedKind> missed;   // the most frequent first
   std::vector<Overstay> overstays;  // those that were most in the way first

@@ -62,8 +62,8 @@ void Kinds(const Findings& findings, uint64_t least, std::vector<std::string>& l
   for (size_t i = 0; i < std::min(kMostKinds, findings.missed.size()); ++i) {
     const MissedKind& missed = findings.missed[i];
     if (missed.misses() < least) return;
-    std::string line =
-        absl::StrFormat("  missed %d times: %s", missed.misses(), Describe(missed.request));
+    std::string line = absl::StrFormat("  missed %s: %s", base::Counted(missed.misses(), "time"),
+                                       Describe(missed.request));
     if (missed.blocked <= missed.unexpected) {
       line += "; the plan expects fewer of them, or elsewhere";
     } else if (missed.in_the_way.empty()) {
@@ -79,8 +79,9 @@ void Overstays(const Findings& findings, uint64_t least, std::vector<std::string
   for (size_t i = 0; i < std::min(kMostKinds, findings.overstays.size()); ++i) {
     const Overstay& overstay = findings.overstays[i];
     if (overstay.blocked < least) return;
-    lines.push_back(absl::StrFormat("  kept longer than recorded: %s, in the way of %d requests",
-                                    Describe(overstay.request), overstay.blocked));
+    lines.push_back(absl::StrFormat("  kept longer than recorded: %s, in the way of %s",
+                                    Describe(overstay.request),
+                                    base::Counted(overstay.blocked, "request")));
   }
 }
 
@@ -101,6 +102,12 @@ const char* LooseSeed(const std::string& executable, bool keep_aslr) {
 void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
                    std::vector<std::string>& lines) {
   const Findings& findings = image.findings;
+  const std::string& recorded = findings.recorded;
+  if (!recorded.empty() && FileName(recorded) != FileName(image.executable)) {
+    lines.push_back(absl::StrCat("  try a recording of ", FileName(image.executable),
+                                 ": the plan is for another program, ", FileName(recorded)));
+    return;
+  }
   if (!findings.missing_modules.empty()) {
     const size_t others = findings.missing_modules.size() - 1;
     lines.push_back(
@@ -161,6 +168,10 @@ bool WorthSaying(uint64_t allocations, uint64_t astray) {
 
 std::string SlightLine(uint64_t allocations, uint64_t astray) {
   if (astray == 0) return {};
+  if (astray == allocations) {
+    return absl::StrFormat("all of %s went elsewhere than planned",
+                           base::Counted(allocations, "allocation"));
+  }
   return absl::StrFormat(
       "addresses as planned but for %d of %s (%.3g %%), which went elsewhere than planned", astray,
       base::Counted(allocations, "allocation"),

@@ -136,7 +136,7 @@ void TellChoice(const std::string& folder, const std::vector<ImageLoad>& images)
     absl::StrAppend(&others, i > 1 ? ", " : "", describe(images[i]));
   }
   if (images.size() > kMostNamed + 1) {
-    absl::StrAppend(&others, " and ", images.size() - kMostNamed - 1, " smaller ones");
+    absl::StrAppend(&others, " and ", Counted(images.size() - kMostNamed - 1, "smaller one"));
   }
   absl::FPrintF(stderr,
                 "reprise: %s: this is about %s, the largest of %d process images; name the "

@@ -14,13 +14,13 @@ constexpr size_t kFrameSteps = 4;      // of these: the alignment of frames, 64 
 constexpr size_t kPlatformBytes = 23;  // the platform's name and random bytes, below the strings
 constexpr size_t kOtherWords = 3;  // beside the pointers: their count and the ends of both lists
 
+}  // namespace
+
 bool IsElf(const std::string& path) {
   char magic[SELFMAG] = {};
   std::ifstream(path, std::ios::binary).read(magic, SELFMAG);
   return std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
-
-}  // namespace
 
 std::string NameForStackStart(const std::string& path, const std::vector<std::string>& arguments,
                               char* const environment[]) {

@@ -7,6 +7,8 @@
 
 namespace reprise::cli {
 
+bool IsElf(const std::string& path);
+
 // A name for the ELF file at `path` with which its stack begins at the same address modulo 64,
 // whatever arguments and environment it gets: as many slashes are added. Code for vectors aligns
 // its frames to 64 bytes; how deep the calls below them lie, which tells call sites apart, would

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "planner/core/bounds.h"
 #include "planner/core/check.h"
 #include "planner/core/flat_curve.h"
@@ -43,12 +44,13 @@ absl::Status CheckFixed(const Instance& instance, const Problem& problem, const 
 
 absl::Status DoesNotFit(int64_t capacity, const Plan& plan) {
   if (plan.lower_bound > capacity) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "does not fit into ", capacity, " bytes: at least ", plan.lower_bound, " needed"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("does not fit into ", base::Counted(static_cast<uint64_t>(capacity), "byte"),
+                     ": at least ", plan.lower_bound, " needed"));
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("does not fit into ", capacity, " bytes: at least ", plan.lower_bound,
-                   " needed, ", plan.makespan, " with the best plan found"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "does not fit into ", base::Counted(static_cast<uint64_t>(capacity), "byte"), ": at least ",
+      plan.lower_bound, " needed, ", plan.makespan, " with the best plan found"));
 }
 
 }  // namespace

@@ -82,12 +82,11 @@ std::string Sentence(const Recording& recording, const std::vector<Span>& spans)
     const Span& it = spans.front();
     const std::string where =
         recording.threads.size() == 1 ? "" : absl::StrCat(" of ", ThreadName(recording, it.thread));
-    text = absl::StrCat(it.iterations, " iterations of ", it.allocations,
-                        it.allocations == 1 ? " allocation" : " allocations", where, " from event ",
+    text = absl::StrCat(base::Counted(it.iterations, "iteration"), " of ",
+                        base::Counted(it.allocations, "allocation"), where, " from event ",
                         it.first_event, " to ", it.end_event);
     if (spans.size() > 1) {
-      absl::StrAppend(&text, ", and ", spans.size() - 1, spans.size() == 2 ? " loop" : " loops",
-                      " more");
+      absl::StrAppend(&text, ", and ", base::Counted(spans.size() - 1, "loop"), " more");
     }
     absl::StrAppend(&text, ".");
   }
@@ -97,10 +96,9 @@ std::string Sentence(const Recording& recording, const std::vector<Span>& spans)
   for (const trace::MarkedThread& it : counter.Finish()) {
     const std::string where =
         recording.threads.size() == 1 ? "" : absl::StrCat(" of ", ThreadName(recording, it.thread));
-    absl::StrAppend(&text, text.empty() ? "" : " ", it.marks, it.marks == 1 ? " mark" : " marks",
-                    where);
+    absl::StrAppend(&text, text.empty() ? "" : " ", base::Counted(it.marks, "mark"), where);
     if (it.marks > 1) {
-      absl::StrAppend(&text, ", ", it.events, " events (",
+      absl::StrAppend(&text, ", ", base::Counted(it.events, "event"), " (",
                       base::HumanBytes(static_cast<double>(it.bytes)), ") apart");
     }
     absl::StrAppend(&text, ".");

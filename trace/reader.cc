@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/standard_stream.h"
+#include "base/text.h"
 #include "trace/compact_reader.h"
 #include "trace/format.h"
 #include "trace/formats/android.h"
@@ -26,9 +27,9 @@ absl::Status NotATrace(const MappedFile& file, const std::string& path) {
 absl::Status SomethingLeft(const Recording& recording, const std::string& path) {
   if (recording.events > 0 || recording.damage.empty()) return absl::OkStatus();
   const Damage& first = recording.damage.front();
-  return absl::DataLossError(absl::StrCat(path, ": damaged at offset ", first.offset, ", ",
-                                          first.bytes, " bytes skipped: ", first.reason,
-                                          ": expected events, found none that can be read"));
+  return absl::DataLossError(absl::StrCat(
+      path, ": damaged at offset ", first.offset, ", ", base::Counted(first.bytes, "byte"),
+      " skipped: ", first.reason, ": expected events, found none that can be read"));
 }
 
 absl::StatusOr<Process> ReadProcess(const MappedFile& file, const std::string& path) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "trace/mapped_file.h"
 
 namespace reprise::trace {
@@ -83,8 +84,9 @@ absl::StatusOr<SpoolDrain> SpoolDrain::Open(const std::string& path) {
   struct stat info;
   if (fstat(drain.file_, &info) != 0) return FileError(errno, path);
   if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) < kSpoolChunksOffset) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": expected a spool, found ", info.st_size, " bytes of something else"));
+    return absl::DataLossError(absl::StrCat(
+        path, ": expected a spool, found ",
+        base::Counted(static_cast<uint64_t>(info.st_size), "byte"), " of something else"));
   }
   void* mapped =
       mmap(nullptr, kSpoolHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, drain.file_, 0);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 
 namespace reprise::trace {
 namespace {
@@ -117,7 +118,7 @@ bool SpoolIndex::VisitChunk(const SpoolBytes& bytes, uint64_t number) {
   if (chunk.magic != kSpoolChunkMagic || (is_copy ? chunk.bytes == 0 : chunk.index != number)) {
     wrong = "not a chunk of this spool";
   } else if (chunk.bytes > kSpoolChunkBytes - sizeof(SpoolChunk)) {
-    wrong = absl::StrCat("a chunk claims ", chunk.bytes, " bytes");
+    wrong = absl::StrCat("a chunk claims ", base::Counted(chunk.bytes, "byte"));
   } else if (chunk.bytes > end - begin) {
     AddDamage(offset + end, 0, "the file ends within a chunk");
   } else if (chunk.bytes != 0 && (chunk.checksum != 0 || is_copy) &&

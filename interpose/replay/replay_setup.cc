@@ -1,5 +1,6 @@
 #include "interpose/replay/replay_setup.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -290,26 +291,60 @@ bool SetUpArena() {
   return replay_arena.Start(&plan, SetUpKeys(plan, keys), memory);
 }
 
-void WarnOfAnotherBuild() {
+// The program itself is the first module that the loader lists.
+bool IsRecordedBuild() {
   struct Search {
     bool first = true;
-    bool differs = false;
+    bool same = true;
   } search;
   ForEachModule(
       [](const LoadedModule& module, void* context) {
         auto* found = static_cast<Search*>(context);
-        if (!found->first) return;  // the loader lists the program itself first
+        if (!found->first) return;
         found->first = false;
         const PlanHeader& plan = *replay_state.plan;
-        found->differs = plan.build_id_bytes > 0 &&
-                         !SameBuildId(module, String(plan.build_id_offset), plan.build_id_bytes);
+        found->same = SameBuildId(module, String(plan.build_id_offset), plan.build_id_bytes);
       },
       &search);
-  if (search.differs) {
-    ReportToLauncher(
+  return search.same;
+}
+
+// What stands behind the last '/' of a path of so many bytes.
+struct FileName {
+  FileName(const char* path, size_t length) {
+    const auto* slash = static_cast<const char*>(memrchr(path, '/', length));
+    text = slash != nullptr ? slash + 1 : path;
+    bytes = static_cast<size_t>(path + length - text);
+  }
+  bool operator==(const FileName& other) const {
+    return bytes == other.bytes && memcmp(text, other.text, bytes) == 0;
+  }
+  int shown() const {
+    constexpr size_t kMost = 64;
+    return static_cast<int>(bytes < kMost ? bytes : kMost);
+  }
+  const char* text;
+  size_t bytes;
+};
+
+// A program of another name is another program, one of the same name another build.
+void WarnOfAnotherProgram() {
+  const PlanHeader& plan = *replay_state.plan;
+  const FileName recorded(String(plan.executable_offset), plan.executable_bytes);
+  const FileName started(process.executable, strnlen(process.executable, kPathBytes));
+  const bool same_name = recorded.bytes == 0 || recorded == started;
+  if (plan.build_id_bytes > 0 ? IsRecordedBuild() : same_name) return;
+  if (same_name) {
+    return ReportToLauncher(
         "another build than the recorded one (its build id differs): expect few allocations to "
         "match the plan");
   }
+  char message[sizeof(ImageEntry::message)];
+  snprintf(message, sizeof(message),
+           "another program than the recorded one: the plan is for %.*s, %.*s was started: expect "
+           "few allocations to match the plan",
+           recorded.shown(), recorded.text, started.shown(), started.text);
+  ReportToLauncher(message);
 }
 
 }  // namespace
@@ -346,7 +381,7 @@ bool StartReplay() {
     return false;
   }
   process.image->lanes = static_cast<uint32_t>(replay_state.plan->lanes.count);
-  WarnOfAnotherBuild();
+  WarnOfAnotherProgram();
   // Most of what was read of the plan is not read again.
   Advise(const_cast<char*>(reinterpret_cast<const char*>(replay_state.plan)) + replay::kPlanFirst,
          ((replay_state.plan->file_bytes + 4095) & ~uint64_t{4095}) - replay::kPlanFirst,

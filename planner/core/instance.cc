@@ -67,12 +67,13 @@ absl::Status Validate(const Instance& instance, const BufferName& name) {
         absl::StrCat("alignment ", instance.alignment, " is not a power of two below 2^61"));
   }
   if (!instance.alignments.empty() && instance.alignments.size() != n) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there are ", instance.alignments.size(), " alignments for ", n, " buffers"));
+    return absl::InvalidArgumentError(absl::StrCat("expected one alignment for each buffer, found ",
+                                                   instance.alignments.size(), " for ", n));
   }
   if (!instance.fixed_offsets.empty() && instance.fixed_offsets.size() != n) {
-    return absl::InvalidArgumentError(absl::StrCat("there are ", instance.fixed_offsets.size(),
-                                                   " fixed offsets for ", n, " buffers"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one fixed offset for each buffer, found ",
+                     instance.fixed_offsets.size(), " for ", n));
   }
   if (instance.start_address < 0 || instance.start_address >= kMaxValue) {
     return absl::InvalidArgumentError(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 
 namespace reprise::planner::graph {
 namespace {
@@ -220,7 +221,8 @@ std::string Remedy(const Graph& graph, const Precedence& precedence) {
   for (uint32_t t = 0; t < graph.tensors.size(); ++t) others += open(t);
   std::string text = absl::StrCat("; add \"in_place\": false to tensor ",
                                   Quoted(graph.tensors[first].id), " if it is a view");
-  if (others > 0) absl::StrAppend(&text, ", and true or false to the ", others, " other aliases");
+  if (others > 0)
+    absl::StrAppend(&text, ", and true or false to ", base::Counted(others, "other alias"));
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace reprise::planner::graph {
@@ -41,7 +42,7 @@ class Builder : public nlohmann::json_sax<json> {
     return Refuse(absl::StrCat(Place(), ": expected each field once, found it again"));
   }
 
-  bool parse_error(size_t position, const std::string& token,
+  bool parse_error(size_t, const std::string& token,
                    const nlohmann::detail::exception& error) override {
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow) {
@@ -49,9 +50,7 @@ class Builder : public nlohmann::json_sax<json> {
       return Refuse(absl::StrCat(Place(), ": expected a number below 2^63, found ",
                                  base::Printable(token.substr(0, 60))));
     }
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(name_, ":byte ", position, ": expected JSON, found what is none"));
-    return false;
+    return Refuse(base::DescribeSyntaxError(error));
   }
 
  private:

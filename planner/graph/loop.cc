@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "planner/graph/check_loop.h"
 #include "planner/solve.h"
 
@@ -78,8 +79,10 @@ absl::Status ValidateCarried(const Graph& graph, const PreparedGraph& flow, size
   }
   const uint32_t first = flow.storage_of[from], second = flow.storage_of[to];
   if (flow.storages[first].bytes != flow.storages[second].bytes) {
-    return Refuse(where, "tensors of one size",
-                  absl::StrCat(graph.tensors[from].bytes, " bytes and ", graph.tensors[to].bytes));
+    return Refuse(
+        where, "tensors of one size",
+        absl::StrCat(base::Counted(static_cast<uint64_t>(graph.tensors[from].bytes), "byte"),
+                     " and ", graph.tensors[to].bytes));
   }
   if (const uint32_t writer = Overwriter(graph, from); writer != kNone) {
     return Refuse(

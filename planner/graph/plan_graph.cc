@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/text.h"
 #include "planner/graph/check_graph.h"
 #include "planner/graph/loop.h"
 #include "planner/graph/olla_ilp.h"
@@ -199,8 +200,8 @@ class GraphPlanner {
     }
     if (!TakesConflicts(strategy)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "--strategy: '", strategy, "' needs lifetimes, which a graph with ", plan_.streams,
-          " streams", flow_.groups.empty() ? "" : " and groups",
+          "--strategy: '", strategy, "' needs lifetimes, which a graph with ",
+          base::Counted(plan_.streams, "stream"), flow_.groups.empty() ? "" : " and groups",
           " does not have; expected one of auto, bump, somas_*, first_fit_by_*, best_fit_by_*, "
           "tvm_hill_climb, sampled_orders, exact_search"));
     }

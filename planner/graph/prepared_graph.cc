@@ -134,7 +134,8 @@ absl::Status CheckStorage(const Graph& graph, uint32_t t, const Storage& storage
   if (more > kMaxMakespan - sum) {
     return absl::InvalidArgumentError(absl::StrCat(
         TensorName(graph, t), ": expected sizes and alignments whose sum is below 2^61, found ",
-        storage.bytes, " bytes aligned to ", storage.alignment));
+        base::Counted(static_cast<uint64_t>(storage.bytes), "byte"), " aligned to ",
+        storage.alignment));
   }
   sum += more;
   return absl::OkStatus();
@@ -230,10 +231,10 @@ absl::Status MakeGroups(const Graph& graph, const Aliases& aliases, PreparedGrap
       const int64_t mine = (s.alignment - length % s.alignment) % s.alignment;
       const int64_t common = std::min(alignment, s.alignment);
       if (mine % common != remainder % common) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("groups[", g, "]: expected alignments that one place can keep, ", "found ",
-                         TensorName(graph, tensor), " aligned to ", s.alignment, " and ", length,
-                         " bytes behind the group's beginning"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "groups[", g, "]: expected alignments that one place can keep, ", "found ",
+            TensorName(graph, tensor), " aligned to ", s.alignment, " and ",
+            base::Counted(static_cast<uint64_t>(length), "byte"), " behind the group's beginning"));
       }
       if (s.alignment > alignment) {
         alignment = s.alignment;
@@ -289,7 +290,7 @@ absl::StatusOr<PreparedGraph> PrepareGraph(const Graph& graph) {
   if (flow.streams > 1 && uint64_t{flow.nodes} * flow.streams > kMostNodesTimesStreams) {
     return absl::InvalidArgumentError(absl::StrCat(
         "nodes: expected at most ", kMostNodesTimesStreams, " nodes times streams, found ",
-        flow.nodes, " nodes in ", flow.streams, " streams"));
+        base::Counted(flow.nodes, "node"), " in ", flow.streams, " streams"));
   }
   flow.stream.reserve(flow.nodes);
   for (const Node& node : graph.nodes) flow.stream.push_back(node.stream);

@@ -101,8 +101,8 @@ absl::Status Choose(Allocator& allocator, const CompareOptions& options);
 int64_t MaxLoad(const trace::Recording& recording, uint64_t alignment = trace::kBlockAlignment);
 
 // Performs `recording` under `allocator`. Errors: NotFound when none of its libraries can be
-// preloaded here; Aborted when the player fails under it (a crash, memory refused), and what Lower
-// returns.
+// preloaded here; Aborted when the player fails under it (a crash), Unavailable when the system
+// refuses what it needs, and what Lower returns.
 absl::StatusOr<Measurement> MeasureAllocator(const trace::Recording& recording,
                                              const Allocator& allocator,
                                              const CompareOptions& options);

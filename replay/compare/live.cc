@@ -1,5 +1,6 @@
 #include "replay/compare/live.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -39,6 +40,13 @@ absl::StatusOr<int> Spawn(std::vector<std::string> words, std::vector<std::strin
                        Pointers(variables).data());
   if (errno != 0) return Refused(words.front());
   return pid;
+}
+
+// Whether a file that the kernel does not run is one for a shell.
+bool HasNoFormat(const std::string& path) {
+  std::array<char, SELFMAG> magic = {};
+  std::ifstream(path, std::ios::binary).read(magic.data(), magic.size());
+  return std::memcmp(magic.data(), ELFMAG, magic.size()) != 0;
 }
 
 int WaitFor(pid_t pid) {
@@ -123,10 +131,11 @@ absl::StatusOr<std::string> BindingOfMalloc(const std::string& program,
                                    "LD_DEBUG=bindings", "LD_DEBUG_OUTPUT=" + folder + "/log"};
   if (!preload.empty()) more.push_back("LD_PRELOAD=" + preload);
   absl::StatusOr<int> pid = Spawn({program}, EnvironmentWith(more), actions);
-  if (!pid.ok())
-    pid = Spawn({"/bin/sh"}, EnvironmentWith(more), actions);  // it reads what has no format
+  if (!pid.ok() && HasNoFormat(program)) {
+    pid = Spawn({"/bin/sh"}, EnvironmentWith(more), actions);  // it reads the program
+  }
   posix_spawn_file_actions_destroy(&actions);
-  if (!pid.ok()) return pid.status();
+  if (!pid.ok()) return absl::PermissionDeniedError(pid.status().message());
   WaitFor(*pid);
   std::string own;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "replay/plan/plan_format.h"
 #include "replay/plan/repeats.h"
 
@@ -146,7 +147,8 @@ class LaneSearch {
     const uint32_t lifetime = LongestLifetime(end - loop.iteration, end);
     loop.unrolled = std::max(1u, (lifetime + loop.iteration - 1) / loop.iteration);
     if (loop.unrolled > kMostUnrolled || loop.unrolled > length / loop.iteration) {
-      return Refuse(repeat, absl::StrCat("blocks live for ", loop.unrolled, " iterations"));
+      return Refuse(repeat,
+                    absl::StrCat("blocks live for ", base::Counted(loop.unrolled, "iteration")));
     }
     const uint32_t copies = (kLeastBody + loop.period() - 1) / loop.period();
     loop.copies = std::min(copies, length / loop.period());
@@ -199,8 +201,9 @@ class LaneSearch {
     std::sort(entering.begin(), entering.end(), later);
     std::sort(leaving.begin(), leaving.end(), later);
     if (leaving.size() > entering.size()) {
-      return Refuse(repeat, absl::StrCat(leaving.size() - entering.size(),
-                                         " blocks of each iteration outlive the loop"));
+      const size_t kept = leaving.size() - entering.size();
+      return Refuse(repeat, absl::StrCat(base::Counted(kept, "block"), " of each iteration ",
+                                         kept == 1 ? "outlives" : "outlive", " the loop"));
     }
     for (size_t k = 0; k < entering.size(); ++k) {
       if (k >= leaving.size() || entering[k].distance != leaving[k].distance ||
@@ -224,7 +227,7 @@ class LaneSearch {
   void Refuse(const Repeat& repeat, const std::string& why) {
     if (!lane_.refused.empty() || repeat.end - repeat.begin < least_refused_) return;
     lane_.refused = absl::StrCat((repeat.end - repeat.begin) / repeat.period, " repeats of ",
-                                 repeat.period, " events: ", why);
+                                 base::Counted(repeat.period, "event"), ": ", why);
   }
 
   const Recording& recording_;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/standard_stream.h"
+#include "base/text.h"
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/stream.h"
 #include "trace/reader.h"
@@ -257,8 +258,9 @@ absl::StatusOr<std::vector<int64_t>> PlanOffsets(const PlanFile& plan,
   const bool as_many = planned == recording.allocations.size() && header.events == recording.events;
   const absl::Status another = absl::InvalidArgumentError(
       as_many ? "the plan was made for another recording, of as many events"
-              : absl::StrCat("the plan was made for another recording: it holds ", planned,
-                             " allocations of ", header.events, " events, the recording ",
+              : absl::StrCat("the plan was made for another recording: it holds ",
+                             base::Counted(planned, "allocation"), " of ",
+                             base::Counted(header.events, "event"), ", the recording ",
                              recording.allocations.size(), " of ", recording.events));
   if (header.recording != HashRecording(recording)) return another;
   absl::flat_hash_map<uint64_t, size_t> next;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/text.h"
 #include "replay/plan/plan_format.h"
 #include "replay/plan/range_set.h"
 
@@ -194,9 +195,9 @@ class Verifier {
     const uint64_t periods = loop.words / loop.period_words;
     if (at == end && (loop_blocks_ != loop.blocks || loop.blocks == 0 || loop.iterations == 0 ||
                       loop.iterations % periods != 0)) {
-      return WrongAt(
-          "word", at,
-          absl::StrCat("expected a loop with ", loop.blocks, " blocks, found ", loop_blocks_));
+      return WrongAt("word", at,
+                     absl::StrCat("expected a loop with ", base::Counted(loop.blocks, "block"),
+                                  ", found ", loop_blocks_));
     }
     return absl::OkStatus();
   }
@@ -288,8 +289,8 @@ class Verifier {
     if (!loops_.empty()) return WrongAt("word", last, "expected the end of a loop");
     if (words_[last] != kEnd) return WrongAt("word", last, "expected the end");
     if (blocks != lane.blocks) {
-      return Wrong(
-          absl::StrCat("lane ", lane_, ": expected ", lane.blocks, " blocks, found ", blocks));
+      return Wrong(absl::StrCat("lane ", lane_, ": expected ", base::Counted(lane.blocks, "block"),
+                                ", found ", blocks));
     }
     live.Clear();
     return absl::OkStatus();

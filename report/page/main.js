@@ -56,7 +56,7 @@ function search() {
   const flags = Uint8Array.from(names ?? [], (name) => has(name) ? 1 : 0);
   const blocks = [...flags.keys()].filter((block) => flags[block]);
   applyColours(colours.colouring, {of: 'block', flags},
-               `${countText(blocks.length)} of ${countText(facts.buffers)} buffers`);
+               `${countText(blocks.length)} of ${counted(facts.buffers, 'buffer')}`);
   found.append(...blocks.slice(0, 12).map((block) =>
       element('button', {type: 'button', onclick: () => showBlock(block)}, names[block])));
 }

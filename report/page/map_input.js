@@ -13,8 +13,8 @@ function blockRows(map, block) {
       ['lives', `from ${timeText(block.birth)} until ${timeText(block.death)}`],
     ] : [
       ['site', block.site >= 0 ? siteLabel(block.site) : 'still unpacking'],
-      ['lifetime', never ? `${countText(lifetime)} events, never freed` :
-          `${countText(lifetime)} events`],
+      ['lifetime', never ? `${counted(lifetime, 'event')}, never freed` :
+          counted(lifetime, 'event')],
       ['events', `${countText(block.birth)} – ${never ? 'end' : countText(block.death)}`],
       ['thread', block.thread >= 0 ? threadLabel(block.thread) : '–'],
     ]),

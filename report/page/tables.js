@@ -22,14 +22,14 @@ function swatch(colour) {
 function showHead() {
   byId('name').textContent = facts.name;
   const what = [
-    `${countText(facts.buffers)} ${isInstance ? 'buffers' : 'blocks'}`,
+    counted(facts.buffers, isInstance ? 'buffer' : 'block'),
     ...(isInstance ? [] : [
-      `${countText(facts.events)} events`,
-      `${facts.threads.length} thread${facts.threads.length === 1 ? '' : 's'}`]),
-    ...(facts.operators.length > 0 ? [`${countText(facts.operators.length)} operators`] : []),
+      counted(facts.events, 'event'), counted(facts.threads.length, 'thread')]),
+    ...(facts.operators.length > 0 ? [counted(facts.operators.length, 'operator')] : []),
     `max load ${bytesText(facts.max_load)}`,
   ];
-  if (facts.lost_events > 0) what.push(`at least ${countText(facts.lost_events)} events are missing`);
+  if (facts.lost_events > 0) what.push(
+      `at least ${counted(facts.lost_events, 'event')} ${facts.lost_events === 1 ? 'is' : 'are'} missing`);
   if (!facts.complete) what.push('killed, or still running when recorded');
   byId('facts-line').textContent = what.join('  ·  ');
   byId('headline').textContent = facts.headline;

@@ -18,6 +18,9 @@ function bytesText(bytes) {
 const countText = (value) => value === null || value === undefined ? '–' :
     Math.round(value).toLocaleString('en-US').replaceAll(',', '\u202f');
 
+// "1 block", "3 blocks".
+const counted = (count, noun) => `${countText(count)} ${noun}${count === 1 ? '' : 's'}`;
+
 function shortCount(value) {
   for (const [size, letter] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']]) {
     if (Math.abs(value) >= size) return `${+(value / size).toPrecision(4)} ${letter}`;

@@ -5,6 +5,7 @@ say. No row may end in a crash, print a result beside an error, or leave half of
 """
 
 import os
+import pathlib
 import random
 import resource
 import shutil
@@ -15,6 +16,7 @@ from harness import Failure, expect, expect_equal, main
 
 NO, USAGE, BAD_INPUT, SYSTEM, LAUNCHER, CANNOT_RUN, NOT_FOUND = 1, 2, 3, 4, 125, 126, 127
 
+RECORDED = "ls"  # the program of recording()
 HEADER = "id,lower,upper,size\n"
 
 # Text → what the message must hold. All are bad input, in whatever command reads them.
@@ -299,6 +301,12 @@ def foreign_plan(bench):
             command,
         )
         expect_equal(stats["invalid_frees"], 0, f"{command}: invalid_frees")
+        started = pathlib.Path(command[0]).resolve().name
+        said = [line for line in outcome.ours() if "another build" in line or "another program" in line]
+        other = started != RECORDED
+        expect(bool(said) == other and all(f"for another program, {RECORDED}" in line or
+                            f"the plan is for {RECORDED}, {started} was started" in line
+                            for line in said), f"{command}: said {outcome.ours()}")
 
 
 def programs(bench):
@@ -319,6 +327,10 @@ def programs(bench):
     write(bench, "lost_interpreter", "#!/missing/interpreter\n").chmod(0o755)
     write(bench, "static_script", f"#!{bench.work}/static\n").chmod(0o755)
     write(bench, "circle", f"#!{bench.work}/circle\n").chmod(0o755)
+    image = pathlib.Path("/bin/true").read_bytes()
+    segments = image[:54] + b"\x07\x00" + image[56:]  # of another size than the kernel takes
+    write(bench, "refused", segments).chmod(0o755)
+    write(bench, "script", 'echo "$0"\nexit 7\n').chmod(0o755)
     write(bench, "cut_program", b"\x7fELF\x02\x01\x01").chmod(0o755)
     rows = {
         "./static": (CANNOT_RUN, "./static: cannot be preloaded: it is statically linked"),
@@ -342,6 +354,13 @@ def programs(bench):
         table.row(code, message, "replay", plan, "--", program)
     table.finish()
     expect(not (bench.scratch / "out").exists(), "failed starts left a folder")
+    for code, *words in ((CANNOT_RUN, "record", "-o", bench.scratch / "out"), (CANNOT_RUN, "replay", plan),
+                         (SYSTEM, "compare", "--live")):
+        table.row(code, "./refused: Exec format error", *words, "--", "./refused")
+    table.finish()
+    for words in (["record", "-o", bench.scratch / "out"], ["replay", plan]):
+        outcome = bench.run(bench.reprise, *words, "--", "./script", expected=7)
+        expect_equal(outcome.stdout, b"./script\n", "the name that a shell gives a script")
     # Nor do they touch what an earlier one wrote.
     stats = write(bench, "stats.json", "{}")
     before = sorted((bench.scratch / "recording").iterdir())

@@ -375,6 +375,25 @@ def runs(bench):
     refused(bench, LAUNCHER, "--record does not go with --runs", *words[1:], "--record", "r", "--", *program)
     outcome = bench.run(*words, "--", "absent", expected=127)
     expect("run 1 of 3 ended with status 127" in outcome.stderr.decode(), outcome.stderr)
+    # Another program in each: what is wrong is said once.
+    ours = bench.run(*words, "--strict", "--", "/bin/ls", "/", expected=1).ours()
+    for what in ("said of 3 runs", "another program than the recorded one: the plan is for ",
+                 " went elsewhere"):
+        expect_equal(len([line for line in ours if what in line]), 1, f"{what}: {ours}")
+
+
+def strict(bench):
+    """What `--strict` finds is said in one line, whatever else replay has to say."""
+    bench.record(["/bin/ls", "/"], expected=0)
+    bench.plan()
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--strict", "--"]
+    ours = bench.run(*words, "/bin/ls", "/", expected=0).ours()
+    expect(len(ours) == 1 and "all addresses were as planned" in ours[0], ours)
+    for program in (["/bin/ls", "-la", "/usr"], ["/bin/sh", "-c", "exit 0"],
+                    ["/bin/sh", "-c", "/bin/ls /; exit 0"]):
+        ours = bench.run(*words, *program, expected=1).ours()
+        said = [line for line in ours if " went elsewhere" in line]
+        expect_equal(len(said), 1, f"{program}: {ours}")
 
 
 def thread_names(bench):
@@ -423,4 +442,4 @@ def outputs(bench):
 
 if __name__ == "__main__":
     main({case.__name__: case for case in (options, standard_streams, names_of_standard_output, words_to_copy, wrong_values, one_writer, pipes, nothing_left, helps, completions, explained,
-                                            sizes, runs, thread_names, outputs)})
+                                            sizes, runs, strict, thread_names, outputs)})

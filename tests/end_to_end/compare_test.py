@@ -4,6 +4,8 @@ import json
 import os
 import pty
 import re
+import resource
+import shutil
 import subprocess
 
 from harness import expect, expect_equal, main
@@ -131,6 +133,24 @@ def another_allocator(bench):
     expect_equal(bench.run(*words, "--allocator", "nopath").status, 2, "--allocator without =")
 
 
+def limited(bench):
+    """Under a limit of addresses that no player fits into there is one line, and no table."""
+    bench.record(["/bin/true"], expected=0)
+    recording, page = bench.scratch / "recording", bench.work / "page.html"
+
+    def limits():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    reason = "the player stopped: the system refuses it 8 GiB of addresses (RLIMIT_AS"
+    for words in (["compare", recording, "--allocators", "glibc,jemalloc"],
+                  ["report", recording, "--allocators", "glibc,jemalloc", "-o", page]):
+        outcome = bench.run(bench.reprise, *words, limits=limits, expected=4)
+        expect_equal((outcome.stdout, len(outcome.ours())), (b"", 1), outcome.stderr)
+        expect_equal(len(outcome.stderr.splitlines()), 1, "lines on stderr")
+        expect(reason in outcome.ours()[0], outcome.stderr)
+    expect(not page.exists(), "a page was left")
+
+
 def live(bench):
     """The program itself runs under each allocator and from its plan, and does the same."""
     script = SQL.encode()
@@ -244,6 +264,15 @@ def diff_images(bench):
         expect_equal(images["true"]["first"], 0, "a process that only the second has")
         for side, name in (("first", "one"), ("second", "two")):
             expect_equal(found["max_load"][side], bench.info(name)["max_load"], side)
+    # Plans among the traces of a folder are not what is compared.
+    for name in ("one", "two"):
+        for plan in (bench.scratch / ("plan-" + name)).glob("*.plan"):
+            shutil.copy(plan, bench.scratch / name)
+        mixed = bench.run(bench.reprise, "diff", bench.scratch / "one", bench.scratch / "two", "--json",
+                          expected=0).stdout
+        expect_equal(json.loads(mixed)["kind"], "recordings", "kind")
+    both = bench.run(bench.reprise, "diff", bench.scratch / "one", sides[1], "--json", expected=0).stdout
+    expect_equal(json.loads(both)["kind"], "plans", "kind")
     table = bench.run(bench.reprise, "diff", *sides, expected=0).stdout.decode()
     expect("process images, max load" in table, table)
 
@@ -294,6 +323,7 @@ if __name__ == "__main__":
             "live_failures": live_failures,
             "pins": pins,
             "progress": progress,
+            "limited": limited,
             "diff": diff,
             "diff_images": diff_images,
         }

@@ -207,7 +207,7 @@ def streams(bench):
 def mondrian_bad_input(bench):
     """One line names what is wrong, and nothing is left behind."""
     wrong = {
-        "{": "expected JSON",
+        "{": "expected a string, found end of input",
         '{"schema_version":2}': "schema_version: expected 1, found 2",
         '{"schema_version":1,"segments":[{"allocations":[{"size":1}]}]}': "alive_from: expected",
     }

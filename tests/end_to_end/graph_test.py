@@ -136,7 +136,7 @@ def bad_graphs(bench):
     twice = json.loads(json.dumps(EXAMPLE))
     twice["nodes"][1]["order"] = 1
     rows = [
-        ("{", "expected JSON"),
+        ("{", "expected a string, found end of input"),
         ("{}", "nodes: expected a list, found none"),
         (cycle, "found 'n1' -> "),
         (twice, "nodes 'n1' and 'n2': expected an order of its own"),

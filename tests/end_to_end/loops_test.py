@@ -106,6 +106,18 @@ def marks(bench):
     expect_equal([it["marks"] for it in image["marks"]], [12, 12], "marks of a recorded replay")
 
 
+def marks_header(bench):
+    """The header with marks compiles in every dialect of C and C++ that has it, without a warning."""
+    source = bench.work / "marked.c"
+    source.write_text("#include <reprise/marks.h>\nint main(void) { reprise_iteration(); return 0; }\n")
+    for compiler, language, standards in (("gcc", "c", ("c89", "c99", "c11", "c17")),
+                                          ("g++", "c++", ("c++98", "c++11", "c++20"))):
+        for standard in standards:
+            bench.run(compiler, "-x", language, f"-std={standard}", "-pedantic", "-Wall", "-Wextra",
+                      "-Werror", "-I", SOURCE / "interpose" / "include", "-c", source, "-o", "marked.o",
+                      expected=0)
+
+
 def no_marks(bench):
     """What has no marks, or differs from mark to mark, is planned without a loop, and that is said."""
     program = bench.build / "bin" / "programs" / "iterates"
@@ -213,6 +225,7 @@ if __name__ == "__main__":
         "threads": threads,
         "without": without,
         "marks": marks,
+        "marks_header": marks_header,
         "no_marks": no_marks,
         "epochs": epochs,
         "python_marks": python_marks,

@@ -143,11 +143,38 @@ def bad_graph(bench):
     write(bench, "g.json", STEP)
     refused(bench, USAGE, "g.json: --order: a graph with a loop keeps its order; expected given or "
             "auto, found reorder", "plan", "g.json", "--order", "reorder")
-    only = "g.json: loop: expected a graph without one (only `plan` and `check` take loops)"
-    refused(bench, BAD_INPUT, only, "info", "g.json")
-    refused(bench, BAD_INPUT, only, "report", "g.json", "-o", "page.html")
+    for words in (["info", "g.json"], ["report", "g.json", "-o", "page.html"],
+                  ["convert", "g.json", "g.csv"]):
+        loop({"body": ["mul"]})
+        refused(bench, BAD_INPUT, "g.json: loop.body: expected all nodes: the graph is the body, found "
+                "all but node 'add'", *words)
+
+
+def shown_graph(bench):
+    """info, report and convert show two iterations of a loop: its steady state, and what is carried,
+    at the offsets of a plan."""
+    write(bench, "g.json", STEP)
+    plan = json.loads(bench.run(bench.reprise, "plan", "g.json", "--json", expected=0).stdout)
+    info = json.loads(bench.run(bench.reprise, "info", "g.json", "--json", expected=0).stdout)
+    expect_equal((info["max_load"], info["buffers"], info["operators"], info["iterations"]),
+                 (plan["max_load"], plan["buffers"], 4, 2), "info")
+    text = bench.run(bench.reprise, "info", "g.json", expected=0).stdout.decode()
+    expect("4 in 1 stream: a loop, shown for 2 iterations" in text, text)
+    bench.run(bench.reprise, "convert", "g.json", "placed.json", "--to", "mondrian", "--plan",
+              "g.plan.json", expected=0)
+    bench.run(bench.reprise, "convert", "placed.json", "g.csv", expected=0)
+    rows = [row.split(",") for row in (bench.work / "g.csv").read_text().splitlines()]
+    ids = {row[0]: dict(zip(rows[0], row)) for row in rows[1:]}
+    carried = [ids[name]["offset"] for name in
+               ("h0 in iteration 0", "h1 in iteration 0", "h1 in iteration 1")]
+    expect_equal((carried[0], carried[1] != carried[0]), (carried[2], True), "offsets in turn")
+    check = bench.run(bench.reprise, "check", "g.csv", "g.csv", "--json", expected=0).stdout
+    expect_equal(json.loads(check)["max_load"], plan["max_load"], "two iterations as a table")
+    bench.run(bench.reprise, "report", "g.json", "--plan", "g.plan.json", "-o", "page.html",
+              expected=0)
+    expect("h1 in iteration 1" in (bench.work / "page.html").read_text(), "no second iteration")
 
 
 if __name__ == "__main__":
     main({"csv": csv, "tampered": tampered, "bad_csv": bad_csv, "graph": graph,
-          "bad_graph": bad_graph})
+          "bad_graph": bad_graph, "shown_graph": shown_graph})

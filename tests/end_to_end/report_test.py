@@ -605,7 +605,7 @@ def bad_input(bench):
     instance = bench.work / "one.csv"
     instance.write_text("id,lower,upper,size\na,0,2,4\n")
     wrong = {
-        "not-json": ("{", "expected JSON"),
+        "not-json": ("{", "expected a string, found end of input"),
         "other-json": ('{"results": [1]}', "expected what `reprise compare --json` prints"),
     }
     result = '{"results": [{"allocator": "a", "footprint": 1, %s}]}'

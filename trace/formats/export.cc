@@ -261,16 +261,18 @@ void WriteSummary(const Profile& profile, WriteText write) {
     write("\n");
   };
   section("MOST CALLS TO ALLOCATION FUNCTIONS", &SiteAccount::blocks, [](const SiteAccount& it) {
-    return absl::StrFormat("%d calls, %d B at most at one time,", it.blocks, it.most_bytes);
+    return absl::StrFormat("%s, %d B at most at one time,", base::Counted(it.blocks, "call"),
+                           it.most_bytes);
   });
   section("PEAK MEMORY CONSUMERS", &SiteAccount::peak_bytes, [](const SiteAccount& it) {
-    return absl::StrFormat("%d B in %d blocks", it.peak_bytes, it.peak_blocks);
+    return absl::StrFormat("%d B in %s", it.peak_bytes, base::Counted(it.peak_blocks, "block"));
   });
   section("MOST TEMPORARY ALLOCATIONS", &SiteAccount::short_lived, [](const SiteAccount& it) {
-    return absl::StrFormat("%d of %d blocks, freed by the next event,", it.short_lived, it.blocks);
+    return absl::StrFormat("%d of %s, freed by the next event,", it.short_lived,
+                           base::Counted(it.blocks, "block"));
   });
   section("NEVER FREED", &SiteAccount::end_bytes, [](const SiteAccount& it) {
-    return absl::StrFormat("%d B in %d blocks", it.end_bytes, it.end_blocks);
+    return absl::StrFormat("%d B in %s", it.end_bytes, base::Counted(it.end_blocks, "block"));
   });
   uint64_t temporary = 0;
   for (const SiteAccount& it : profile.accounts) temporary += it.short_lived;

@@ -20,7 +20,7 @@ extern "C" {
 void reprise_iteration_begins(void) __attribute__((weak));
 
 /* An iteration begins here. Costs a load and a branch, and a call where the library is. */
-static inline void reprise_iteration(void) {
+static __inline__ void reprise_iteration(void) {
   void (*begins)(void);
 #if defined(__x86_64__) && !defined(__PIC__)
   /* A linker resolves the address of a weak function to null in code for a fixed address, but not

@@ -3,6 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <malloc.h>
@@ -209,10 +210,8 @@ void Start(Thread& self, Thread& other) {
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStackBytes);
   pthread_t handle;
-  if (pthread_create(&handle, &attributes, RunThread, &other) != 0) {
-    dprintf(STDERR_FILENO, "reprise-player: cannot start a thread\n");
-    _exit(4);
-  }
+  errno = pthread_create(&handle, &attributes, RunThread, &other);
+  if (errno != 0) Refuse("a thread");
   pthread_attr_destroy(&attributes);
   self.wait_nanoseconds += Now() - start;
 }
@@ -320,20 +319,30 @@ void* RunThread(void* argument) {
 void* MapAtOnce(uint64_t bytes) {
   void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  return mapping == MAP_FAILED ? nullptr : mapping;
+  if (mapping == MAP_FAILED) Refuse("room for its tables");
+  return mapping;
 }
 
 }  // namespace
 
-const char* Prepare(const ScriptHeader* script, void* observed, bool own_usable_size) {
+void Die(int status, const char* problem) {
+  dprintf(STDOUT_FILENO, "problem %s\n", problem);
+  _exit(status);
+}
+
+void Refuse(const char* what) {
+  dprintf(STDOUT_FILENO, "problem the system refuses it %s: %s\n", what, strerror(errno));
+  _exit(4);
+}
+
+void Prepare(const ScriptHeader* script, void* observed, bool own_usable_size) {
   const auto* words = reinterpret_cast<const uint64_t*>(script);
   const auto* table = reinterpret_cast<const ScriptThread*>(script + 1);
   flags = script->flags;
   thread_count = script->threads;
   threads = static_cast<Thread*>(MapAtOnce(sizeof(Thread) * thread_count));
   slots = static_cast<void**>(MapAtOnce(sizeof(void*) * (uint64_t{script->slots} + 1)));
-  if (threads == nullptr || slots == nullptr) return "cannot map its tables";
-  if (!pages.Map()) return "cannot reserve the page map";
+  if (!pages.Map()) Refuse("8 GiB of addresses (RLIMIT_AS, vm.overcommit_memory)");
   for (uint32_t i = 0; i < thread_count; ++i) {
     threads[i].begin = words + table[i].begin;
     threads[i].end = words + table[i].end;
@@ -344,7 +353,6 @@ const char* Prepare(const ScriptHeader* script, void* observed, bool own_usable_
     next_address = reinterpret_cast<uint64_t*>(samples + script->samples);
     usable_of_slot =
         static_cast<uint64_t*>(MapAtOnce(sizeof(uint64_t) * (uint64_t{script->slots} + 1)));
-    if (usable_of_slot == nullptr) return "cannot map its tables";
     usable_known = own_usable_size;
   }
   if ((flags & kScriptPlan) != 0) {
@@ -353,10 +361,9 @@ const char* Prepare(const ScriptHeader* script, void* observed, bool own_usable_
     // One byte more, because a mapping cannot be empty.
     void* mapping = mmap(nullptr, arena_bytes + 1, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED) return "cannot map the arena";
+    if (mapping == MAP_FAILED) Refuse("addresses for the arena");
     arena = static_cast<char*>(mapping);
   }
-  return nullptr;
 }
 
 Played Play() {

@@ -20,11 +20,17 @@ struct Played {
   int64_t busy_nanoseconds;  // summed over threads: everything else
 };
 
+// Prints the problem and ends the process with this status.
+[[noreturn]] void Die(int status, const char* problem);
+
+// The system refused `what`, as errno says.
+[[noreturn]] void Refuse(const char* what);
+
 // Maps everything that playing needs, so that the memory in use afterwards is the baseline. The
 // script must outlive Play. `observed` is what to write to with kScriptObserve, else null;
-// `usable_known` is whether malloc_usable_size belongs to the allocator that serves. Null, or why
-// it cannot be done.
-const char* Prepare(const ScriptHeader* script, void* observed, bool usable_known);
+// `usable_known` is whether malloc_usable_size belongs to the allocator that serves. Refuse()s what
+// cannot be had.
+void Prepare(const ScriptHeader* script, void* observed, bool usable_known);
 
 // Requires Prepare. To be called once, from the main thread.
 Played Play();

@@ -8,7 +8,8 @@
 //                            runs another program and prints to FD what that cost (run.h)
 //   reprise-player --probe   prints the allocator only
 //
-// Exit status: 0 = played, 3 = not a script, 4 = the system refused.
+// Exit status: 0 = played, 3 = not a script, 4 = the system refused. Why is a line of what is
+// printed, too: "problem TEXT".
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -33,11 +34,6 @@
 namespace reprise::replay {
 namespace {
 
-[[noreturn]] void Die(int code, const char* what) {
-  dprintf(STDERR_FILENO, "reprise-player: %s\n", what);
-  _exit(code);
-}
-
 // Where an allocator maps its memory should not differ from run to run.
 void WithoutRandomAddresses(char** argv) {
   const int persona = personality(0xffffffff);
@@ -49,11 +45,11 @@ void WithoutRandomAddresses(char** argv) {
 const ScriptHeader* MapScript(const char* descriptor) {
   const int fd = atoi(descriptor);
   struct stat status;
-  if (fstat(fd, &status) != 0) Die(4, strerror(errno));
+  if (fstat(fd, &status) != 0) Refuse("its script");
   const auto bytes = static_cast<size_t>(status.st_size);
   if (bytes < sizeof(ScriptHeader)) Die(3, "not a script");
   void* mapping = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-  if (mapping == MAP_FAILED) Die(4, strerror(errno));
+  if (mapping == MAP_FAILED) Refuse("room for its script");
   const auto* script = static_cast<const ScriptHeader*>(mapping);
   if (script->magic != kScriptMagic || script->words * sizeof(uint64_t) != bytes) {
     Die(3, "not a script");
@@ -80,7 +76,7 @@ void* MapObserved(const ScriptHeader* script, int fd) {
   const uint64_t bytes = script->samples * sizeof(ObservedSample) + script->allocations * 8;
   if (bytes == 0) return nullptr;
   void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (mapping == MAP_FAILED) Die(4, strerror(errno));
+  if (mapping == MAP_FAILED) Refuse("room for what it observes");
   return mapping;
 }
 
@@ -120,7 +116,7 @@ void PrintProvider() {
 }
 
 void PlayAndPrint(const ScriptHeader* script, void* observed) {
-  if (const char* problem = Prepare(script, observed, FindProvider().usable)) Die(4, problem);
+  Prepare(script, observed, FindProvider().usable);
   ForgetPeak();
   const uint64_t baseline = StatusBytes("VmRSS");
   const int64_t faults = PageFaults();

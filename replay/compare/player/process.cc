@@ -23,6 +23,8 @@ namespace {
 // The player's end of things: descriptor numbers that it is given.
 constexpr int kScriptDescriptor = 3;
 constexpr int kObservedDescriptor = 4;
+// Its exit status when the system refused something.
+constexpr int kRefusedStatus = 4;
 
 class Descriptor {
  public:
@@ -65,13 +67,19 @@ absl::StatusOr<Descriptor> WriteScript(const std::vector<uint64_t>& words) {
   return moved;
 }
 
-absl::Status Ending(int status) {
+// How the player ended; `problem` is what it said of that.
+absl::Status Ending(int status, const std::string& problem) {
   if (WIFSIGNALED(status)) {
     return absl::AbortedError(absl::StrCat("the player was killed by signal ", WTERMSIG(status),
                                            " (", strsignal(WTERMSIG(status)), ")"));
   }
   if (WEXITSTATUS(status) == 0) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("the player ended with status ", WEXITSTATUS(status)));
+  if (problem.empty()) {
+    return absl::AbortedError(absl::StrCat("the player ended with status ", WEXITSTATUS(status)));
+  }
+  const std::string message = absl::StrCat("the player stopped: ", problem);
+  return WEXITSTATUS(status) == kRefusedStatus ? absl::UnavailableError(message)
+                                               : absl::AbortedError(message);
 }
 
 }  // namespace
@@ -137,13 +145,12 @@ absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& 
   while (waitpid(pid, &status, 0) == -1) {
     if (errno != EINTR) return Refused(errno, "cannot wait for the player");
   }
-  if (absl::Status ending = Ending(status); !ending.ok()) return ending;
-
   Answers found;
   for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> words = absl::StrSplit(line, absl::MaxSplits(' ', 1));
     found.insert(words);
   }
+  if (absl::Status ending = Ending(status, found["problem"]); !ending.ok()) return ending;
   return found;
 }
 

@@ -39,7 +39,7 @@ class Observed {
 // Starts `player` with the library `preload` (empty: none) and nothing else preloaded, and waits
 // for it. It performs `script`; an empty script asks only who serves malloc. Its standard error is
 // shown when `script` is given. A script with kScriptObserve needs `observed`. Errors: Aborted when
-// the player ended badly, Unavailable when the system refused to start it.
+// the player ended badly, Unavailable when the system refused to start it, or what it needs.
 absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& preload,
                                   const std::vector<uint64_t>& script,
                                   const Observed* observed = nullptr);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -15,10 +16,18 @@ TEST(JsonText, WhatIsWrongIsOneLine) {
   nlohmann::json document;
   EXPECT_EQ(ParseJson(R"({"a":[1,{"b":"]]"}]})", document), "");
   EXPECT_EQ(document["a"][0], 1);
-  EXPECT_EQ(ParseJson("", document), "offset 1: expected JSON, found none");
-  EXPECT_EQ(ParseJson("[1,]", document), "offset 4: expected JSON, found none");
+  EXPECT_EQ(ParseJson("", document), "line 1, column 1: expected a value, found end of input");
+  EXPECT_EQ(ParseJson("[1,\n]", document), "line 2, column 1: expected a value, found ']'");
+  EXPECT_EQ(ParseJson("{\"a\":1,}", document), "line 1, column 8: expected a string, found '}'");
+  EXPECT_EQ(ParseJson("[1] 2", document),
+            "line 1, column 5: expected end of input, found a number");
+  EXPECT_EQ(ParseJson("[nul]", document),
+            "line 1, column 5: expected JSON, found '[nul]': invalid literal");
+  EXPECT_EQ(ParseJson("[2;]", document),
+            "line 1, column 3: expected ']', found '2;': invalid literal");
   EXPECT_EQ(ParseJson("[1e999]", document), "expected numbers below 1.8e308, found '1e999'");
-  EXPECT_EQ(ParseJson("\"\xff\"", document), "offset 2: expected JSON, found none");
+  EXPECT_EQ(ParseJson("\"\xff\"", document),
+            "line 1, column 2: expected JSON, found '\"?': invalid string: ill-formed UTF-8 byte");
 }
 
 TEST(JsonText, BracketsAreNestedUpToALimit) {

@@ -62,8 +62,8 @@ TEST(GraphJson, EveryMistakeHasItsLine) {
   const std::string two = R"({"id":"a","producer":"n","consumers":["m"],"bytes":4},
                              {"id":"b","producer":"m","consumers":["o"],"bytes":4})";
   const std::pair<std::string, std::string> rows[] = {
-      {"", "expected JSON"},
-      {"{", "expected JSON"},
+      {"", "line 1, column 1: expected a value, found end of input"},
+      {"{", "line 1, column 2: expected a string, found end of input"},
       {"[1,2]", "the whole: expected an object, found a list"},
       {"{}", "nodes: expected a list, found none"},
       {R"({"nodes":3})", "nodes: expected a list, found 3"},

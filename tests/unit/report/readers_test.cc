@@ -34,7 +34,9 @@ TEST(ComparisonReader, AFieldOfAnotherTypeIsNamed) {
     std::string text;
     const char* message;
   } cases[] = {
-      {"", "f: expected what `reprise compare --json` prints: offset 1: expected JSON, found none"},
+      {"",
+       "f: expected what `reprise compare --json` prints: line 1, column 1: expected a value, "
+       "found end of input"},
       {"[]", "start: expected an object, found []"},
       {R"({"program":["a"],"results":[]})",
        "f: expected what `reprise compare --json` prints, found what `reprise compare --live "
@@ -80,7 +82,7 @@ TEST(StatisticsReader, AFieldOfAnotherTypeIsNamed) {
     std::string text;
     const char* message;
   } cases[] = {
-      {"x", "f: expected what `reprise replay --stats` writes: offset 1: expected JSON"},
+      {"x", "f: expected what `reprise replay --stats` writes: line 1, column 1: expected JSON"},
       {"{}", "served: expected a number, found nothing"},
       {R"({"served":1})", "images: expected a list, found nothing"},
       {Statistics("{}"), "images[0].served: expected a number, found nothing"},

@@ -177,7 +177,7 @@ TEST(TraceExport, DhatHasWhatItsViewerDemands) {
 TEST(TraceExport, TheSummaryHasItsSections) {
   const std::string text = Written(WriteSummary);
   for (const char* part :
-       {"MOST CALLS", "PEAK MEMORY CONSUMERS\n  1000 B in 1 blocks",
+       {"MOST CALLS", "PEAK MEMORY CONSUMERS\n  1000 B in 1 block",
         "MOST TEMPORARY ALLOCATIONS\n  none", "NEVER FREED", "total memory never freed: 37 B"}) {
     EXPECT_THAT(text, testing::HasSubstr(part));
   }
@@ -283,7 +283,7 @@ TEST(TraceMondrian, WrongInputsAreNamed) {
     std::string text;
     const char* message;
   } cases[] = {
-      {"{", "f: offset 2: expected JSON"},
+      {"{", "f: line 1, column 2: expected a string"},
       {"[]", "f: start: expected an object, found []"},
       {std::string(80'000, '['),
        "f: offset 64: expected at most 64 levels of brackets, found more"},
