@@ -33,6 +33,7 @@ inline constexpr uint32_t kPlanVersion = 10;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
+inline constexpr uint64_t kMostArenaBytes = uint64_t{128} << 30;
 // A lane that has left its plan keeps a list of the gaps of so many granules or more.
 inline constexpr uint64_t kLongGapGranules = 127;
 inline constexpr uint64_t kLongBlock = 256 << 10;  // bytes: of which a program may touch little
