@@ -23,10 +23,11 @@ if [[ $kind ]]; then elsewhere=OFF; fi
 if [[ $kind == long ]]; then cuda=ON; fi
 cmake --preset release -DREPRISE_WERROR=ON -DREPRISE_SANITIZED_ELSEWHERE="$elsewhere" \
   -DREPRISE_CUDA="$cuda" > /dev/null
-cmake --build build/release -j "$jobs"
 if [[ $kind == quick ]]; then
+  cmake --build build/release -j "$jobs" --target quick tests/unit/all tests/fuzz/all
   exec ctest --test-dir build/release --output-on-failure -j "$tests" -L 'unit|style|quick' "$@"
 fi
+cmake --build build/release -j "$jobs"
 
 # clang-tidy reports what is in the file it compiles, so --long compiles each file alone.
 sanitize_command=OFF unity=ON

@@ -121,12 +121,11 @@ class Bench:
             self.run(self.reprise, "info", "--json", self.scratch / name, expected=expected).stdout
         )
 
-    def plan(self, name="recording", plan="plan", iterations=4):
+    def plan(self, name="recording", plan="plan", options=("--iterations", 4, "--budget", 1000)):
         """Plans a recording, and has every plan checked against its trace. The same number of
         iterations gives the same plan on every machine."""
         recording, plans = self.scratch / name, self.scratch / plan
-        words = [self.reprise, "plan", recording, "-o", plans, "--iterations", str(iterations),
-                 "--budget", "1000", "--json"]
+        words = [self.reprise, "plan", recording, "-o", plans, *options, "--json"]
         planned = self.run(*words, expected=0)
         for image in json.loads(planned.stdout)["images"]:
             self.run(self.reprise, "check", image["trace"], image["plan"], expected=0)

@@ -14,7 +14,7 @@ def prepare(bench, how, command=None):
     (bench.work / "how").write_text(how)
     recorded = bench.record(command or [program(bench)])
     expect_equal(recorded.status, 0, f"recorded; {recorded.stderr}")
-    bench.plan(iterations=40)
+    bench.plan(options=["--iterations", 40, "--budget", 1000])
 
 
 def learn(bench, *stats, plan="learned", recording="recording", expected=0):

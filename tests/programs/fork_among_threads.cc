@@ -1,7 +1,8 @@
 // Forks while other threads allocate without pause, begin and end, and free each other's blocks.
 // The children go on without exec, as far as POSIX lets a program hope: they verify, resize and
-// free what they inherited, start threads and join them, and end in every way. With an argument a
-// single process, which does little: what is recorded of it fits nothing else.
+// free what they inherited, start threads and join them, and end in every way, which takes four. So
+// many forks as the environment says in FORKS. With an argument a single process, which does
+// little: what is recorded of it fits nothing else.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@
 namespace {
 
 constexpr int kThreads = 4;
-constexpr int kForks = 20;
 constexpr unsigned kExchanged = 4000;  // blocks
 constexpr unsigned kMostSeconds = 20;  // of a child: one that waits for a dead thread ends then
 
@@ -97,10 +97,12 @@ int main(int argc, char**) {
   std::vector<Block> blocks;
   for (int i = 0; i < 200; ++i) blocks.push_back(Allocate(1 + i * 77, i));
   if (argc == 1) {
+    const char* forks = getenv("FORKS");
+    const int most = forks != nullptr ? atoi(forks) : 12;
     // Never destroyed: a child that ends holds threads that it does not have.
     auto& threads = *new std::vector<std::thread>;
     for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(BeBusy, 1000 * (i + 1));
-    for (int number = 0; number < kForks; ++number) {
+    for (int number = 0; number < most; ++number) {
       if (number % 2 == 0) Fork(blocks, number);
       if (number % 2 == 1) std::thread(ForkFromThread, number).join();
     }

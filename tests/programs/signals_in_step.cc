@@ -26,11 +26,11 @@ int main() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &action, nullptr);
   const bool interrupted = getenv("SIGNALS") != nullptr;
-  const itimerval often{{0, 500}, {0, 500}};
+  const itimerval often{{0, 250}, {0, 250}};
   if (interrupted) setitimer(ITIMER_REAL, &often, nullptr);
   Block live[8];
   for (unsigned i = 0; i < 8; ++i) live[i] = Allocate(24, i);
-  for (unsigned i = 0; i < 4'000'000; ++i) {
+  for (unsigned i = 0; i < 2'000'000; ++i) {
     Block& block = live[i % 8];
     Release(block);
     block = Allocate(24, i);
