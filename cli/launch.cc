@@ -199,7 +199,7 @@ class SurvivesTruncation {
 
 absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& library,
                                const std::string& session, Registry* registry,
-                               SignalsForProgram& signals) {
+                               SignalsForProgram& signals, BegunCompactions& compactions) {
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
   if (signals.Waiting()) return absl::CancelledError("ended before the program was started");
@@ -225,6 +225,7 @@ absl::StatusOr<int> RunAndWait(const LaunchRequest& request, const std::string& 
   while (waitid(P_PID, child, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
   signals.End();
+  if (drainer.has_value()) compactions = drainer->Stop();
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -295,7 +296,7 @@ absl::StatusOr<LaunchResult> Launch(const LaunchRequest& request) {
   const SurvivesTruncation survives;
   LaunchResult result;
   const absl::StatusOr<int> code =
-      RunAndWait(request, *preloaded, session->path(), *registry, signals);
+      RunAndWait(request, *preloaded, session->path(), *registry, signals, result.compactions);
   if (!code.ok()) return code.status();
   result.exit_code = *code;
   Collect(*session, **registry, request, result);

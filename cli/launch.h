@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/spool_drainer.h"
 #include "cli/still_running.h"
 #include "interpose/process/session.h"
 
@@ -33,6 +34,7 @@ struct LaunchResult {
   std::vector<RunningProcess> running;  // when it had ended; of a recording
   std::vector<std::string> counters;    // per image, the bytes of its counters file; empty
                                         // when it has none
+  BegunCompactions compactions;         // of spools
 };
 
 // Starts the program and waits for it. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are

@@ -41,7 +41,7 @@ int RunRecord(const RecordOptions& options) {
   request.output = *directory;
   request.stack_frames = options.stacks;
   request.keep_aslr = options.keep_aslr;
-  const absl::StatusOr<LaunchResult> result = Launch(request);
+  absl::StatusOr<LaunchResult> result = Launch(request);
   if (!result.ok()) return FailLaunch(result.status());
   PrintMessages(*result);
   FinishApart(*directory, *result);

@@ -113,6 +113,24 @@ void CutLater(const std::vector<fs::path>& spools) {
   _exit(0);
 }
 
+// Finishes what was begun while the program ran, or does all of it. `load`: the max load.
+absl::StatusOr<trace::Recording> CompactSpool(const fs::path& spool, const fs::path& compact,
+                                              LaunchResult& result, uint64_t& load) {
+  const auto begun = result.compactions.find(ImageOf(spool));
+  if (begun != result.compactions.end()) {
+    absl::StatusOr<trace::Recording> finished = begun->second.compaction->Finish(compact.string());
+    load = begun->second.load->max_load();
+    result.compactions.erase(begun);
+    if (finished.ok()) return finished;
+  }
+  LoadMeter meter;
+  absl::StatusOr<trace::Recording> written =
+      trace::Compact(spool.string(), compact.string(), /*drop_names=*/false,
+                     [&meter](const trace::Event& event) { meter.Add(event); });
+  load = meter.max_load();
+  return written;
+}
+
 // How much of the memory of the image that took most is in its trace.
 void PrintExplained(const trace::Process& process, uint64_t max_load) {
   if (process.peak_rss == 0) return;
@@ -166,7 +184,7 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
   return folder->path;
 }
 
-void FinishRecordings(const std::string& directory, const LaunchResult& result) {
+void FinishRecordings(const std::string& directory, LaunchResult& result) {
   std::error_code error;
   std::vector<fs::path> spools = SpoolsIn(directory, error);
   std::sort(spools.begin(), spools.end());
@@ -201,10 +219,8 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     }
     fs::path compact = spool;
     compact.replace_extension(".trace");
-    LoadMeter load;
-    const absl::StatusOr<trace::Recording> written =
-        trace::Compact(spool.string(), compact.string(), /*drop_names=*/false,
-                       [&load](const trace::Event& event) { load.Add(event); });
+    uint64_t load = 0;
+    const absl::StatusOr<trace::Recording> written = CompactSpool(spool, compact, result, load);
     if (!written.ok()) {
       absl::FPrintF(stderr, "reprise: %s: left as a spool: %s\n", Printable(spool.string()),
                     Printable(std::string(written.status().message())));
@@ -216,7 +232,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
     lost += written->lost_events;
     if (largest.executable.empty() || written->process.peak_rss > largest.peak_rss) {
       largest = written->process;
-      largest_load = load.max_load();
+      largest_load = load;
     }
     fs::remove(spool, error);
   }
@@ -232,7 +248,7 @@ void FinishRecordings(const std::string& directory, const LaunchResult& result) 
   CutLater(written_to);
 }
 
-void FinishApart(const std::string& directory, const LaunchResult& result) {
+void FinishApart(const std::string& directory, LaunchResult& result) {
   RunApart(
       [&] {
         FinishRecordings(directory, result);

@@ -14,14 +14,15 @@ namespace reprise::cli {
 // Unavailable while another `reprise` records there.
 absl::StatusOr<std::string> PrepareOutput(const std::string& path);
 
-// Turns the spools in `directory` into compact traces and says on stderr what was recorded. Spools
-// that a process still writes to, and those that cannot be read, stay as they are and are named; of
-// the former a process in the background cuts the unused end off when their process has ended.
-void FinishRecordings(const std::string& directory, const LaunchResult& result);
+// Turns the spools in `directory` into compact traces, or finishes those that were begun, and says
+// on stderr what was recorded. Spools that a process still writes to, and those that cannot be
+// read, stay as they are and are named; of the former a process in the background cuts the unused
+// end off when their process has ended.
+void FinishRecordings(const std::string& directory, LaunchResult& result);
 
 // The same in a process of its own (apart.h): when there is not enough memory the spools stay, that
 // is said, and the caller still knows how the program ended.
-void FinishApart(const std::string& directory, const LaunchResult& result);
+void FinishApart(const std::string& directory, LaunchResult& result);
 
 }  // namespace reprise::cli
 

@@ -475,7 +475,7 @@ int RunReplay(const ReplayOptions& options) {
     if (!stats->ok()) return FailLauncher(absl::UnavailableError(stats->problem()));
     if (!stats->direct()) stats.reset();
   }
-  const absl::StatusOr<LaunchResult> result = Launch(*request);
+  absl::StatusOr<LaunchResult> result = Launch(*request);
   if (!result.ok()) return FailLaunch(result.status());
   SpeakInto(lines);
   PrintMessages(*result);

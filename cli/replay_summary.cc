@@ -52,7 +52,7 @@ void Divergences(const Findings& findings, std::vector<std::string>& lines) {
                       first.expected.site.module == first.seen.site.module &&
                       first.expected.site.offset == first.seen.site.offset;
   lines.push_back(
-      absl::StrFormat("  %s left the plan at its allocation %d: expected %s, found %s",
+      absl::StrFormat("  %s first differed at its allocation %d: expected %s, found %s",
                       Thread(findings, index), first.allocation,
                       first.expected.shape == 0 ? std::string("the end") : Describe(first.expected),
                       deeper ? "the same by way of other callers" : Describe(first.seen)));

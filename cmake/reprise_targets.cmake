@@ -69,11 +69,12 @@ function(reprise_precompiled name)
   endif()
 endfunction()
 
-# reprise_unity(TARGET): several source files are compiled as one, which reads the headers and expands
-# the templates once. Names in unnamed namespaces of a target must differ; -DREPRISE_UNITY=OFF compiles
-# each file alone, as clang-tidy needs it.
-function(reprise_unity name)
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${REPRISE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+# reprise_unity(TARGET FILES): so many source files are compiled as one, which reads the headers and
+# expands the templates once. Names in unnamed namespaces of a target must differ; -DREPRISE_UNITY=OFF
+# compiles each file alone, as clang-tidy needs it.
+function(reprise_unity name files)
+  set_target_properties(${name} PROPERTIES
+    UNITY_BUILD ${REPRISE_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
 endfunction()
 
 # reprise_library(NAME source...): an ordinary library of one room, exported as reprise::NAME.
@@ -84,7 +85,7 @@ function(reprise_library name)
   target_link_libraries(reprise_${name} PRIVATE $<BUILD_INTERFACE:reprise_flags>
                         $<BUILD_INTERFACE:reprise_sanitize> $<BUILD_INTERFACE:reprise_hardened>)
   reprise_precompiled(reprise_${name})
-  reprise_unity(reprise_${name})
+  reprise_unity(reprise_${name} 16)
   target_include_directories(reprise_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/reprise>)
 endfunction()

@@ -32,7 +32,7 @@ std::string SealFileHeader() {
   return out;
 }
 
-std::string SealChunk(ChunkType type, uint32_t number, const std::string& raw) {
+std::string SealChunk(ChunkType type, uint32_t number, std::string_view raw) {
   assert(raw.size() <= kMaxChunkBytes);
   std::string payload(ZSTD_compressBound(raw.size()), '\0');
   const size_t compressed =

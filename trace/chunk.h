@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/compact_format.h"
@@ -16,7 +17,7 @@ namespace reprise::trace {
 std::string SealFileHeader();
 
 // The bytes of a chunk: header and compressed payload. `raw` must not exceed kMaxChunkBytes.
-std::string SealChunk(ChunkType type, uint32_t number, const std::string& raw);
+std::string SealChunk(ChunkType type, uint32_t number, std::string_view raw);
 
 struct Chunk {
   ChunkType type = ChunkType::kEnd;

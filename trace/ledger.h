@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "trace/event.h"
+#include "trace/live_blocks.h"
 #include "trace/recording.h"
 
 namespace reprise::trace {
@@ -31,24 +31,16 @@ class Ledger {
   // Ignored for a block that does not live.
   void Usable(uint64_t key, uint32_t thread, uint64_t answer);
 
-  // The ordinal of a live block, or kNever.
-  uint64_t Ordinal(uint64_t key) const;
+  // Of memory, for the live blocks.
+  uint64_t bytes() const { return live_.bytes(); }
 
  private:
-  struct Block {
-    uint64_t ordinal;
-    uint64_t size;
-    uint64_t birth;
-    uint32_t site;
-    AllocationKind kind;
-    uint8_t log2_alignment;
-  };
-  static Event Describe(const Block& block, EventKind kind, uint32_t thread);
+  static Event Describe(const LiveBlock& block, EventKind kind, uint32_t thread);
   void Emit(Event& event);
 
   Recording& recording_;
   absl::FunctionRef<void(const Event&)> on_event_;
-  absl::flat_hash_map<uint64_t, Block> live_;
+  LiveBlocks live_;
   uint64_t allocations_ = 0;
 };
 

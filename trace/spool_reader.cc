@@ -7,11 +7,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <map>
-#include <queue>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,7 +16,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "trace/ledger.h"
 #include "trace/limits.h"
 #include "trace/module_map.h"
 #include "trace/spool_format.h"
@@ -121,153 +117,6 @@ std::map<uint64_t, std::string> ThreadNames(const std::vector<LoadedModule>& rec
   return names;
 }
 
-// Walks one segment.
-class Cursor {
- public:
-  Cursor(const MappedFile& file, const SpoolSegment& segment)
-      : file_(&file), segment_(&segment), at_(segment.begin) {
-    event_.epoch = segment.epoch;
-    Advance();
-  }
-
-  uint32_t thread() const { return segment_->thread; }
-  bool done() const { return done_; }
-  const SpoolEvent& event() const { return event_; }
-  void ReleasePages() const { file_->Release(segment_->begin, segment_->end - segment_->begin); }
-
-  void Advance() {
-    bool malformed = false;
-    do {
-      done_ = !DecodeSpoolEvent(*file_, at_, segment_->end, event_.epoch, event_, malformed);
-      at_ += event_.bytes;
-    } while (!done_ && (event_.kind == kSpoolEpoch || (event_.kind == kSpoolSkip && !event_.mark)));
-  }
-
- private:
-  const MappedFile* file_;
-  const SpoolSegment* segment_;
-  uint64_t at_;
-  SpoolEvent event_;
-  bool done_ = false;
-};
-
-// Performs one event after another on the ledger.
-class Interpreter {
- public:
-  Interpreter(Recording& recording, std::vector<LoadedModule> modules, uint64_t stack_base,
-              const SpoolIndex& index, absl::FunctionRef<void(const Event&)> on_event)
-      : recording_(recording),
-        index_(index),
-        modules_(recording, std::move(modules), stack_base),
-        ledger_(recording, on_event),
-        open_reallocs_(recording.threads.size()) {}
-
-  void Perform(const SpoolEvent& event, uint32_t thread) {
-    switch (event.kind) {
-      case kSpoolMalloc:
-        return Allocate(event, thread, AllocationKind::kMalloc);
-      case kSpoolCalloc:
-        return Allocate(event, thread, AllocationKind::kCalloc);
-      case kSpoolAligned:
-        return Allocate(event, thread, AllocationKind::kAligned);
-      case kSpoolReallocAlloc:
-        return Allocate(event, thread, AllocationKind::kRealloc);
-      case kSpoolFree:
-        ledger_.Free(event.address, thread);
-        return;
-      case kSpoolReallocFree: {
-        if (!index_.revoked.empty() && index_.revoked.contains(event.position)) return;
-        std::vector<uint64_t>& open = open_reallocs_[thread];
-        // Reallocs nest only where signal handlers do; a realloc to nothing stays open for ever.
-        if (open.size() >= kMaxOpenReallocs) open.erase(open.begin());
-        open.push_back(ledger_.Free(event.address, thread));
-        return;
-      }
-      case kSpoolUsable:
-        return ledger_.Usable(event.address, thread, event.words[0]);
-      case kSpoolStack:
-        return modules_.DefineStack(event.number, event.stack, event.epoch);
-      case kSpoolSkip:  // a mark
-        return AddMark(recording_.marks, {recording_.events, thread});
-      default:
-        return;
-    }
-  }
-
- private:
-  static constexpr size_t kMaxOpenReallocs = 16;
-
-  void Allocate(const SpoolEvent& event, uint32_t thread, AllocationKind kind) {
-    Event block;
-    block.thread = thread;
-    block.site = modules_.Resolve(event.words[0], event.epoch);
-    block.allocation_kind = kind;
-    block.log2_alignment = static_cast<uint8_t>(event.words[1] >> kSpoolSizeBits);
-    block.size = event.words[1] & ((uint64_t{1} << kSpoolSizeBits) - 1);
-    if (block.size > bytes_left_) {  // no sum of sizes reaches 2^63
-      ++recording_.lost_events;
-      return;
-    }
-    bytes_left_ -= block.size;
-    std::vector<uint64_t>& open = open_reallocs_[thread];
-    if (kind == AllocationKind::kRealloc && !open.empty()) {
-      block.previous = open.back();
-      open.pop_back();
-    }
-    ledger_.Allocate(event.address, block);
-  }
-
-  Recording& recording_;
-  const SpoolIndex& index_;
-  uint64_t bytes_left_ = INT64_MAX;  // that all allocations together may still ask for
-  ModuleMap modules_;
-  Ledger ledger_;
-  std::vector<std::vector<uint64_t>> open_reallocs_;  // per thread: blocks freed by reallocs
-};
-
-void Merge(const MappedFile& file, const SpoolIndex& index, Interpreter& interpreter) {
-  // Epoch of the next event, segment, index into `cursors`. Segments share an epoch only where a
-  // hole parts them: then their own order is the true one.
-  using Entry = std::tuple<uint64_t, size_t, uint32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  std::vector<Cursor> cursors;
-  std::vector<uint32_t> unused;
-  size_t next = 0;
-  while (next < index.segments.size() || !queue.empty()) {
-    while (next < index.segments.size() &&
-           (queue.empty() || index.segments[next].epoch <= std::get<0>(queue.top()))) {
-      const size_t segment = next++;
-      const Cursor cursor(file, index.segments[segment]);
-      if (cursor.done()) continue;
-      auto place = static_cast<uint32_t>(cursors.size());
-      if (unused.empty()) {
-        cursors.push_back(cursor);
-      } else {
-        place = unused.back();
-        unused.pop_back();
-        cursors[place] = cursor;
-      }
-      queue.emplace(cursor.event().epoch, segment, place);
-    }
-    if (queue.empty()) break;
-    const auto [epoch, segment, place] = queue.top();
-    queue.pop();
-    uint64_t limit = queue.empty() ? UINT64_MAX : std::get<0>(queue.top());
-    if (next < index.segments.size()) limit = std::min(limit, index.segments[next].epoch);
-    Cursor& cursor = cursors[place];
-    do {
-      interpreter.Perform(cursor.event(), cursor.thread());
-      cursor.Advance();
-    } while (!cursor.done() && cursor.event().epoch <= limit);
-    if (cursor.done()) {
-      cursor.ReleasePages();
-      unused.push_back(place);
-    } else {
-      queue.emplace(cursor.event().epoch, segment, place);
-    }
-  }
-}
-
 }  // namespace
 
 bool IsOpenForWriting(const std::string& path) {
@@ -279,24 +128,47 @@ bool IsOpenForWriting(const std::string& path) {
   return refused;
 }
 
-absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recording& recording,
-                       absl::FunctionRef<void(const Event&)> on_event) {
+absl::StatusOr<SpoolRecords> ReadSpoolRecords(const MappedFile& file, const std::string& path,
+                                              std::vector<Damage>& damage) {
   absl::StatusOr<SpoolHeader> header = ReadHeader(file, path);
   if (!header.ok()) return header.status();
-  std::vector<LoadedModule> modules = ReadModules(file, *header, recording.damage);
-  recording.process = DescribeProcess(*header, modules);
-  const std::map<uint64_t, std::string> names = ThreadNames(modules);
-  std::erase_if(modules, [](const LoadedModule& module) { return module.begin >= module.end; });
-  recording.lost_events = header->lost_events;
-  const SpoolIndex index = IndexSpool(file, *header, recording);
+  SpoolRecords records;
+  records.header = *header;
+  records.modules = ReadModules(file, *header, damage);
+  records.process = DescribeProcess(*header, records.modules);
+  records.thread_names = ThreadNames(records.modules);
+  std::erase_if(records.modules, [](const LoadedModule& it) { return it.begin >= it.end; });
+  return records;
+}
+
+absl::Status FinishSpool(const MappedFile& file, const SpoolRecords& records, Recording& recording,
+                         SpoolIndex& index, SpoolMerge& merge, SpoolInterpreter& interpreter) {
+  recording.process = records.process;
+  recording.lost_events += records.header.lost_events;
+  index.AddAll(file, records.header);
+  index.Settle();
+  if (index.late()) return absl::AbortedError("the order of events is not what it seemed");
   for (Thread& thread : recording.threads) {
-    const auto name = names.find(thread.path);
-    if (name != names.end()) thread.name = name->second;
+    const auto name = records.thread_names.find(thread.path);
+    if (name != records.thread_names.end()) thread.name = name->second;
   }
-  Interpreter interpreter(recording, std::move(modules), header->stack_base, index, on_event);
-  Merge(file, index, interpreter);
+  merge.Add(index.TakeSegments(), &file);
+  merge.Run(interpreter, UINT64_MAX);
+  return absl::OkStatus();
+}
+
+absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recording& recording,
+                       absl::FunctionRef<void(const Event&)> on_event) {
+  absl::StatusOr<SpoolRecords> records = ReadSpoolRecords(file, path, recording.damage);
+  if (!records.ok()) return records.status();
+  SpoolIndex index(recording);
+  SpoolMerge merge;
+  SpoolInterpreter interpreter(recording, records->modules, records->header.stack_base, index,
+                               on_event);
+  absl::Status read = FinishSpool(file, *records, recording, index, merge, interpreter);
+  if (!read.ok()) return read;
   absl::StatusOr<SpoolHeader> now = ReadHeader(file, path);
-  if (now.ok() && now->rewritten_count != header->rewritten_count) {
+  if (now.ok() && now->rewritten_count != records->header.rewritten_count) {
     AddDamage(recording.damage,
               {kSpoolChunksOffset, 0, "the process wrote chunks anew while they were read"});
   }

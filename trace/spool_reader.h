@@ -3,14 +3,21 @@
 #ifndef REPRISE_TRACE_SPOOL_READER_H_
 #define REPRISE_TRACE_SPOOL_READER_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trace/event.h"
 #include "trace/mapped_file.h"
+#include "trace/module_map.h"
 #include "trace/recording.h"
+#include "trace/spool_format.h"
+#include "trace/spool_index.h"
+#include "trace/spool_merge.h"
 
 namespace reprise::trace {
 
@@ -21,6 +28,23 @@ namespace reprise::trace {
 // Memory: the live blocks, the sites, and 64 bytes per chunk; the pages of the file come and go.
 absl::Status ReadSpool(const MappedFile& file, const std::string& path, Recording& recording,
                        absl::FunctionRef<void(const Event&)> on_event);
+
+// What stands before the chunks of a spool.
+struct SpoolRecords {
+  SpoolHeader header;
+  Process process;
+  std::vector<LoadedModule> modules;
+  std::map<uint64_t, std::string> thread_names;  // by the paths of their threads
+};
+
+// Errors as ReadSpool.
+absl::StatusOr<SpoolRecords> ReadSpoolRecords(const MappedFile& file, const std::string& path,
+                                              std::vector<Damage>& damage);
+
+// Adds to the recording what its index and its merge do not know yet. Aborted: what they handed out
+// before is not what ReadSpool would have (spool_follower.h).
+absl::Status FinishSpool(const MappedFile& file, const SpoolRecords& records, Recording& recording,
+                         SpoolIndex& index, SpoolMerge& merge, SpoolInterpreter& interpreter);
 
 // Only what the header and the module records say of the process; same errors.
 absl::StatusOr<Process> ReadSpoolProcess(const MappedFile& file, const std::string& path);

@@ -1,6 +1,7 @@
 #include "trace/trace_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "trace/chunk.h"
@@ -34,14 +35,33 @@ void AppendField(std::string& out, Tag tag, uint64_t number) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
-  auto writer = std::unique_ptr<TraceWriter>(new TraceWriter(path));
-  if (!writer->file_.ok()) return absl::UnavailableError(writer->file_.problem());
-  writer->file_.Write(SealFileHeader());
+  auto writer = std::unique_ptr<TraceWriter>(new TraceWriter());
+  if (absl::Status opened = writer->OpenFile(path); !opened.ok()) return opened;
   return writer;
 }
 
-void TraceWriter::WriteChunk(ChunkType type, const std::string& raw) {
-  file_.Write(SealChunk(type, chunks_++, raw));
+std::unique_ptr<TraceWriter> TraceWriter::CreateUnnamed(const std::string& folder) {
+  auto writer = std::unique_ptr<TraceWriter>(new TraceWriter());
+  writer->unnamed_ = std::make_unique<UnnamedFile>(folder);
+  writer->process_written_ = true;  // as the first chunk, at the end
+  writer->chunks_ = 1;
+  return writer;
+}
+
+absl::Status TraceWriter::OpenFile(const std::string& path) {
+  file_ = std::make_unique<base::AtomicFile>(path);
+  if (!file_->ok()) return absl::UnavailableError(file_->problem());
+  file_->Write(SealFileHeader());
+  return absl::OkStatus();
+}
+
+void TraceWriter::WriteChunk(ChunkType type, std::string_view raw) {
+  const std::string chunk = SealChunk(type, chunks_++, raw);
+  if (unnamed_ != nullptr) {
+    unnamed_->Write(chunk);
+  } else {
+    file_->Write(chunk);
+  }
 }
 
 void TraceWriter::WriteProcess(const Process& process) {
@@ -56,7 +76,7 @@ void TraceWriter::WriteProcess(const Process& process) {
     if (!process.started_as.empty()) AppendField(raw, ProcessTag::kStartedAs, process.started_as);
     AppendField(raw, ProcessTag::kBuildId, process.build_id);
     // Both may hold passwords.
-    if (!process.command.empty() || !process.environment.empty()) file_.KeepPrivate();
+    if (!process.command.empty() || !process.environment.empty()) file_->KeepPrivate();
     if (!process.command.empty()) AppendField(raw, ProcessTag::kCommand, process.command);
     if (!process.environment.empty()) {
       AppendField(raw, ProcessTag::kEnvironment, process.environment);
@@ -69,7 +89,9 @@ void TraceWriter::WriteProcess(const Process& process) {
   process_written_ = true;
 }
 
-void TraceWriter::WriteDefinitions(const Recording& tables) {
+// Modules and threads up to those numbers: what stands in a trace does not depend on how much more
+// its writer knew.
+void TraceWriter::WriteDefinitions(const Recording& tables, size_t modules, size_t threads) {
   if (!process_written_) WriteProcess(tables.process);
   // Definitions of one kind since the last time, split where a chunk would grow too large.
   const auto write = [this](ChunkType type, size_t& written, size_t count, auto append) {
@@ -83,23 +105,16 @@ void TraceWriter::WriteDefinitions(const Recording& tables) {
       WriteChunk(type, raw + body);
     }
   };
-  write(ChunkType::kModules, modules_written_, tables.modules.size(),
-        [&](std::string& out, size_t i) {
-          const Module& module = tables.modules[i];
-          AppendText(out, drop_names_ ? absl::StrCat("module ", i) : module.path);
-          AppendText(out, drop_names_ ? "" : module.build_id);
-          AppendVarint(out, module.base);
-        });
-  write(ChunkType::kThreads, threads_written_, tables.threads.size(),
-        [&](std::string& out, size_t i) {
-          AppendVarint(out, tables.threads[i].path);
-          AppendVarint(out, static_cast<uint32_t>(tables.threads[i].parent + 1));
-        });
-  if (!drop_names_ && std::any_of(tables.threads.begin(), tables.threads.end(),
-                                  [](const Thread& it) { return !it.name.empty(); })) {
-    write(ChunkType::kThreadNames, thread_names_written_, tables.threads.size(),
-          [&](std::string& out, size_t i) { AppendText(out, tables.threads[i].name); });
-  }
+  write(ChunkType::kModules, modules_written_, modules, [&](std::string& out, size_t i) {
+    const Module& module = tables.modules[i];
+    AppendText(out, drop_names_ ? absl::StrCat("module ", i) : module.path);
+    AppendText(out, drop_names_ ? "" : module.build_id);
+    AppendVarint(out, module.base);
+  });
+  write(ChunkType::kThreads, threads_written_, threads, [&](std::string& out, size_t i) {
+    AppendVarint(out, tables.threads[i].path);
+    AppendVarint(out, static_cast<uint32_t>(tables.threads[i].parent + 1));
+  });
   write(ChunkType::kStacks, stacks_written_, tables.stacks.size(), [&](std::string& out, size_t i) {
     AppendVarint(out, tables.stacks[i].size());
     for (const Frame& frame : tables.stacks[i]) {
@@ -120,34 +135,45 @@ void TraceWriter::WriteDefinitions(const Recording& tables) {
 }
 
 void TraceWriter::FlushEvents(const Recording& tables) {
-  WriteDefinitions(tables);
-  if (!events_.empty()) WriteChunk(ChunkType::kEvents, events_);
-  events_.clear();
+  for (size_t i = stacks_written_; i < tables.stacks.size(); ++i) {
+    for (const Frame& frame : tables.stacks[i]) NeedModule(frame.module);
+  }
+  WriteDefinitions(tables, modules_needed_, last_freed_.size());
+  if (used_ > 0) WriteChunk(ChunkType::kEvents, std::string_view(events_).substr(0, used_));
+  used_ = 0;
 }
 
 void TraceWriter::BeginEvents(uint32_t thread) {
-  AppendVarint(events_, index_);
-  AppendVarint(events_, ordinal_);
-  AppendVarint(events_, thread);
+  events_.resize(kChunkTarget + kMostEventBytes);
+  char* out = PutVarint(events_.data(), index_);
+  out = PutVarint(out, ordinal_);
+  out = PutVarint(out, thread);
+  used_ = static_cast<size_t>(out - events_.data());
   thread_ = thread;
   std::fill(last_freed_.begin(), last_freed_.end(), kNever);
 }
 
-uint64_t TraceWriter::Key(const Event& event) {
+void TraceWriter::NeedModule(uint32_t module) {
+  if (module != kNone) modules_needed_ = std::max<size_t>(modules_needed_, module + 1);
+}
+
+uint64_t TraceWriter::Key(const Event& event, const Recording& tables) {
   const uint64_t identity = uint64_t{event.site} << 16 | uint64_t{event.log2_alignment} << 8 |
                             static_cast<uint64_t>(event.allocation_kind);
   LatestKey& latest = latest_keys_[event.site % latest_keys_.size()];
   if (latest.identity == identity) return latest.key;
   const auto [found, added] = key_of_.emplace(identity, static_cast<uint32_t>(call_sites_.size()));
-  if (added) call_sites_.push_back({event.site, event.allocation_kind, event.log2_alignment});
+  if (added) {
+    call_sites_.push_back({event.site, event.allocation_kind, event.log2_alignment});
+    if (event.site != kNone) NeedModule(tables.sites[event.site].module);
+  }
   latest = {identity, found->second};
   return found->second;
 }
 
 void TraceWriter::Add(const Event& event, const Recording& tables) {
-  if (events_.empty()) BeginEvents(event.thread);
-  char bytes[kMostEventBytes];
-  char* out = bytes;
+  if (used_ == 0) BeginEvents(event.thread);
+  char* out = events_.data() + used_;
   if (event.thread != thread_) {
     out = PutCode(out, EventCode::kThread);
     out = PutVarint(out, event.thread);
@@ -164,7 +190,7 @@ void TraceWriter::Add(const Event& event, const Recording& tables) {
         }
         last_freed = kNever;
       }
-      out = PutVarint(out, Key(event) << 2);
+      out = PutVarint(out, Key(event, tables) << 2);
       out = PutVarint(out, event.size);
       ++ordinal_;
       break;
@@ -186,9 +212,9 @@ void TraceWriter::Add(const Event& event, const Recording& tables) {
       out = PutVarint(out, event.usable);
       break;
   }
-  events_.append(bytes, out);
+  used_ = static_cast<size_t>(out - events_.data());
   if (event.kind != EventKind::kUsable) ++index_;
-  if (events_.size() >= kChunkTarget) FlushEvents(tables);
+  if (used_ >= kChunkTarget) FlushEvents(tables);
 }
 
 void TraceWriter::WriteMarks(const std::vector<Mark>& marks) {
@@ -208,8 +234,37 @@ void TraceWriter::WriteMarks(const std::vector<Mark>& marks) {
   }
 }
 
+void TraceWriter::WriteThreadNames(const std::vector<Thread>& threads) {
+  if (drop_names_ || std::all_of(threads.begin(), threads.end(),
+                                 [](const Thread& it) { return it.name.empty(); })) {
+    return;
+  }
+  for (size_t first = 0, end = 0; first < threads.size(); first = end) {
+    std::string body;
+    for (; end < threads.size() && body.size() < kChunkTarget; ++end) {
+      AppendText(body, threads[end].name);
+    }
+    std::string raw;
+    AppendVarint(raw, first);
+    AppendVarint(raw, end - first);
+    WriteChunk(ChunkType::kThreadNames, raw + body);
+  }
+}
+
+absl::Status TraceWriter::FinishAs(const std::string& path, const Recording& tables) {
+  if (absl::Status opened = OpenFile(path); !opened.ok()) return opened;
+  const std::unique_ptr<UnnamedFile> begun = std::move(unnamed_);
+  const uint32_t chunks = std::exchange(chunks_, 0);
+  WriteProcess(tables.process);
+  chunks_ = chunks;
+  if (!begun->CopyTo(*file_)) return absl::UnavailableError(path);
+  return Finish(tables);
+}
+
 absl::Status TraceWriter::Finish(const Recording& tables) {
   FlushEvents(tables);
+  WriteDefinitions(tables, tables.modules.size(), tables.threads.size());
+  WriteThreadNames(tables.threads);
   WriteMarks(tables.marks);
   if (!tables.damage.empty()) {
     std::string raw;
@@ -230,7 +285,7 @@ absl::Status TraceWriter::Finish(const Recording& tables) {
   AppendField(raw, EndTag::kLostEvents, tables.lost_events);
   WriteChunk(ChunkType::kEnd, raw);
 
-  return file_.Finish() ? absl::OkStatus() : absl::UnavailableError(file_.problem());
+  return file_->Finish() ? absl::OkStatus() : absl::UnavailableError(file_->problem());
 }
 
 absl::StatusOr<Recording> Compact(const std::string& from, const std::string& to, bool drop_names,

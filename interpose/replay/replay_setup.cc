@@ -161,15 +161,9 @@ bool MapPlan(const PlanEntry& entry) {
   void* mapped = nullptr;
   if (bytes >= static_cast<long>(sizeof(PlanHeader)) &&
       static_cast<uint64_t>(bytes) < kPlanMap.bytes) {
-    // Not at a multiple of 2 MiB, but for a plan that is laid out for that: a file that the page
-    // cache holds in huge pages would be mapped in huge pages, whatever madvise says, and each look
-    // at a word would add 2 MiB.
-    PlanHeader header;
-    const bool huge = SystemCall(SYS_pread64, fd, reinterpret_cast<long>(&header), sizeof(header),
-                                 0) == sizeof(header) &&
-                      (header.flags & replay::kPlanHugeWords) != 0;
-    mapped = MapAt(kPlanMap.begin + (huge ? 0 : replay::kPlanStretch), bytes, PROT_READ,
-                   MAP_PRIVATE, fd);
+    // Not at a multiple of 2 MiB: a file that the page cache holds in huge pages would be mapped in
+    // huge pages, whatever madvise says, and each look at a word would add 2 MiB.
+    mapped = MapAt(kPlanMap.begin + replay::kPlanStretch, bytes, PROT_READ, MAP_PRIVATE, fd);
     // Mappings of three kinds: pages come with those around them, but none of another mapping. With
     // one of what is left of the first stretch so many come that they would reach into the next.
     if (mapped != nullptr) {

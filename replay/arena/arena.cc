@@ -180,7 +180,8 @@ bool Arena::Free(void* pointer, LocalHeap* heap, Lane* lane) {
   const uint64_t unit = heap_.UnitOf(pointer);
   if (tables_.live().At(unit) != 0) {
     if (heap != nullptr) return heap->FreeLarge(pointer);
-    if (OffsetOf(pointer) % kHeapUnit != 0 || !tables_.live().Remove(unit)) return false;
+    if (OffsetOf(pointer) % kHeapUnit != 0) return false;
+    tables_.live().Remove(unit);
     const HeapLock lock(heap_);
     heap_.Return(unit);
     return true;

@@ -18,12 +18,14 @@ inline constexpr uint64_t kHeapUnit = 64;       // bytes
 inline constexpr uint64_t kRegionBytes = 1024;  // of a region, and its alignment
 static_assert(kRegionBytes / 16 == BlockMap::kUnit, "one unit of the map tells of a region");
 
-// A region of small blocks (regions.h).
+// A region of small blocks (regions.h). All that a free looks at lies in one line of the cache.
 struct Region {
-  Owned<uint64_t> live;  // the granules at which a live block begins
+  BlockMap::Unit blocks;  // that are taken
+  uint8_t live[8];        // a bit for each granule at which a live block begins; atomic
   uint32_t owner;  // the number of the local heap that it belongs to; 0: it is no region; atomic
   uint32_t list;   // of the owner's, that it is in
 };
+static_assert(sizeof(Region) == 32);
 struct RegionLinks {
   uint32_t next, prev;  // in that list: numbers of regions; 0: the end
 };
@@ -55,22 +57,24 @@ class FlatBits {
   uint64_t* words_ = nullptr;
 };
 
-// The live blocks of the heap: a byte per unit. Thread-safety: by any thread.
+// Marks of live blocks: bytes that any thread may read, and that are changed by whoever owns the
+// region or the block. Two threads that free the same block at the same time are not told apart.
+inline uint64_t GetMark(const uint8_t* mark) { return __atomic_load_n(mark, __ATOMIC_RELAXED); }
+inline void SetMark(uint8_t* mark, uint64_t value) {
+  __atomic_store_n(mark, static_cast<uint8_t>(value), __ATOMIC_RELAXED);
+}
+
+// The live blocks of the heap: a mark per unit.
 class LiveUnits {
  public:
   static constexpr uint64_t kMany = 255;
 
   void Attach(void* bytes) { bytes_ = static_cast<uint8_t*>(bytes); }
+  uint8_t* MarkOf(uint64_t unit) const { return &bytes_[unit]; }
   // Units of the live block that begins at a unit; kMany: so many or more; 0: none does.
-  uint64_t At(uint64_t unit) const { return __atomic_load_n(&bytes_[unit], __ATOMIC_RELAXED); }
-  void Set(uint64_t unit, uint64_t units) {
-    const auto byte = static_cast<uint8_t>(units < kMany ? units : kMany);
-    __atomic_store_n(&bytes_[unit], byte, __ATOMIC_RELAXED);
-  }
-  // It lives no longer; false: it does not, any more.
-  bool Remove(uint64_t unit) {
-    return __atomic_exchange_n(&bytes_[unit], uint8_t{0}, __ATOMIC_RELAXED) != 0;
-  }
+  uint64_t At(uint64_t unit) const { return GetMark(MarkOf(unit)); }
+  void Set(uint64_t unit, uint64_t units) { SetMark(MarkOf(unit), units < kMany ? units : kMany); }
+  void Remove(uint64_t unit) { SetMark(MarkOf(unit), 0); }
 
  private:
   uint8_t* bytes_ = nullptr;
@@ -104,7 +108,7 @@ class ArenaTables {
  private:
   // The tables in memory: so many bytes of the arena per byte (log2), each between empty pages.
   enum Table { kBlocks, kRegions, kLinks, kStarts, kFree, kLive, kResident, kTables };
-  static constexpr int kShift[kTables] = {6, 6, 7, 9, 9, 6, 15};
+  static constexpr int kShift[kTables] = {6, 5, 7, 9, 9, 6, 15};
   static constexpr uint64_t kAround = 64;  // bytes: neighbours are looked at, too
   static uint64_t TableBytes(int table, uint64_t arena_bytes) {
     return ((arena_bytes >> kShift[table]) + 3 * kPage) & ~(kPage - 1);

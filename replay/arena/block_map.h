@@ -38,8 +38,22 @@ class BlockMap {
     // The granules that are another one of the block before them.
     uint64_t followers() const { return body & ~starts; }
     // How many granules the block has in this unit that begins at this one of the unit.
-    uint64_t LengthAt(uint64_t at) const {
-      return static_cast<uint64_t>(__builtin_ctzll(~(followers() >> at >> 1))) + 1;
+    uint64_t LengthAt(uint64_t at) const { return LengthIn(followers(), at); }
+    // The same by any thread.
+    uint64_t LengthSeenAt(uint64_t at) const { return LengthIn(FollowersSeen(*this), at); }
+    // A block of at most as many granules as the unit has, that is not marked.
+    void Add(uint64_t at, uint64_t granules) {
+      starts |= Bit(at);
+      body |= Mask(at, granules) & ~Bit(at);
+    }
+    void Remove(uint64_t at, uint64_t granules) {
+      body &= ~Mask(at, granules);
+      starts &= ~Bit(at);
+    }
+
+   private:
+    static uint64_t Mask(uint64_t at, uint64_t granules) {
+      return ~uint64_t{0} >> (kUnit - granules) << at;
     }
   };
 
@@ -121,6 +135,9 @@ class BlockMap {
   static uint64_t Bit(uint64_t granule) { return uint64_t{1} << (granule % kUnit); }
 
  private:
+  static uint64_t LengthIn(uint64_t followers, uint64_t at) {
+    return static_cast<uint64_t>(__builtin_ctzll(~(followers >> at >> 1))) + 1;
+  }
   // How many of the lowest bits are set.
   static uint64_t Length(uint64_t bits) {
     return ~bits != 0 ? static_cast<uint64_t>(__builtin_ctzll(~bits)) : kUnit;
@@ -141,7 +158,7 @@ class BlockMap {
     if ((unit->starts.Seen() & Bit(granule)) == 0) return {};
     const bool marked = (unit->body.Seen() & Bit(granule)) != 0;
     const uint64_t at = granule % kUnit;
-    uint64_t granules = static_cast<uint64_t>(__builtin_ctzll(~(followers >> at >> 1))) + 1;
+    uint64_t granules = LengthIn(followers, at);
     if (at + granules < kUnit) return {granules, marked};
     // What is behind a unit may be another thread's.
     for (uint64_t more = kUnit; more == kUnit; granules += more) {

@@ -32,14 +32,15 @@ void Lane::Start(const LaneSurroundings& around, const PlanLane* lane, char* box
   counters_->first_word = counters_->passed = reinterpret_cast<uint64_t>(stream_.first);
   counters_->box = reinterpret_cast<uint64_t>(box);
   notes_ = notes;
-  resync_.Start(&stream_);
+  resync_.Start(&stream_, around.plan->lanes.count == 1);
   wants_to_leave_ = keeps_pages_ = false;
   off_plan_ = lane->box_bytes == 0;
 }
 
-// The map learns what the stream does up to `until`.
+// The map learns what the stream does up to `until`. What was walked over is not needed soon.
 void Lane::Walk(const uint32_t* until) {
-  constexpr uint64_t kPiece = 1 << 20;
+  constexpr uint64_t kPiece = 128 << 10;
+  constexpr uint64_t kLeast = 64 << 10;
   const uint32_t* dropped = walked_;
   while (walked_ < until) {
     const Word word = stream_.Decode(walked_);
@@ -50,8 +51,8 @@ void Lane::Walk(const uint32_t* until) {
       RemoveLive(word.granule);
     }
     walked_ += word.length;
-    // What was walked over is not needed soon.
-    if (static_cast<uint64_t>(walked_ - dropped) * sizeof(uint32_t) < kPiece) continue;
+    const uint64_t walked = static_cast<uint64_t>(walked_ - dropped) * sizeof(uint32_t);
+    if (walked < (walked_ < until ? kPiece : kLeast)) continue;
     const uint64_t first = (reinterpret_cast<uint64_t>(dropped) + kPage - 1) & ~(kPage - 1);
     GiveBack(reinterpret_cast<const void*>(first),
              (reinterpret_cast<uint64_t>(walked_) & ~(kPage - 1)) - first);
@@ -96,22 +97,19 @@ uint64_t Lane::Usable(const void* pointer) {
   return block.granules == 0 ? 0 : block.granules * kGranule - (block.marked ? 0 : kGranule / 2);
 }
 
-// The words behind are not read again: they go in pieces of at least a twentieth of the box, since
-// the system asks a few microseconds each time.
+// The words behind are not read again soon: they go in pieces of at least a twentieth of the box,
+// since the system asks a few microseconds each time. A loop that is shorter than that stays.
 void Lane::PassCheckpoint() {
   constexpr uint64_t kBoxShare = 20;
   constexpr uint64_t kMostAtOnce = 16;
   Publish();
   ++cursor_;
   const uint64_t share = box_granules_ * kGranule / kBoxShare / (kTurnWords * sizeof(uint32_t));
-  uint64_t at_once = share < kMostAtOnce ? share + 1 : kMostAtOnce;
-  uint64_t piece = kPage;
-  if (lane_->words >= kManyWords) {
-    piece = kPlanHugePiece;
-    at_once = piece / sizeof(uint32_t) / kTurnWords;
-  }
-  if (++checkpoints_ % at_once != 0 || LoopAt(cursor_) != nullptr) return;
-  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(piece - 1);
+  const uint64_t at_once = share < kMostAtOnce ? share + 1 : kMostAtOnce;
+  const PlanLoop* loop = LoopAt(cursor_);
+  if (++checkpoints_ % at_once != 0) return;
+  if (loop != nullptr && loop->words < at_once * kTurnWords) return;
+  const uint64_t here = reinterpret_cast<uint64_t>(cursor_.Seen()) & ~(kPage - 1);
   const uint64_t first = (reinterpret_cast<uint64_t>(stream_.first) + kPage - 1) & ~(kPage - 1);
   if (here > first) GiveBack(reinterpret_cast<const void*>(first), here - first);
 }
@@ -310,7 +308,6 @@ Lane::Placed Lane::Allocate(uint64_t shape, uint64_t site) {
       return Place(stream_.Decode(here));
     }
   }
-  resync_.NoteOrder(request);
   const uint64_t bytes = ShapeUnits(shape) * 8;
   if (resync_.MissesTooMuch(cursor_, Resync::kMiss)) {
     ++counters_->unmatched;

@@ -90,7 +90,7 @@ void LocalHeap::Refill(uint64_t length) {
     Grow(length);
   }
   const uint64_t wanted = ready.batch;
-  if (ready.batch < ready.most() / 2) ready.batch = static_cast<uint16_t>(2 * ready.batch);
+  if (ready.batch < ready.most() / 4) ready.batch = static_cast<uint16_t>(2 * ready.batch);
   uint64_t count = 0;
   if (length <= kMostGranules) {
     count = regions_.Take(length, wanted, ready.first);
@@ -110,16 +110,16 @@ void LocalHeap::Refill(uint64_t length) {
   ready.top = ready.first + count;
 }
 
-// Makes a block ready that was live. Where too many are, half of them are given back.
+// Makes a block ready that was live. Where too many are, a quarter of them is given back.
 void LocalHeap::Put(char* block, uint64_t length) {
   Ready& ready = ready_[length];
   if (ready.most() == 0) Grow(length);
   if (ready.most() == 0) return Return(&block, 1, length);
   if (ready.top == ready.limit) {
-    const uint64_t half = ready.most() / 2;
-    Return(ready.first, half, length);
-    for (char** at = ready.first; at + half < ready.top; ++at) *at = at[half];
-    ready.top -= half;
+    const uint64_t part = (ready.most() + 3) / 4;
+    Return(ready.first, part, length);
+    for (char** at = ready.first; at + part < ready.top; ++at) *at = at[part];
+    ready.top -= part;
     ready.refills = kOverflown;
   }
   *ready.top++ = block;
@@ -199,7 +199,8 @@ bool LocalHeap::FreeLarge(void* pointer) {
   const uint64_t unit = heap_->UnitOf(pointer);
   if (reinterpret_cast<uint64_t>(pointer) % kHeapUnit != 0) return false;
   const uint64_t bytes = heap_->LiveAt(unit) * kHeapUnit;
-  if (!live_.Remove(unit)) return false;
+  if (bytes == 0) return false;
+  live_.Remove(unit);
   if (bytes > kMostSmall && bytes <= kMostReady) {
     Put(static_cast<char*>(pointer), LengthOf(bytes));
   } else {

@@ -36,17 +36,19 @@ class LocalHeap {
   void Close();
 
   // The usual case: a block that is ready. Null: nothing has happened.
+  //
   void* AllocateQuickly(uint64_t bytes) {
     if (__builtin_expect(bytes > kMostReady, 0)) return nullptr;
     const uint64_t length = LengthOf(bytes);
     Ready& ready = ready_[length];
     if (__builtin_expect(ready.top == ready.first, 0)) return nullptr;
     char* block = *--ready.top;
-    if (length <= kMostGranules) {
-      regions_.Mark(block);
-    } else {
-      live_.Set(regions_.OffsetOf(block) / kHeapUnit, length - kFromUnits);
-    }
+    const uint64_t offset = regions_.OffsetOf(block);
+    // Of a program's blocks it is hard to guess whether the next one is small.
+    const bool is_small = length <= kMostGranules;
+    uint8_t* mark = MarkOf(is_small, offset);
+    const uint64_t small = GetMark(mark) | Regions::MarkBit(offset / kGranule);
+    SetMark(mark, Choose(is_small, small, length - kFromUnits));
     return Count(block);
   }
   // The same of a free. False: it is no live block, or not this heap's, or there is no room for it,
@@ -54,9 +56,27 @@ class LocalHeap {
   bool FreeQuickly(void* pointer) {
     const uint64_t offset = regions_.OffsetOf(pointer);
     if (__builtin_expect(offset >= bytes_, 0)) return false;
-    Region* region = regions_.OwnAt(offset);
-    return region != nullptr ? FreeSmallQuickly(*region, pointer, offset)
-                             : FreeLargeQuickly(pointer, offset);
+    Region& region = regions_.At(offset);
+    uint8_t* mark;
+    uint64_t length, after = 0;
+    if (regions_.Owns(region)) {
+      mark = Regions::MarkOf(region, offset / kGranule);
+      const uint64_t marked = GetMark(mark);
+      after = marked & ~Regions::MarkBit(offset / kGranule);
+      if (marked == after || offset % kGranule != 0) return false;
+      length = Regions::LengthAt(region, offset / kGranule);
+    } else {
+      mark = live_.MarkOf(offset / kHeapUnit);
+      length = GetMark(mark) + kFromUnits;
+      if (length <= kMostGranules || length >= kLengths || offset % kHeapUnit != 0) return false;
+    }
+    Ready& ready = ready_[length];
+    char** const top = ready.top;
+    if (__builtin_expect(top == ready.limit, 0)) return false;
+    SetMark(mark, after);
+    *top = static_cast<char*>(pointer);
+    ready.top = top + 1;
+    return true;
   }
 
   // A block of so many bytes, aligned to `alignment` (a power of two). Null: the arena has no room.
@@ -82,6 +102,7 @@ class LocalHeap {
   // Of ready blocks: their granules, if they are small, else their units and kFromUnits more.
   static constexpr uint64_t kFromUnits = kMostGranules - kMostSmall / kHeapUnit;
   static constexpr uint64_t kLengths = kMostReady / kHeapUnit + kFromUnits + 1;
+  static_assert(kMostReady / kHeapUnit < LiveUnits::kMany);
   static constexpr uint64_t kMostOfOne = 64;  // ready blocks of one length
   static constexpr uint64_t kMostLarge = 32;  // the same, if they are no small ones
   static constexpr uint16_t kOverflown = 16;
@@ -98,8 +119,8 @@ class LocalHeap {
     uint64_t most() const { return static_cast<uint64_t>(limit - first); }
   };
   static uint64_t LengthOf(uint64_t bytes) {
-    return bytes <= kMostSmall ? (bytes + kGranule - 1) / kGranule
-                               : (bytes + kHeapUnit - 1) / kHeapUnit + kFromUnits;
+    return Choose(bytes <= kMostSmall, (bytes + kGranule - 1) / kGranule,
+                  (bytes + kHeapUnit - 1) / kHeapUnit + kFromUnits);
   }
   static uint64_t BytesOf(uint64_t length) {
     return length <= kMostGranules ? length * kGranule : (length - kFromUnits) * kHeapUnit;
@@ -109,28 +130,16 @@ class LocalHeap {
     counters_->addresses += reinterpret_cast<uint64_t>(block);
     return block;
   }
-  bool FreeSmallQuickly(Region& region, void* pointer, uint64_t offset) {
-    const uint64_t granules = regions_.LiveAt(region, offset);
-    if (__builtin_expect(granules == 0, 0)) return false;
-    Ready& ready = ready_[granules];
-    char** const top = ready.top;
-    if (__builtin_expect(top == ready.limit, 0)) return false;
-    region.live ^= BlockMap::Bit(offset / kGranule);
-    *top = static_cast<char*>(pointer);
-    ready.top = top + 1;
-    return true;
+  uint8_t* MarkOf(bool is_small, uint64_t offset) const {
+    uint8_t* const small = Regions::MarkOf(regions_.At(offset), offset / kGranule);
+    uint8_t* const large = live_.MarkOf(offset / kHeapUnit);
+    return reinterpret_cast<uint8_t*>(
+        Choose(is_small, reinterpret_cast<uint64_t>(small), reinterpret_cast<uint64_t>(large)));
   }
-  bool FreeLargeQuickly(void* pointer, uint64_t offset) {
-    const uint64_t unit = offset / kHeapUnit;
-    const uint64_t length = live_.At(unit) + kFromUnits;
-    if (length <= kMostGranules || length >= kLengths || offset % kHeapUnit != 0) return false;
-    Ready& ready = ready_[length];
-    char** const top = ready.top;
-    if (__builtin_expect(top == ready.limit, 0)) return false;
-    if (!live_.Remove(unit)) return false;
-    *top = static_cast<char*>(pointer);
-    ready.top = top + 1;
-    return true;
+  // One of two numbers, without a branch.
+  static uint64_t Choose(bool first, uint64_t one, uint64_t other) {
+    const uint64_t mask = 0 - uint64_t{first};
+    return (one & mask) | (other & ~mask);
   }
   void SetUpReady();
   void Grow(uint64_t length);

@@ -43,24 +43,25 @@ uint32_t Regions::Open() {
   return first;
 }
 
-uint64_t Regions::Cut(uint32_t region, uint64_t granules, uint64_t most, char** blocks) {
-  const uint64_t first = uint64_t{region} * BlockMap::kUnit;
+uint64_t Regions::Cut(uint32_t number, uint64_t granules, uint64_t most, char** blocks) {
+  Region& region = regions_[number];
+  char* const begin = base_ + number * kRegionBytes;
   uint64_t count = 0;
   while (count < most) {
-    const uint64_t runs = BlockMap::Runs(FreeIn(region), granules);
+    const uint64_t runs = BlockMap::Runs(~region.blocks.taken(), granules);
     if (runs == 0) break;
-    const uint64_t granule = first + static_cast<uint64_t>(__builtin_ctzll(runs));
-    map_.Add(granule, granules, /*marked=*/false);
-    blocks[count++] = base_ + granule * kGranule;
+    const auto at = static_cast<uint64_t>(__builtin_ctzll(runs));
+    region.blocks.Add(at, granules);
+    blocks[count++] = begin + at * kGranule;
   }
-  Relink(region);
+  Relink(number);
   return count;
 }
 
 // A region stands in the list of the longest run in it, unless it is full.
 void Regions::Relink(uint32_t region) {
   Region& entry = regions_[region];
-  const auto list = static_cast<uint32_t>(BlockMap::LongestRun(FreeIn(region)));
+  const auto list = static_cast<uint32_t>(BlockMap::LongestRun(~entry.blocks.taken()));
   if (list == entry.list) return;
   RegionLinks& links = links_[region];
   if (entry.list != 0) {
@@ -79,9 +80,9 @@ void Regions::Relink(uint32_t region) {
 }
 
 void Regions::Return(char* block, uint64_t granules) {
-  const uint64_t granule = OffsetOf(block) / kGranule;
-  map_.Remove(granule, granules);
-  Relink(static_cast<uint32_t>(granule / BlockMap::kUnit));
+  const uint64_t offset = OffsetOf(block);
+  At(offset).blocks.Remove(offset / kGranule % BlockMap::kUnit, granules);
+  Relink(static_cast<uint32_t>(offset / kRegionBytes));
 }
 
 void Regions::ReleaseEmpty(uint32_t kept) {

@@ -20,7 +20,6 @@ class Regions {
   // Once. `number` is the local heap's.
   void Start(Heap* heap, ArenaTables* tables, uint64_t arena_bytes, uint32_t number) {
     heap_ = heap;
-    map_ = tables->blocks();
     regions_ = tables->regions();
     links_ = tables->links();
     base_ = heap->AddressOf(0);
@@ -31,39 +30,36 @@ class Regions {
   uint64_t OffsetOf(const void* pointer) const {
     return static_cast<uint64_t>(static_cast<const char*>(pointer) - base_);
   }
-  // The region at this offset; null: it is none of these.
-  Region* OwnAt(uint64_t offset) const {
-    Region* region = &regions_[offset / kRegionBytes];
-    return __atomic_load_n(&region->owner, __ATOMIC_RELAXED) == number_ ? region : nullptr;
+  Region& At(uint64_t offset) const { return regions_[offset / kRegionBytes]; }
+  bool Owns(const Region& region) const {
+    return __atomic_load_n(&region.owner, __ATOMIC_RELAXED) == number_;
   }
-  // The granules of the live block of this region that begins there; 0: none does.
-  uint64_t LiveAt(const Region& region, uint64_t offset) const {
-    const uint64_t at = offset / kGranule % BlockMap::kUnit;
-    if ((region.live & uint64_t{1} << at) == 0 || offset % kGranule != 0) return 0;
-    return map_.UnitOf(offset / kGranule).LengthAt(at);
+  static uint8_t* MarkOf(Region& region, uint64_t granule) {
+    return &region.live[granule % BlockMap::kUnit / 8];
   }
-  // The same of any pointer and of all these regions.
+  static uint64_t MarkBit(uint64_t granule) { return uint64_t{1} << granule % 8; }
+  // The granules of the block that begins at this one, if one does: 1 to 64.
+  static uint64_t LengthAt(const Region& region, uint64_t granule) {
+    return region.blocks.LengthAt(granule % BlockMap::kUnit);
+  }
+  // The granules of the live block of these regions that begins there; 0: none does.
   uint64_t LiveAt(const void* pointer) const {
     const uint64_t offset = OffsetOf(pointer);
-    const Region* region = offset < bytes_ ? OwnAt(offset) : nullptr;
-    return region != nullptr ? LiveAt(*region, offset) : 0;
+    if (offset >= bytes_ || !Owns(At(offset)) || !IsLive(offset)) return 0;
+    return LengthAt(At(offset), offset / kGranule);
   }
-  // Bytes of the live block that begins there, whoever owns it; 0: none does. By any thread, if the
-  // block stays live meanwhile.
+  // Bytes of the live block of a region that begins there, whoever owns it; 0: none does. By any
+  // thread, if the block stays live meanwhile.
   uint64_t UsableAt(const void* pointer) const {
     const uint64_t offset = OffsetOf(pointer);
-    const uint64_t live = regions_[offset / kRegionBytes].live.Seen();
-    if (offset % kGranule != 0 || (live & BlockMap::Bit(offset / kGranule)) == 0) return 0;
-    return map_.SeenAt(offset / kGranule).granules * kGranule;
+    if (!IsLive(offset)) return 0;
+    return At(offset).blocks.LengthSeenAt(offset / kGranule % BlockMap::kUnit) * kGranule;
   }
-  // A taken block becomes a live one, or ceases to be one.
-  void Mark(const void* block) {
-    const uint64_t offset = OffsetOf(block);
-    regions_[offset / kRegionBytes].live |= BlockMap::Bit(offset / kGranule);
-  }
+  // A live block ceases to be one; it stays taken.
   void Unmark(const void* block) {
     const uint64_t offset = OffsetOf(block);
-    regions_[offset / kRegionBytes].live &= ~BlockMap::Bit(offset / kGranule);
+    uint8_t* mark = MarkOf(At(offset), offset / kGranule);
+    SetMark(mark, GetMark(mark) & ~MarkBit(offset / kGranule));
   }
 
   // Takes up to so many blocks of so many granules, and opens a region if there are none: how many.
@@ -84,13 +80,13 @@ class Regions {
   uint32_t Open();
   uint64_t Cut(uint32_t region, uint64_t granules, uint64_t most, char** blocks);
   void Relink(uint32_t region);
-  uint64_t FreeIn(uint32_t region) const {
-    return ~map_.UnitOf(uint64_t{region} * BlockMap::kUnit).taken();
+  bool IsLive(uint64_t offset) const {
+    const uint64_t granule = offset / kGranule;
+    return offset % kGranule == 0 && (GetMark(MarkOf(At(offset), granule)) & MarkBit(granule)) != 0;
   }
 
   char* base_;
   uint64_t bytes_;
-  BlockMap map_;
   Region* regions_;
   RegionLinks* links_;
   uint32_t number_;

@@ -15,13 +15,14 @@ const uint32_t* Resync::BehindTheSameSites(const uint32_t* cursor) const {
   return cursor;
 }
 
-bool Resync::MissesTooMuch(const uint32_t* cursor, uint64_t words) {
-  const auto passed = passed_before_ + static_cast<uint64_t>(cursor - missed_at_);
+bool Resync::MissesTooMuch(const uint32_t* cursor, uint64_t cost) {
+  const uint64_t passed = passed_before_ + static_cast<uint64_t>(cursor - missed_at_);
   passed_before_ = 0;
   missed_at_ = cursor;
-  if (passed > kAWhile) debt_ -= debt_ < passed ? debt_ : passed;
-  debt_ += words;
-  return debt_ > most_debt_;
+  if (passed > kAWhile) Earn(passed);
+  balance_ -= static_cast<int64_t>(cost);
+  spent_ += cost;
+  return balance_ < -most_debt_;
 }
 
 const uint32_t* Resync::Miss(const uint32_t* cursor, const Request& request,

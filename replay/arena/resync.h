@@ -8,9 +8,11 @@
 //
 // In a loop the body's beginning and what comes behind the loop are looked at, too.
 //
-// Each miss adds 16 to a debt that runs of more than 8 matched events pay off; a request of another
-// length adds 1. At a debt of 2,048 the lane is to leave its plan; in a loop that is repeated not
-// before it has missed as much as two passes ask for.
+// A miss costs as much as 16 matched events earn in runs of more than 8; a request of another
+// length costs as much as one. A lane that has spent 128 misses more than it had earned is to leave
+// its plan; in a loop that is repeated, more than two passes ask for. A program's only lane saves
+// up to 8,192 misses: so long may the program do something in between that the recording did not.
+// Where there are others, what is free in the box is of more use to them.
 //
 // Thread-safety: belongs to one thread. Hook-safe.
 #ifndef REPRISE_REPLAY_ARENA_RESYNC_H_
@@ -30,14 +32,16 @@ struct LoopPlaces {
 
 class Resync {
  public:
+  // What misses cost, in matched events.
   static constexpr uint64_t kMiss = 16;
   static constexpr uint64_t kOtherLength = 1;
 
-  // `stream` outlives the object.
-  void Start(const PlanStream* stream) {
+  // `stream` outlives the object. `alone`: it is the plan's only lane.
+  void Start(const PlanStream* stream, bool alone) {
     stream_ = stream;
     missed_at_ = stuck_at_ = stream->first;
     most_debt_ = kMostDebt;
+    most_saved_ = alone ? kMostSaved : 0;
     Found();
   }
 
@@ -50,15 +54,14 @@ class Resync {
   // The cursor goes back by so many words, to the beginning of a body with so many allocations.
   void WentBack(uint64_t words, uint64_t blocks) {
     passed_before_ += words;
-    const uint64_t two_passes = 2 * kMiss * blocks;
+    const auto two_passes = static_cast<int64_t>(2 * kMiss * blocks);
     most_debt_ = two_passes > kMostDebt ? two_passes : kMostDebt;
   }
   void LeftLoop() { most_debt_ = kMostDebt; }
   // The program is where the cursor is.
   void Found() {
-    unmatched_ = 0;
+    unmatched_ = spent_ = 0;
     next_look_ = kConfirm;
-    reordered_ = false;
   }
   uint64_t unmatched() const { return unmatched_; }
 
@@ -72,14 +75,11 @@ class Resync {
   // Where the stream goes on if the unmatched requests differed from it in their lengths only; null
   // if they did not.
   const uint32_t* BehindTheSameSites(const uint32_t* cursor) const;
-  // They did: what they added to the debt is taken back.
-  void Forgive() {
-    const uint64_t refund = unmatched_ * (kMiss - kOtherLength);
-    if (!reordered_) debt_ -= debt_ < refund ? debt_ : refund;
-  }
+  // They did: most of what they cost is given back.
+  void Forgive() { Earn(spent_ - unmatched_ * kOtherLength); }
 
-  // Adds to the debt; true: the lane is to leave its plan.
-  bool MissesTooMuch(const uint32_t* cursor, uint64_t words);
+  // A miss at the cursor that costs so much; true: the lane is to leave its plan.
+  bool MissesTooMuch(const uint32_t* cursor, uint64_t cost);
 
   // Another request that did not match. Where the latest of them stand in a row further on: the
   // last one's word; null: nowhere near, or it is not time to look.
@@ -93,16 +93,20 @@ class Resync {
     }
     return false;
   }
-  void NoteOrder(const Request& request) { reordered_ = reordered_ || WasSkipped(request); }
 
  private:
   static constexpr uint32_t kConfirm = 4;      // requests that must match before a jump
   static constexpr uint64_t kLookAhead = 256;  // words looked at per unmatched request
-  static constexpr uint64_t kMostLookAhead = 1 << 20;
+  static constexpr uint64_t kMostLookAhead = 1 << 17;
   static constexpr uint64_t kAWhile = 8;
-  static constexpr uint64_t kMostDebt = 128 * kMiss;
+  static constexpr int64_t kMostDebt = 128 * kMiss;
+  static constexpr int64_t kMostSaved = 8192 * kMiss;
   static constexpr uint32_t kSkipped = 8;  // planned allocations that are remembered
 
+  void Earn(uint64_t events) {
+    balance_ += static_cast<int64_t>(events);
+    if (balance_ > most_saved_) balance_ = most_saved_;
+  }
   uint64_t Window() const;
   const uint32_t* FindAgain(const uint32_t* from, const uint32_t* limit) const;
 
@@ -113,12 +117,13 @@ class Resync {
   Request history_[kConfirm];        // the latest, newest at unmatched_ % kConfirm
   Request skipped_[kSkipped];        // planned allocations passed last
   uint32_t skips_;                   // so far
-  bool reordered_;                   // one of the unmatched requests had been passed before
   const uint32_t* behind_replaced_;  // the word behind the last turn that another request took
   const uint32_t* missed_at_;        // the latest miss
   uint64_t passed_before_;           // words that the cursor went back by since then
-  uint64_t most_debt_;
-  uint64_t debt_;
+  int64_t most_debt_;
+  int64_t balance_;  // of what was earned and spent
+  int64_t most_saved_;
+  uint64_t spent_;  // on these unmatched requests
 };
 
 }  // namespace reprise::replay

@@ -9,13 +9,11 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -24,8 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration)
+#include "replay/compare/player/process.h"
 
 namespace reprise::replay {
 namespace {
@@ -34,35 +31,6 @@ constexpr int kAnswers = 3;  // the player's descriptor for what it measured
 
 absl::Status Refused(const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
-}
-
-// This environment without what is preloaded, and with `more`.
-std::vector<std::string> Environment(const std::vector<std::string>& more) {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text(*variable);
-    if (!text.starts_with("LD_PRELOAD=")) variables.emplace_back(text);
-  }
-  variables.insert(variables.end(), more.begin(), more.end());
-  return variables;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& string : strings) pointers.push_back(string.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-std::string ReadAll(int fd) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  while (true) {
-    const ssize_t bytes = read(fd, buffer.data(), buffer.size());
-    if (bytes == -1 && errno == EINTR) continue;
-    if (bytes <= 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(bytes));
-  }
 }
 
 absl::StatusOr<int> Spawn(std::vector<std::string> words, std::vector<std::string> variables,
@@ -111,7 +79,7 @@ absl::StatusOr<LiveRun> RunLive(const std::string& player, const LiveCommand& co
   words.insert(words.end(), command.words.begin(), command.words.end());
   std::vector<std::string> more;
   if (!command.preload.empty()) more.push_back("REPRISE_LIVE_PRELOAD=" + command.preload);
-  const absl::StatusOr<int> pid = Spawn(std::move(words), Environment(more), actions);
+  const absl::StatusOr<int> pid = Spawn(std::move(words), EnvironmentWith(more), actions);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (!pid.ok()) return pid.status();
@@ -162,9 +130,9 @@ absl::StatusOr<std::string> BindingOfMalloc(const std::string& program,
   std::vector<std::string> more = {"LD_TRACE_LOADED_OBJECTS=1", "LD_WARN=yes", "LD_BIND_NOW=1",
                                    "LD_DEBUG=bindings", "LD_DEBUG_OUTPUT=" + folder + "/log"};
   if (!preload.empty()) more.push_back("LD_PRELOAD=" + preload);
-  absl::StatusOr<int> pid = Spawn({program}, Environment(more), actions);
+  absl::StatusOr<int> pid = Spawn({program}, EnvironmentWith(more), actions);
   if (!pid.ok() && HasNoFormat(program)) {
-    pid = Spawn({"/bin/sh"}, Environment(more), actions);  // it reads the program
+    pid = Spawn({"/bin/sh"}, EnvironmentWith(more), actions);  // it reads the program
   }
   posix_spawn_file_actions_destroy(&actions);
   if (!pid.ok()) return absl::PermissionDeniedError(pid.status().message());

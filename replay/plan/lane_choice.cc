@@ -9,7 +9,6 @@
 namespace reprise::replay {
 namespace {
 
-constexpr int64_t kPage = base::kPageBytes;
 // What all lanes may cost together, and what the lanes of some threads may: a part of the max load,
 // or so many bytes.
 constexpr int64_t kShareOfAll = 4;
@@ -19,7 +18,7 @@ constexpr int64_t kShareOfSome = 32;
 constexpr int64_t kLeastOfSome = 256 << 10;
 // Idle bytes beyond which pages certainly go back to the system. The heap's own rule goes by the
 // length of blocks (replay/arena/heap.h), and keeps less.
-constexpr int64_t kIdle = 16 << 20;
+constexpr int64_t kMostIdleBytes = 16 << 20;
 
 // Looks at the lanes at so many instants.
 class Instants {
@@ -52,7 +51,7 @@ Curves Look(const PlannedLane& lane, const Instants& instants) {
   std::vector<int64_t> used = none;
   for (const PlannedLane::Block& block : lane.blocks) {
     const size_t from = instants.From(block.lower), to = instants.From(block.upper);
-    used[from] = std::max(used[from], planner::RoundUp(block.end, kPage));
+    used[from] = std::max(used[from], planner::RoundUp(block.end, base::kPageBytes));
     curves.live[from] += block.size;
     curves.live[to] -= block.size;
   }
@@ -84,7 +83,7 @@ class Holding {
   }
   int64_t Most() const {
     const int64_t heap = std::max<int64_t>(*std::max_element(heap_.begin(), heap_.end()), 0);
-    return std::min(boxes_ + heap, *std::max_element(now_.begin(), now_.end()) + kIdle);
+    return std::min(boxes_ + heap, *std::max_element(now_.begin(), now_.end()) + kMostIdleBytes);
   }
 
  private:

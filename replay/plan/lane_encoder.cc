@@ -13,7 +13,6 @@ constexpr int kWordBits = 31;  // of an allocation word, its leading zero aside
 
 }  // namespace
 
-using trace::kNone;
 using trace::Recording;
 
 void LaneEncoder::Measure(uint32_t allocation) {
@@ -70,8 +69,8 @@ void LaneEncoder::Allocate(uint32_t allocation) {
 void LaneEncoder::Free(uint32_t allocation) {
   if (lane_.box_bytes == 0) return;
   Turn();
-  const bool own =
-      lane_.thread == kNone || recording_.allocations[allocation].free_thread == lane_.thread;
+  const bool own = lane_.thread == trace::kNone ||
+                   recording_.allocations[allocation].free_thread == lane_.thread;
   PlanBlock& placement = placements_[keys_.of[allocation]];
   placement.death = static_cast<uint32_t>(words_.size());
   const uint32_t granule = placement.offset;

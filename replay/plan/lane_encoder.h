@@ -62,7 +62,6 @@ class LaneEncoder {
   const std::vector<PlanLoop>& loops() const { return loops_; }
 
   int offset_bits() const { return offset_bits_; }
-  uint64_t words() const { return words_.size(); }
 
  private:
   // Of a lane without a box only the first allocation is written, with offset 0.

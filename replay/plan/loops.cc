@@ -13,7 +13,6 @@ namespace reprise::replay {
 namespace {
 
 using trace::Allocation;
-using trace::kNone;
 using trace::Recording;
 
 // Steps that a repeat must have: one sixteenth of the lane's, within these limits. In a long
@@ -114,10 +113,10 @@ class LaneSearch {
         continue;
       }
       born_[allocation] = i;
-      dies_[allocation] = kNone;
+      dies_[allocation] = trace::kNone;
       ordinal_[allocation] = allocations++;
       kinds_.push_back(HashOf(allocation));
-      symbols.push_back(Mix(kinds_.back(), it.previous == kNone ? 1 : 2));
+      symbols.push_back(Mix(kinds_.back(), it.previous == trace::kNone ? 1 : 2));
     }
     before_.push_back(allocations);
     return symbols;
@@ -128,7 +127,7 @@ class LaneSearch {
     return Mix(Mix(Shape(it.size, it.log2_alignment), block_bytes_[allocation]), SiteHash(it));
   }
   uint64_t SiteHash(const Allocation& allocation) const {
-    if (allocation.site == kNone) return 1;
+    if (allocation.site == trace::kNone) return 1;
     const trace::Site& site = recording_.sites[allocation.site];
     return Mix(site.offset, uint64_t{site.module} << kDepthBits | site.depth % kDepths);
   }
@@ -245,7 +244,7 @@ class LaneSearch {
 
 // The steps of every lane.
 std::vector<LaneLoops> SplitSteps(const Recording& recording, bool by_thread) {
-  std::vector<uint32_t> at(recording.events, kNone);
+  std::vector<uint32_t> at(recording.events, trace::kNone);
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     const Allocation& allocation = recording.allocations[i];
     at[allocation.birth] = i;
@@ -258,8 +257,8 @@ std::vector<LaneLoops> SplitSteps(const Recording& recording, bool by_thread) {
       LaneLoops& lane = lanes[by_thread ? mark->thread : 0];
       lane.marks.push_back(static_cast<uint32_t>(lane.steps.size()));
     }
-    const uint32_t step = event < at.size() ? at[event] : kNone;
-    if (step == kNone) continue;  // a free of something never seen allocated
+    const uint32_t step = event < at.size() ? at[event] : trace::kNone;
+    if (step == trace::kNone) continue;  // a free of something never seen allocated
     lanes[by_thread ? recording.allocations[step & ~kStepFrees].thread : 0].steps.push_back(step);
   }
   return lanes;

@@ -76,7 +76,6 @@ Instance LaneInstance(const Recording& recording, const BlockBytes& block_bytes,
 // caches when these begin with a page. In a lane with many of them each is planned so much longer
 // that it finds one in its place: at most 1.6 % of it. Not as an alignment, which the fast
 // strategies do not have.
-constexpr int64_t kPage = base::kPageBytes;
 constexpr int64_t kLong = kLongBlock;
 constexpr int64_t kManyLongBlocks = 256;
 
@@ -84,7 +83,7 @@ bool LengthenForPages(Instance& instance) {
   const auto is_long = [](const Buffer& buffer) { return buffer.size >= kLong; };
   std::vector<Buffer>& buffers = instance.buffers;
   if (std::count_if(buffers.begin(), buffers.end(), is_long) < kManyLongBlocks) return false;
-  for (Buffer& buffer : buffers) buffer.size += is_long(buffer) ? kPage - kGranule : 0;
+  for (Buffer& buffer : buffers) buffer.size += is_long(buffer) ? base::kPageBytes - kGranule : 0;
   return true;
 }
 
@@ -94,12 +93,10 @@ absl::StatusOr<planner::Plan> SolveForPages(const Instance& instance,
   absl::StatusOr<planner::Plan> plan = planner::Solve(instance, options);
   for (size_t k = 0; on_pages && plan.ok() && k < plan->offsets.size(); ++k) {
     if (instance.buffers[k].size < kLong) continue;
-    plan->offsets[k] = planner::RoundUp(plan->offsets[k], kPage);
+    plan->offsets[k] = planner::RoundUp(plan->offsets[k], base::kPageBytes);
   }
   return plan;
 }
-
-constexpr int64_t kMostArenaBytes = int64_t{128} << 30;
 
 struct LaneWork {
   Members members;
@@ -216,7 +213,7 @@ void CountReallocations(const Recording& recording, BuiltPlan& built) {
 }
 
 // What the stages of a plan share.
-struct Request {
+struct PlanRequest {
   const Recording& recording;
   const BlockBytes& block_bytes;
   const planner::Options& options;
@@ -229,7 +226,7 @@ struct Request {
 // Shares the budget among lanes by their number of buffers.
 class LaneBudgets {
  public:
-  LaneBudgets(const Request& request, size_t lanes)
+  LaneBudgets(const PlanRequest& request, size_t lanes)
       : total_(request.options.budget_seconds),
         members_left_(static_cast<double>(request.recording.allocations.size())),
         left_(std::max(0.0, total_ - kFinishSeconds * members_left_)),
@@ -253,7 +250,7 @@ class LaneBudgets {
   double least_;
 };
 
-absl::StatusOr<planner::Plan> SolveLane(const Request& request, const Instance& instance,
+absl::StatusOr<planner::Plan> SolveLane(const PlanRequest& request, const Instance& instance,
                                         const planner::Options& options, const LaneWork& lane) {
   if (request.mode == LaneMode::kNone) return planner::Solve(instance, options);
   return SolveInPlace(instance, PreviousOf(request.recording, lane.members, request.learned),
@@ -261,7 +258,7 @@ absl::StatusOr<planner::Plan> SolveLane(const Request& request, const Instance& 
 }
 
 // Plans a lane with loops: what the prefix, one period of each body and the suffix need.
-absl::StatusOr<planner::Plan> SolveLoopedLane(const Request& request, LaneWork& lane,
+absl::StatusOr<planner::Plan> SolveLoopedLane(const PlanRequest& request, LaneWork& lane,
                                               const planner::Options& options) {
   const Recording& recording = request.recording;
   std::vector<uint32_t> buffer_of(recording.allocations.size(), kNoBuffer);
@@ -302,7 +299,7 @@ Buffer BoxTimes(const Recording& recording, const Members& members) {
 }
 
 // Plans every lane that has members; their plans and boxes are in `lanes` afterwards.
-absl::Status PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
+absl::Status PlanLanes(const PlanRequest& request, std::vector<LaneWork>& lanes) {
   LaneBudgets budgets(request, lanes.size());
   for (LaneWork& lane : lanes) {
     if (lane.members.count == 0) continue;
@@ -339,7 +336,8 @@ absl::Status PlanLanes(const Request& request, std::vector<LaneWork>& lanes) {
 }
 
 // Drops lanes whose boxes cost too much memory. Returns what a run that follows the others holds.
-int64_t DropCostlyLanes(const Request& request, std::vector<LaneWork>& lanes, int64_t max_load) {
+int64_t DropCostlyLanes(const PlanRequest& request, std::vector<LaneWork>& lanes,
+                        int64_t max_load) {
   std::vector<PlannedLane> planned(lanes.size());
   for (size_t i = 0; i < lanes.size(); ++i) {
     const LaneWork& lane = lanes[i];
@@ -388,7 +386,7 @@ Boxes LineUpBoxes(const std::vector<LaneWork>& lanes) {
 
 // Puts the lanes' plans into their boxes: offsets, makespan and arena of `built`. Takes the plans'
 // offsets. Returns the lanes as the plan file has them.
-std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
+std::vector<EncodedLane> PlaceLanes(const PlanRequest& request, const Boxes& boxes,
                                     std::vector<LaneWork>& lanes, BuiltPlan& built) {
   const size_t allocations = request.recording.allocations.size();
   const bool single = boxes.lane.size() == 1 && lanes[boxes.lane[0]].members.count == allocations;
@@ -423,7 +421,7 @@ std::vector<EncodedLane> PlaceLanes(const Request& request, const Boxes& boxes,
   return encoded;
 }
 
-int64_t LoadOf(const Request& request, const std::vector<LaneWork>& lanes) {
+int64_t LoadOf(const PlanRequest& request, const std::vector<LaneWork>& lanes) {
   if (lanes.size() == 1 && request.as_recorded() && !lanes[0].on_pages &&
       lanes[0].loops == nullptr) {
     return lanes[0].plan.max_load;
@@ -432,7 +430,7 @@ int64_t LoadOf(const Request& request, const std::vector<LaneWork>& lanes) {
 }
 
 // What the plan is measured against: bounds, strategy.
-void Summarize(const Request& request, const Boxes& boxes, const std::vector<LaneWork>& lanes,
+void Summarize(const PlanRequest& request, const Boxes& boxes, const std::vector<LaneWork>& lanes,
                BuiltPlan& built) {
   const auto by_members = [](const LaneWork& a, const LaneWork& b) {
     return a.members.count < b.members.count;
@@ -454,7 +452,7 @@ void Summarize(const Request& request, const Boxes& boxes, const std::vector<Lan
 }
 
 // The loops of the lanes that the plan has. Whether there are any.
-bool SummarizeLoops(const Request& request, const std::vector<LaneWork>& lanes,
+bool SummarizeLoops(const PlanRequest& request, const std::vector<LaneWork>& lanes,
                     const std::vector<LaneLoops>& loops, BuiltPlan& built) {
   for (size_t i = 0; i < loops.size(); ++i) {
     if (lanes[i].members.count == 0) continue;
@@ -488,7 +486,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
                                     LaneMode mode, const Learned& learned, LoopMode loop_mode) {
   const absl::Time start = absl::Now();
   const BlockBytes block_bytes(recording);
-  const Request request{recording, block_bytes, options, mode, learned};
+  const PlanRequest request{recording, block_bytes, options, mode, learned};
   std::vector<LaneWork> lanes = Split(recording, mode);
   std::vector<LaneLoops> loops;
   if (loop_mode != LoopMode::kNone && mode != LaneMode::kNone) {
@@ -510,7 +508,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   built.threads = static_cast<int64_t>(std::count_if(
       lanes.begin(), lanes.end(), [](const LaneWork& lane) { return !lane.plan.offsets.empty(); }));
   const std::vector<EncodedLane> encoded = PlaceLanes(request, boxes, lanes, built);
-  if (built.arena_bytes > kMostArenaBytes) {
+  if (built.arena_bytes > static_cast<int64_t>(kMostArenaBytes)) {
     return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
                                                      " bytes; replay serves up to 128 GiB"));
   }

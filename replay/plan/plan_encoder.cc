@@ -16,7 +16,6 @@ namespace reprise::replay {
 namespace {
 
 using trace::Allocation;
-using trace::kNone;
 using trace::Recording;
 
 constexpr uint64_t kTableAlignment = 64;
@@ -26,7 +25,7 @@ constexpr uint64_t kSparseShare = 128;  // of a huge page, in which no short blo
 // What happens at one event: an allocation is born or dies.
 struct Step {
   static constexpr uint32_t kFreeFlag = 1u << 31;
-  uint32_t allocation = kNone;  // with kFreeFlag
+  uint32_t allocation = trace::kNone;  // with kFreeFlag
 };
 
 std::vector<Step> StepsOf(const Recording& recording) {
@@ -151,20 +150,20 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
                                      const std::vector<int64_t>& offsets,
                                      const std::vector<EncodedLane>& lanes) {
   std::vector<LaneEncoder> encoders;
-  std::vector<uint32_t> lane_of(recording.threads.size(), kNone);
+  std::vector<uint32_t> lane_of(recording.threads.size(), trace::kNone);
   encoders.reserve(lanes.size());
   for (uint32_t i = 0; i < lanes.size(); ++i) {
     encoders.emplace_back(recording, keys, offsets, lanes[i]);
-    if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = i;
+    if (lanes[i].thread != trace::kNone) lane_of[lanes[i].thread] = i;
   }
   // Lanes with loops have their own steps.
   std::vector<bool> has_loops(lanes.size());
   for (size_t i = 0; i < lanes.size(); ++i) has_loops[i] = lanes[i].loops != nullptr;
-  const bool whole = lanes.size() == 1 && lanes[0].thread == kNone;
+  const bool whole = lanes.size() == 1 && lanes[0].thread == trace::kNone;
   const auto encoder_of = [&](uint32_t allocation) -> LaneEncoder* {
     if (whole) return &encoders[0];
     const uint32_t lane = lane_of[recording.allocations[allocation].thread];
-    return lane != kNone ? &encoders[lane] : nullptr;
+    return lane != trace::kNone ? &encoders[lane] : nullptr;
   };
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     if (LaneEncoder* encoder = encoder_of(i)) encoder->Measure(i);
@@ -175,7 +174,7 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
     for (size_t i = 0; i < lanes.size(); ++i) {
       if (!has_loops[i]) continue;
       EncodeSteps(Shorten(*lanes[i].loops, /*with_copies=*/true, stands_for), encoders[i]);
-      if (lanes[i].thread != kNone) lane_of[lanes[i].thread] = kNone;
+      if (lanes[i].thread != trace::kNone) lane_of[lanes[i].thread] = trace::kNone;
     }
     if (whole) return encoders;
   }
@@ -186,13 +185,13 @@ std::vector<LaneEncoder> EncodeLanes(const Recording& recording, Keys& keys,
     if (steps.size() - s > 2 * kAhead) {
       const uint32_t far = steps[s + 2 * kAhead].allocation;
       const uint32_t near = steps[s + kAhead].allocation;
-      if (far != kNone) __builtin_prefetch(&keys.of[far & ~Step::kFreeFlag]);
-      if (near != kNone && (near & Step::kFreeFlag) != 0) {
+      if (far != trace::kNone) __builtin_prefetch(&keys.of[far & ~Step::kFreeFlag]);
+      if (near != trace::kNone && (near & Step::kFreeFlag) != 0) {
         const uint32_t freed = near & ~Step::kFreeFlag;
         if (LaneEncoder* encoder = encoder_of(freed)) encoder->WillFree(freed);
       }
     }
-    if (step.allocation == kNone) continue;  // a free of something never seen allocated
+    if (step.allocation == trace::kNone) continue;  // a free of something never seen allocated
     const uint32_t allocation = step.allocation & ~Step::kFreeFlag;
     LaneEncoder* encoder = encoder_of(allocation);
     if (encoder == nullptr) continue;
@@ -292,11 +291,7 @@ std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes
   // About what follows: growing would hold all of it twice.
   file.Reserve(recording.allocations.size() * 3 * sizeof(uint32_t));
   constexpr size_t kLongRecording = 4096;  // allocations
-  uint64_t most_words = 0;
-  for (const LaneEncoder& encoder : encoders) most_words = std::max(most_words, encoder.words());
-  if (most_words >= kManyWords) header.flags |= kPlanHugeWords;
-  const uint64_t piece = most_words >= kManyWords ? kPlanHugePiece : kPlanStretch;
-  if (recording.allocations.size() >= kLongRecording) file.BeginPiece(piece);
+  if (recording.allocations.size() >= kLongRecording) file.BeginPiece(kPlanStretch);
   AddWords(lanes, encoders, file, header, entries);
   file.Replace(header.lanes, entries);
   return file.Finish(header);

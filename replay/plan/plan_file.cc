@@ -221,7 +221,7 @@ absl::StatusOr<PlanFile> PlanFile::Parse(trace::MappedFile file, const std::stri
     return absl::DataLossError(absl::StrCat(path, ": cut short: expected ", header.file_bytes,
                                             " bytes, found ", bytes.size()));
   }
-  if ((header.flags & kPlanHugeWords) == 0) plan.file_.Fetch();
+  plan.file_.Fetch();
   if (Checksum(header, bytes) != header.checksum || header.byte_order != kPlanByteOrder) {
     return absl::DataLossError(absl::StrCat(path, ": damaged: its checksum is wrong"));
   }
@@ -231,28 +231,11 @@ absl::StatusOr<PlanFile> PlanFile::Parse(trace::MappedFile file, const std::stri
   return plan;
 }
 
-namespace {
-
-// Where the piece ends that a byte of a plan lies in: what is written at once lies in the page
-// cache in one piece.
-size_t PieceEnd(const std::string& bytes, size_t at) {
-  PlanHeader header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  const size_t huge_begin = header.words.offset;
-  const size_t huge_end = huge_begin + header.words.count * sizeof(uint32_t);
-  const size_t huge = at - at % kPlanHugePiece + kPlanHugePiece;
-  if ((header.flags & kPlanHugeWords) != 0 && at >= huge_begin && huge <= huge_end) return huge;
-  return std::min(bytes.size(), at - at % kPlanStretch + kPlanStretch);
-}
-
-}  // namespace
-
+// What is written at once lies in the page cache in one piece.
 absl::Status WritePlanFile(const std::string& path, const std::string& bytes) {
   base::AtomicFile file(path);
-  for (size_t at = 0; at < bytes.size();) {
-    const size_t end = PieceEnd(bytes, at);
-    file.Write(std::string_view(bytes).substr(at, end - at));
-    at = end;
+  for (size_t at = 0; at < bytes.size(); at += kPlanStretch) {
+    file.Write(std::string_view(bytes).substr(at, kPlanStretch));
   }
   return file.Finish() ? absl::OkStatus() : absl::UnavailableError(file.problem());
 }

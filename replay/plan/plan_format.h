@@ -33,6 +33,7 @@ inline constexpr uint32_t kPlanVersion = 10;
 inline constexpr uint32_t kPlanByteOrder = 0x01020304;
 inline constexpr uint64_t kGranule = 16;  // bytes; every offset and size is a multiple
 inline constexpr uint64_t kBoxAlignment = 4096;
+inline constexpr uint64_t kMostArenaBytes = uint64_t{128} << 30;
 // A lane that has left its plan keeps a list of the gaps of so many granules or more.
 inline constexpr uint64_t kLongGapGranules = 127;
 inline constexpr uint64_t kLongBlock = 256 << 10;  // bytes: of which a program may touch little
@@ -48,15 +49,11 @@ inline constexpr uint32_t kMostLaneLoops = 8;
 inline constexpr uint32_t kTurnWords = 1 << 14;  // from one turn to the next
 inline constexpr uint32_t kWordsAhead = 64;  // behind any word of a lane so many more can be read
 // With a page that is read the system maps all of its stretch, bytes, if that is in one piece in
-// the page cache; a longer piece is mapped whole. The first page, which is read all the time, is
+// the page cache. The first page, which is read all the time, is
 // mapped so that it comes alone.
 inline constexpr uint64_t kPlanStretch = 64 << 10;
 inline constexpr uint64_t kPlanFirst = 4096;
-// A lane of so many words is followed for long: the words of its plan lie in huge pieces, so that
-// the system is asked once in half a million words, and not 32 times.
-inline constexpr uint64_t kManyWords = 16 << 20;
 inline constexpr uint64_t kHugePage = 2 << 20;
-inline constexpr uint64_t kPlanHugePiece = kHugePage;
 inline constexpr uint64_t kMostLaneGranules = (kSpecial & ~kFreeBit);  // 64 KiB below 32 GiB
 inline constexpr uint32_t kNeverDies = UINT32_MAX;                     // longer than any lane
 inline constexpr uint32_t kNoModule = UINT32_MAX;
@@ -163,8 +160,6 @@ struct PlanTable {
 
 // What holds for the whole plan.
 inline constexpr uint64_t kPlanRoot = 1;  // it was the program that was started
-// The words begin with a huge piece of the file; it is mapped at a multiple of one.
-inline constexpr uint64_t kPlanHugeWords = 2;
 
 struct PlanHeader {
   uint64_t magic;
@@ -173,7 +168,7 @@ struct PlanHeader {
   uint64_t checksum;  // XXH3 (64 bits) of the whole file with this field zero
   uint64_t file_bytes;
   uint64_t place;        // of the recorded image in the process tree
-  uint64_t flags;        // kPlanRoot, kPlanHugeWords
+  uint64_t flags;        // kPlanRoot
   uint64_t arena_bytes;  // all boxes lie in [0, arena_bytes)
   uint64_t max_load;     // of the recording, bytes, sizes rounded up to 16
   uint64_t events;       // of the recording

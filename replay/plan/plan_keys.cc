@@ -11,7 +11,6 @@ namespace reprise::replay {
 namespace {
 
 using trace::Allocation;
-using trace::kNone;
 using trace::Recording;
 
 // Codes of all ones say "far", whatever their width, so these indices name no key.
@@ -51,15 +50,15 @@ Keys FindKeys(const Recording& recording, const BlockBytes& block_bytes) {
     const Allocation& allocation = recording.allocations[i];
     const uint64_t shape = Shape(allocation.size, allocation.log2_alignment);
     const uint64_t told = usable(i);
-    const uint32_t site = allocation.site == kNone ? kNone : same[allocation.site];
+    const uint32_t site = allocation.site == trace::kNone ? trace::kNone : same[allocation.site];
     const auto [entry, fresh] =
         index.try_emplace(std::make_tuple(shape, site, told), static_cast<uint32_t>(found.size()));
     if (fresh) {
       PlanKey key{shape, 0, kNoModule, 0, told};
-      if (site != kNone) {
+      if (site != trace::kNone) {
         const trace::Site& where = recording.sites[site];
         key.site_offset = where.offset;
-        key.module = where.module == kNone ? kNoModule : where.module;
+        key.module = where.module == trace::kNone ? kNoModule : where.module;
         key.depth = where.depth % kDepths;
       }
       found.push_back(key);

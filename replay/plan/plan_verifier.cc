@@ -15,7 +15,6 @@
 namespace reprise::replay {
 namespace {
 
-constexpr uint64_t kMostArenaBytes = uint64_t{128} << 30;
 constexpr uint64_t kMostUsable = uint64_t{1} << 36;
 constexpr uint64_t kPageGranules = kBoxAlignment / kGranule;
 // Steps of the stream.
@@ -24,7 +23,7 @@ constexpr uint32_t kDrainLength = 2;
 constexpr uint32_t kIdleLength = 3;
 constexpr uint32_t kUsedLength = 2;
 
-struct Allocation {
+struct PlannedBlock {
   uint32_t key;
   uint32_t offset;  // granules
   uint32_t words;
@@ -159,7 +158,7 @@ class Verifier {
 
   // One that is only to be known by its first allocation.
   absl::Status VerifyWithoutBox(const PlanLane& lane) const {
-    const std::optional<Allocation> first = AllocationAt(lane, 0);
+    const std::optional<PlannedBlock> first = AllocationAt(lane, 0);
     if (!first || first->offset != 0 || lane.blocks != 0 || lane.loops != 0 ||
         words_.size() != first->words + 1 || words_.back() != kEnd) {
       return Wrong(absl::StrCat("lane ", lane_,
@@ -211,14 +210,15 @@ class Verifier {
   }
 
   // Reads the allocation at a word. Nothing: no lane can have such a one.
-  std::optional<Allocation> AllocationAt(const PlanLane& lane, uint64_t index) const {
+  std::optional<PlannedBlock> AllocationAt(const PlanLane& lane, uint64_t index) const {
     const uint32_t* at = words_.data() + index;  // behind the words of a lane there are others
     if ((at[0] & kFreeBit) != 0) return std::nullopt;
     const uint32_t code = at[0] >> lane.offset_bits;
     const uint32_t low = at[0] & ((uint32_t{1} << lane.offset_bits) - 1);
     const bool far = code == (kFreeBit - 1) >> lane.offset_bits;
-    const Allocation found = far ? Allocation{at[1], at[2], low == kTold ? kToldLength : kFarLength}
-                                 : Allocation{code, low, 1};
+    const PlannedBlock found =
+        far ? PlannedBlock{at[1], at[2], low == kTold ? kToldLength : kFarLength}
+            : PlannedBlock{code, low, 1};
     if (found.key >= keys_.size() || (far && low > kTold)) return std::nullopt;
     const PlanKey& key = keys_[found.key];
     const bool told = found.words == kToldLength;
@@ -244,7 +244,7 @@ class Verifier {
       uint32_t step = 1;
       if (absl::Status status = VerifyLoop(at); !status.ok()) return status;
       if ((*word & kFreeBit) == 0) {
-        const std::optional<Allocation> block = AllocationAt(lane, at);
+        const std::optional<PlannedBlock> block = AllocationAt(lane, at);
         if (!block) return WrongAt("word", at, "expected a key and a place in the box for it");
         if (!live.Add(block->offset, block->offset + Granules(keys_[block->key]))) {
           return WrongAt("word", at, "expected a free place, found one where a block is live");

@@ -1,8 +1,10 @@
 """What the end-to-end tests share: a program run plainly, recorded, planned and replayed.
 
-A test is a script with a table of cases. CTest runs each case by itself:
-    SCRIPT --list                prints the names of the cases
-    SCRIPT BUILD-DIRECTORY NAME  runs one; exit status 77 says that this machine cannot run it
+A test is a script with a table of cases. CTest runs each case by itself, or several in one process
+where these share what takes long to set up:
+    SCRIPT --list                prints the names of what CTest runs
+    SCRIPT BUILD-DIRECTORY NAME  runs one case, or those that are run together; exit status 77 says
+                                 that this machine cannot run it
 """
 
 import contextlib
@@ -139,23 +141,36 @@ class Bench:
 
 
 def main(cases):
-    """`cases`: name → function of a Bench."""
+    """`cases`: name → function of a Bench, or a table of those that are run together."""
     if sys.argv[1:] == ["--list"]:
         print("\n".join(cases))
         return
     build, name = sys.argv[1:]
+    alone = dict(cases)
+    for table in cases.values():
+        if isinstance(table, dict):
+            alone.update(table)
+    chosen = alone[name] if isinstance(alone[name], dict) else {name: alone[name]}
+    skipped = sum([_run(build, name, case) for name, case in chosen.items()])
+    if skipped == len(chosen):
+        sys.exit(SKIPPED)
+
+
+def _run(build, name, case):
+    """Whether it was skipped. Ends the process when it failed."""
     with tempfile.TemporaryDirectory(prefix="reprise-test-") as scratch:
         bench = Bench(build, scratch)
         try:
-            cases[name](bench)
+            case(bench)
         except Skip as skip:
             print(f"{name}: skipped: {skip}")
-            sys.exit(SKIPPED)
+            return True
         except Failure as failure:
             print(f"{name} (REPRISE_SEED={bench.seed}): {failure}", file=sys.stderr)
             sys.exit(1)
         finally:
             _make_removable(scratch)
+    return False
 
 
 def _make_removable(scratch):

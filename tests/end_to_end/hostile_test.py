@@ -133,6 +133,55 @@ def kill_record(bench):
         expect(afterwards["events"] >= while_it_runs["events"], "events went away")
 
 
+def busy(bench, events):
+    """A program that fills so many chunks that its spool is compacted while it runs."""
+    return [bench.build / "bin" / "micro_malloc", "live_set", "--events", str(events)]
+
+
+def wait_for_bytes(directory, size):
+    deadline = time.monotonic() + TIMEOUT
+    while sum(path.stat().st_blocks * 512 for path in directory.glob("*.spool")) < size:
+        expect(time.monotonic() < deadline, "nothing is recorded")
+        time.sleep(0.01)
+
+
+def kill_record_that_compacts(bench):
+    """`record` is killed while it compacts: the spool holds all, and nothing else is left."""
+    for number in range(3):
+        directory = bench.scratch / f"compacting{number}"
+        process = start(bench, [bench.reprise, "record", "-o", directory, "--", *busy(bench, 10**10)])
+        wait_for_bytes(directory, (16 + 16 * number) << 20)
+        child = child_of(process)
+        environment = pathlib.Path(f"/proc/{child}/environ").read_text().split("\0")
+        session = next(word for word in environment if word.startswith("REPRISE_SESSION="))
+        try:
+            process.kill()
+            process.wait(timeout=TIMEOUT)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            shutil.rmtree(session.partition("=")[2])
+        process.stderr.close()
+        names = [path.name for path in directory.iterdir()]
+        expect_equal(names, ["00000-micro_malloc.spool"], "what is left")
+        info = expect_readable(bench, directory)
+        expect_equal((info["lost_events"], info["unmatched_frees"], info["implied_frees"]), (0, 0, 0),
+                     "lost events, unmatched and implied frees")
+
+
+def several_are_compacted(bench):
+    """Processes that run at the same time have a whole trace each, also one that is killed."""
+    alone = bench.record(busy(bench, 2_000_000), "alone", expected=0)
+    expect(not [line for line in alone.ours() if "lost" in line], f"said: {alone.ours()}")
+    command = " ".join(map(str, busy(bench, 2_000_000)))
+    script = f"{command} & {command} & {command}; wait; wait; sh -c 'kill -9 $$'; exit 0"
+    bench.record(["/bin/sh", "-c", script], "together", expected=0)
+    expected = bench.info("alone")["events"]
+    images = bench.info("together")["images"]
+    events = [image["events"] for image in images if image["events"] > 1_000_000]
+    expect_equal(events, [expected] * 3, "events of each image")
+    expect_equal(bench.info("together")["lost_events"], 0, "lost_events")
+
+
 def kill_replay(bench):
     """The counters of a killed replay are not lost."""
     command = [bench.build / "bin" / "leveldb_bench", "--num", "2000"]
@@ -441,12 +490,12 @@ def expect_unchanged(bench, command, output, limits=None, options=()):
 
 
 @contextlib.contextmanager
-def small_disk(bench):
+def small_disk(bench, size="1400k"):
     if os.geteuid() != 0:
         raise Skip("a small file system needs root")
     disk = bench.scratch / "disk"
     disk.mkdir()
-    mounted = bench.run("mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", disk)
+    mounted = bench.run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk)
     if mounted.status != 0:
         raise Skip(f"mount: {mounted.stderr.decode().strip()}")
     try:
@@ -484,6 +533,21 @@ def full_disk(bench, options=()):
         fill(disk)
         ours = expect_unchanged(bench, command, disk / "second", options=options)
         expect(any("not recorded" in line for line in ours), f"said: {ours}")
+
+
+def full_disk_while_compacting(bench):
+    """A disk that fills up when much has been compacted: as above."""
+    command = busy(bench, 4_000_000)
+    plain = bench.record(command, expected=0)
+    with small_disk(bench, "20m") as disk:
+        words = [bench.reprise, "record", "-o", disk / "busy", "--", *command]
+        recorded = bench.run(*words, expected=0)
+        expect_equal(recorded.stdout, plain.stdout, "output")
+        expect(any(" lost " in line for line in recorded.ours()), f"said: {recorded.ours()}")
+        info = expect_some_lost(bench, disk / "busy")
+        recorded = info["events"] - info["implied_frees"]
+        expect_equal(recorded + info["lost_events"], bench.info()["events"], "events")
+        expect(len(list((disk / "busy").iterdir())) == 1, "one file is left")
 
 
 def full_disk_with_stacks(bench):
@@ -833,6 +897,8 @@ CASES = (
     kill_program,
     terminate_record,
     kill_record,
+    kill_record_that_compacts,
+    several_are_compacted,
     kill_replay,
     kill_reprise_in_replay,
     passed_on,
@@ -849,6 +915,7 @@ CASES = (
     two_at_once,
     stranger_in_directory,
     full_disk,
+    full_disk_while_compacting,
     full_disk_with_stacks,
     full_disk_for_statistics,
     file_size_limit,

@@ -87,7 +87,7 @@ def explains(bench):
     lane = stats["images"][0]["lanes"][0]
     expect("PhaseBlock" in lane["expected"]["where"], f"expected {lane['expected']}")
     expect("LongLived" in lane["seen"]["where"], f"seen {lane['seen']}")
-    expect("left the plan at its allocation" in "\n".join(outcome.ours()), f"{outcome.ours()}")
+    expect("first differed at its allocation" in "\n".join(outcome.ours()), f"{outcome.ours()}")
 
 
 def python_hashes(bench):

@@ -3,6 +3,7 @@
 Skipped where there is no chromium or no selenium (scripts/setup.sh installs both).
 """
 
+import atexit
 import base64
 import json
 import os
@@ -25,9 +26,21 @@ INSTANCE = "id,lower,upper,size,offset\n" + "".join(
 
 
 class Browser:
-    """A headless chromium that shows one page."""
+    """A headless chromium that shows one page. It is kept for the next one."""
+
+    drivers = {}  # arguments → what drives the chromium that was started with them
 
     def __init__(self, path, arguments=(), ready="document.documentElement.dataset.ready"):
+        arguments = tuple(arguments)
+        if arguments not in self.drivers:
+            self.drivers[arguments] = self.start(arguments)
+            atexit.register(self.drivers[arguments].quit)
+        self.driver = self.drivers[arguments]
+        self.driver.get(path.as_uri())
+        self.wait(ready)
+
+    @staticmethod
+    def start(arguments):
         try:
             from selenium import webdriver
             from selenium.webdriver.chrome.options import Options
@@ -49,15 +62,19 @@ class Browser:
         ):
             options.add_argument(word)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(service=Service(str(driver)), options=options)
-        self.driver.get(path.as_uri())
-        self.wait(ready)
+        return webdriver.Chrome(service=Service(str(driver)), options=options)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.driver.quit()
+        """Leaves nothing of this page to the next one: no theme, no pointer, no message."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self.driver).reset_actions()
+        self.run("localStorage.clear(); sessionStorage.clear();")
+        self.driver.get("about:blank")
+        self.complaints()
 
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
@@ -78,7 +95,7 @@ class Browser:
 
 
 def record(bench):
-    """A trace, its plan, a run from it, and a report of all that."""
+    """A trace, its plan, a run from it, and a report of all that: the page's path."""
     program = ["/usr/bin/sqlite3", ":memory:", "select 1;"]
     bench.record(program, expected=0)
     bench.plan()
@@ -94,7 +111,20 @@ def record(bench):
         *("--compare", bench.work / "compared.json", "--replay", bench.scratch / "stats.json"),
         expected=0,
     )
+    recorded_page[:] = [page.read_bytes()]
     return page
+
+
+recorded_page = []  # its text, once there is one
+
+
+def page_of_a_recording(bench):
+    """The path of a page as record() makes it, without what it was made of."""
+    if not recorded_page:
+        return record(bench)
+    path = bench.work / "out.html"
+    path.write_bytes(recorded_page[0])
+    return path
 
 
 def page(bench):
@@ -141,7 +171,7 @@ PIXELS_OF_FIRST_MAP = """
 
 def interaction(bench):
     """Hover, zoom, drag, keyboard, colours and themes do what they say."""
-    path = record(bench)
+    path = page_of_a_recording(bench)
     with Browser(path) as browser:
         from selenium.webdriver.common.action_chains import ActionChains
         from selenium.webdriver.common.keys import Keys
@@ -419,7 +449,7 @@ def invalid_plans(bench):
 
 def narrow(bench):
     """On a telephone nothing is wider than the screen, and names are not broken at every letter."""
-    path = record(bench)
+    path = page_of_a_recording(bench)
     with Browser(path, ["--window-size=420,900"]) as browser:
         wide = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
         expect(wide[0] <= wide[1] + 1, f"the page is {wide[0]} pixels wide on {wide[1]}")
@@ -640,21 +670,25 @@ def bad_input(bench):
 if __name__ == "__main__":
     main(
         {
-            "page": page,
-            "interaction": interaction,
-            "panning": panning,
-            "touch": touch,
-            "golden": golden,
-            "graphs": graphs,
-            "invalid_plans": invalid_plans,
-            "named_buffers": named_buffers,
-            "narrow": narrow,
+            "pages": {
+                "page": page,
+                "interaction": interaction,
+                "narrow": narrow,
+                "graphs": graphs,
+                "repeats": repeats,
+                "hostile_names": hostile_names,
+                "several_images": several_images,
+            },
+            "maps": {
+                "panning": panning,
+                "touch": touch,
+                "golden": golden,
+                "named_buffers": named_buffers,
+                "density": density,
+                "preview": preview,
+            },
             "without_maps": without_maps,
-            "repeats": repeats,
-            "hostile_names": hostile_names,
-            "several_images": several_images,
-            "density": density,
-            "preview": preview,
+            "invalid_plans": invalid_plans,
             "pictures": pictures,
             "bad_input": bad_input,
         }

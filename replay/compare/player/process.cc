@@ -67,37 +67,6 @@ absl::StatusOr<Descriptor> WriteScript(const std::vector<uint64_t>& words) {
   return moved;
 }
 
-// This environment with `preload` as the only preloaded library. The allocators' own variables are
-// kept: who sets MALLOC_CONF wants it compared.
-std::vector<std::string> Environment(const std::string& preload) {
-  constexpr std::string_view kPreload = "LD_PRELOAD=";
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!std::string_view(*variable).starts_with(kPreload)) variables.emplace_back(*variable);
-  }
-  if (!preload.empty()) variables.push_back(absl::StrCat(std::string(kPreload), preload));
-  return variables;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  pointers.reserve(strings.size() + 1);
-  for (std::string& string : strings) pointers.push_back(string.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-std::string ReadAll(int fd) {
-  std::string text;
-  char buffer[4096];
-  while (true) {
-    const ssize_t bytes = read(fd, buffer, sizeof(buffer));
-    if (bytes == -1 && errno == EINTR) continue;
-    if (bytes <= 0) return text;
-    text.append(buffer, static_cast<size_t>(bytes));
-  }
-}
-
 // How the player ended; `problem` is what it said of that.
 absl::Status Ending(int status, const std::string& problem) {
   if (WIFSIGNALED(status)) {
@@ -162,7 +131,9 @@ absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& 
       posix_spawn_file_actions_adddup2(&actions, observed->descriptor(), kObservedDescriptor);
     }
   }
-  std::vector<std::string> environment = Environment(preload);
+  std::vector<std::string> more;
+  if (!preload.empty()) more.push_back("LD_PRELOAD=" + preload);
+  std::vector<std::string> environment = EnvironmentWith(more);
   pid_t pid = -1;
   const int error = posix_spawn(&pid, player.c_str(), &actions, nullptr, Pointers(arguments).data(),
                                 Pointers(environment).data());
@@ -181,6 +152,34 @@ absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& 
   }
   if (absl::Status ending = Ending(status, found["problem"]); !ending.ok()) return ending;
   return found;
+}
+
+std::vector<std::string> EnvironmentWith(const std::vector<std::string>& more) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!std::string_view(*variable).starts_with("LD_PRELOAD=")) variables.emplace_back(*variable);
+  }
+  variables.insert(variables.end(), more.begin(), more.end());
+  return variables;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::string ReadAll(int descriptor) {
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    const ssize_t bytes = read(descriptor, buffer, sizeof(buffer));
+    if (bytes == -1 && errno == EINTR) continue;
+    if (bytes <= 0) return text;
+    text.append(buffer, static_cast<size_t>(bytes));
+  }
 }
 
 }  // namespace reprise::replay

@@ -44,6 +44,15 @@ absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& 
                                   const std::vector<uint64_t>& script,
                                   const Observed* observed = nullptr);
 
+// For who starts the player in another way.
+// This environment without what is preloaded, and with `more`. The allocators' own variables are
+// kept: who sets MALLOC_CONF wants it compared.
+std::vector<std::string> EnvironmentWith(const std::vector<std::string>& more);
+// As exec wants it, up to a null pointer. They point into `strings`.
+std::vector<char*> Pointers(std::vector<std::string>& strings);
+// Up to the end of it, or an error.
+std::string ReadAll(int descriptor);
+
 }  // namespace reprise::replay
 
 #endif  // REPRISE_REPLAY_COMPARE_PLAYER_PROCESS_H_

@@ -23,7 +23,7 @@ Graph Parse(const std::string& text) {
   return graph.ok() ? *graph : Graph();
 }
 
-std::string Refusal(const std::string& text) {
+std::string RefusalText(const std::string& text) {
   return std::string(PrepareGraph(Parse(text)).status().message());
 }
 
@@ -66,14 +66,14 @@ TEST(Aliases, ReadersOfTheOldValueComeBeforeTheWriter) {
 TEST(Aliases, OrdersThatOverwriteAreRefused) {
   const std::string graph = Nodes("mrsu") + kScale + R"(}],"order":["m","s","r","u"]})";
   EXPECT_EQ(
-      Refusal(graph),
+      RefusalText(graph),
       "order: tensor 'b': expected node 'r', which reads it, to end before node 's' starts, "
       "which overwrites it with tensor 'c', found it after; add \"in_place\": false to tensor "
       "'c' if it is a view");
 }
 
 TEST(Aliases, DependenciesThatOverwriteAreRefused) {
-  EXPECT_EQ(Refusal(Nodes("mwr") + R"({"id":"b","producer":"m","consumers":["w","r"],"bytes":4},
+  EXPECT_EQ(RefusalText(Nodes("mwr") + R"({"id":"b","producer":"m","consumers":["w","r"],"bytes":4},
           {"id":"c","producer":"w","consumers":["r"],"bytes":4,"alias_of":"b","in_place":true}]})"),
             "tensor 'b': expected node 'r', which reads it, to end before node 'w' starts, which "
             "overwrites it with tensor 'c', found 'w' -> 'r' -> 'w'");
@@ -99,25 +99,26 @@ TEST(Aliases, TwoWritersOfOneValueAreRefused) {
       {"id":"d","producer":"w","bytes":4,"alias_of":"b","in_place":true,"alias_offset":2}]})";
   const size_t at = graph.find('@');
   EXPECT_EQ(
-      Refusal(std::string(graph).replace(at, 1, "")),
+      RefusalText(std::string(graph).replace(at, 1, "")),
       "tensor 'b': expected one writer of its bytes at a time, found node 'v' (tensor 'c') and "
       "node 'w' (tensor 'd'), and no dependency that orders them");
-  EXPECT_EQ(Refusal(std::string(graph).replace(at, 1, "\"w\"")), "");
+  EXPECT_EQ(RefusalText(std::string(graph).replace(at, 1, "\"w\"")), "");
 }
 
 TEST(Aliases, WhatIsNeededAtTheEndIsNotOverwritten) {
   for (const char* kind : {"persistent", "output"}) {
-    EXPECT_EQ(Refusal(absl::StrCat(Nodes("rw"), R"({"id":"b","consumers":["r"],"bytes":8,")", kind,
-                                   R"(":true},{"id":"c","producer":"w","bytes":8,"alias_of":"b",)",
-                                   R"("in_place":true}]})")),
-              absl::StrCat("tensor 'b': expected no write, as it is ",
-                           kind[0] == 'o' ? "an output" : "persistent",
-                           " and an input that node 'r' reads, found node 'w', which overwrites it "
-                           "with tensor 'c'"));
+    EXPECT_EQ(
+        RefusalText(absl::StrCat(Nodes("rw"), R"({"id":"b","consumers":["r"],"bytes":8,")", kind,
+                                 R"(":true},{"id":"c","producer":"w","bytes":8,"alias_of":"b",)",
+                                 R"("in_place":true}]})")),
+        absl::StrCat("tensor 'b': expected no write, as it is ",
+                     kind[0] == 'o' ? "an output" : "persistent",
+                     " and an input that node 'r' reads, found node 'w', which overwrites it "
+                     "with tensor 'c'"));
   }
   // Nobody reads it but who writes over it.
   EXPECT_EQ(
-      Refusal(Nodes("w") + R"({"id":"b","consumers":["w"],"bytes":8,"persistent":true},
+      RefusalText(Nodes("w") + R"({"id":"b","consumers":["w"],"bytes":8,"persistent":true},
       {"id":"c","producer":"w","bytes":8,"alias_of":"b","in_place":true}]})"),
       "tensor 'b': expected no write, as it is persistent and an input, found node 'w', which "
       "overwrites it with tensor 'c'");
@@ -127,13 +128,13 @@ TEST(Aliases, StreamsDoNotWaitForEachOther) {
   const std::string nodes = R"({"nodes":[{"id":"m"},{"id":"r","stream":1},{"id":"s"},{"id":"u"}@],
       "tensors":[)";
   const std::string graph = std::string(nodes).replace(nodes.find('@'), 1, "") + kScale;
-  EXPECT_EQ(Refusal(graph + R"(,"in_place":true}]})"),
+  EXPECT_EQ(RefusalText(graph + R"(,"in_place":true}]})"),
             "tensor 'b': expected node 'r', which reads it, to end before node 's' starts, which "
             "overwrites it with tensor 'c', found nothing that makes stream 0 wait for stream 1");
-  EXPECT_NE(Refusal(graph + "}]}").find("add \"in_place\": false to tensor 'c'"),
+  EXPECT_NE(RefusalText(graph + "}]}").find("add \"in_place\": false to tensor 'c'"),
             std::string::npos);
   // What orders them may be a dependency, or one and the order of a stream, which is then kept.
-  EXPECT_EQ(Refusal(graph + R"(,"in_place":true},
+  EXPECT_EQ(RefusalText(graph + R"(,"in_place":true},
       {"id":"d","producer":"r","consumers":["s"],"bytes":0}]})"),
             "");
   const Graph through = Parse(std::string(nodes).replace(nodes.find('@'), 1, R"(,{"id":"y"})") +
@@ -161,10 +162,10 @@ TEST(Aliases, PartsLieInWhatIsMadeOfThem) {
   EXPECT_EQ(plan.offsets[2], plan.offsets[3]);
   // Without offsets, one behind the other. Nobody may read a part later in an old file.
   EXPECT_EQ(Parse(with("", "")).tensors[2].alias_offset, 256);
-  EXPECT_NE(Refusal(with("", "")).find("node 'k', which reads it, to end before node 'c'"),
+  EXPECT_NE(RefusalText(with("", "")).find("node 'k', which reads it, to end before node 'c'"),
             std::string::npos);
-  EXPECT_EQ(Refusal(with(R"(,"in_place":false)", "")), "");
-  EXPECT_NE(Refusal(with(R"(,"alias_offset":0)", R"(,"alias_offset":100)"))
+  EXPECT_EQ(RefusalText(with(R"(,"in_place":false)", "")), "");
+  EXPECT_NE(RefusalText(with(R"(,"alias_offset":0)", R"(,"alias_offset":100)"))
                 .find("expected one writer of its bytes at a time, found node 's'"),
             std::string::npos);
 }
@@ -178,7 +179,7 @@ TEST(Aliases, PartsOfAWriteAreNoPartsOfWhatItOverwrites) {
         {"id":"p","producer":"A","consumers":[)",
                      consumers, R"(],"alias_of":"y","bytes":8},
         {"id":"dep","producer":"A","consumers":["B"],"bytes":0}]})");
-    EXPECT_THAT(Refusal(graph),
+    EXPECT_THAT(RefusalText(graph),
                 testing::StartsWith("tensor 'p': expected node 'D', which reads it, to end before "
                                     "node 'B' starts, which overwrites it with tensor 'x'"))
         << consumers;

@@ -14,7 +14,7 @@
 namespace reprise::replay {
 namespace {
 
-BuiltPlan Build(const trace::Recording& recording, LaneMode mode) {
+BuiltPlan BuildLanes(const trace::Recording& recording, LaneMode mode) {
   planner::Options options;
   options.iterations = 1;
   options.threads = 1;
@@ -96,7 +96,7 @@ TEST(ArenaPlacementTest, AThreadWithALaneHasItsPlannedPlaces) {
     shape.threads = seed % 2 + 1;
     shape.remote_frees = 0.1;
     const trace::Recording recording = RandomRecording(shape, seed);
-    const BuiltPlan built = Build(recording, LaneMode::kThread);
+    const BuiltPlan built = BuildLanes(recording, LaneMode::kThread);
     const Placement placed = Place(recording, &built);
     EXPECT_EQ(placed.offsets, built.offsets) << seed;
     if (shape.threads > 1) continue;
@@ -123,7 +123,7 @@ TEST(ArenaPlacementTest, ThreadsWithoutBoxesShareTheHeap) {
     }
     recording.threads.push_back({thread + 1, trace::kNone, {}, first, recording.events});
   }
-  const BuiltPlan built = Build(recording, LaneMode::kAuto);
+  const BuiltPlan built = BuildLanes(recording, LaneMode::kAuto);
   EXPECT_LT(built.lanes, 3);
   const Looked plan = Look(recording, Place(recording, &built));
   EXPECT_EQ(plan.wrong, "");

@@ -98,7 +98,7 @@ class File {
   int descriptor_;
 };
 
-std::string Build(const trace::Recording& recording, LaneMode mode) {
+std::string PlanBytes(const trace::Recording& recording, LaneMode mode) {
   planner::Options options;
   options.iterations = 1;  // not seconds: the same plan on every machine
   options.threads = 1;
@@ -107,8 +107,8 @@ std::string Build(const trace::Recording& recording, LaneMode mode) {
   return std::move(built->bytes);
 }
 
-std::string Build(const RecordingShape& shape, uint64_t seed) {
-  return Build(RandomRecording(shape, seed), LaneMode::kThread);
+std::string PlanBytes(const RecordingShape& shape, uint64_t seed) {
+  return PlanBytes(RandomRecording(shape, seed), LaneMode::kThread);
 }
 
 // Its threads have large blocks one after the other: one box is all that may be.
@@ -127,7 +127,7 @@ std::string BuildWithoutSomeBoxes(RecordingShape shape, uint64_t seed) {
     large.thread = large.free_thread = thread;
     recording.allocations.push_back(large);
   }
-  return Build(recording, LaneMode::kAuto);
+  return PlanBytes(recording, LaneMode::kAuto);
 }
 
 int64_t WithoutBoxes(const PlanFile& plan) {
@@ -207,7 +207,7 @@ TEST(PlanVerifierTest, TakesEveryPlanThatIsMade) {
     shape.remote_frees = 0.1 * static_cast<double>(seed % 3);
     shape.reallocs = 0.1;
     shape.most_log2_alignment = seed % 4 == 0 ? 23 : 12;
-    File file(Build(shape, seed));
+    File file(PlanBytes(shape, seed));
     EXPECT_TRUE(file.Verify().ok()) << seed << ": " << file.Verify();
   }
 }
@@ -224,9 +224,9 @@ TEST(PlanVerifierTest, AChangedWordIsRefusedOrDoesNoHarm) {
     shape.remote_frees = 0.3;
     shape.aligned = 0.1;
     const LoopShape loop{.prefix = 5, .body = 12, .carried = 0.3, .longest = 2};
-    File file(seed == 6   ? Build(LoopRecording(loop, seed), LaneMode::kThread)
+    File file(seed == 6   ? PlanBytes(LoopRecording(loop, seed), LaneMode::kThread)
               : seed == 5 ? BuildWithoutSomeBoxes(shape, seed)
-                          : Build(shape, seed));
+                          : PlanBytes(shape, seed));
     EXPECT_EQ(file.header().loops.count, seed == 6 ? 1 : 0);
     const std::string right = file.bytes();
     ASSERT_TRUE(file.Verify().ok()) << file.Verify();
@@ -261,7 +261,7 @@ TEST(PlanVerifierTest, ConsistentForgeriesAreRefused) {
   RecordingShape shape;
   shape.allocations = 200;
   shape.never_freed = 0.2;
-  File file(Build(shape, 5));
+  File file(PlanBytes(shape, 5));
   ASSERT_TRUE(file.Verify().ok());
   const std::string right = file.bytes();
   const PlanHeader header = file.header();
@@ -307,7 +307,7 @@ TEST(PlanVerifierTest, AForgedLoopTableIsRefused) {
   int refused = 0;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const LoopShape shape{.prefix = 10, .body = 150, .carried = 0.2};
-    File file(Build(LoopRecording(shape, seed), LaneMode::kThread));
+    File file(PlanBytes(LoopRecording(shape, seed), LaneMode::kThread));
     const std::string right = file.bytes();
     const PlanHeader header = file.header();
     ASSERT_EQ(header.loops.count, 1);
@@ -343,7 +343,7 @@ TEST(PlanVerifierTest, AForgedLoopTableIsRefused) {
 }
 
 TEST(PlanVerifierTest, SaysWhere) {
-  File file(Build({}, 1));
+  File file(PlanBytes({}, 1));
   auto* words = reinterpret_cast<uint32_t*>(file.bytes().data() + file.header().words.offset);
   words[0] = kTurn;
   EXPECT_THAT(std::string(file.Verify().message()),
@@ -354,7 +354,7 @@ TEST(PlanVerifierTest, SaysWhere) {
 TEST(PlanVerifierTest, LanesMayNotShareTheirWords) {
   RecordingShape shape;
   shape.threads = 2;
-  File file(Build(shape, 2));
+  File file(PlanBytes(shape, 2));
   const PlanHeader header = file.header();
   PlanLane lanes[2];
   std::memcpy(lanes, file.bytes().data() + header.lanes.offset, sizeof(lanes));

@@ -52,13 +52,13 @@ INSTANTIATE_TEST_SUITE_P(
              [](Instance& i) {
                i.alignments = {4, 4};
              },
-             "2 alignments for 3"},
+             "found 2 for 3"},
         Case{"alignments_bad",
              [](Instance& i) {
                i.alignments = {4, 4, 3};
              },
              "buffer 2: align"},
-        Case{"fixed_short", [](Instance& i) { i.fixed_offsets = {0}; }, "1 fixed offsets for 3"},
+        Case{"fixed_short", [](Instance& i) { i.fixed_offsets = {0}; }, "found 1 for 3"},
         Case{"fixed_negative",
              [](Instance& i) {
                i.fixed_offsets = {-1, -2, -1};

@@ -20,6 +20,8 @@
 namespace reprise::planner {
 namespace {
 
+using Kind = Violation::Kind;
+
 Instance Of(std::vector<Buffer> buffers) {
   Instance instance;
   instance.buffers = std::move(buffers);
@@ -209,7 +211,6 @@ TEST(CheckPeriodicTest, ReportsAddressesThatAreNone) {
   Instance instance = Of({{0, 25, 8}, {0, 5, 8}});
   instance.alignment = 8;
   instance.fixed_offsets = {Instance::kFree, 32};
-  using Kind = Violation::Kind;
   const auto kinds = [&](const std::vector<int64_t>& offsets) {
     std::multiset<Kind> all;
     for (const Violation& v : CheckPeriodic(instance, 10, offsets).violations) all.insert(v.kind);

@@ -14,7 +14,7 @@ namespace reprise::random_walk {
 namespace {
 
 template <Algorithm kChosen, class ChosenWord, unsigned kLaneCount>
-struct Variant {
+struct WalkVariant {
   static constexpr Algorithm kAlgorithm = kChosen;
   using Word = ChosenWord;
   using Warp = HostWarp<kLaneCount>;
@@ -33,16 +33,18 @@ void Occupy(PagePool<Word>& pool, uint32_t free, uint64_t seed) {
 
 template <class V>
 class PageWalkTest : public testing::Test {};
-using Variants = testing::Types<
-    Variant<Algorithm::kRandomWalk, uint32_t, 32>, Variant<Algorithm::kRandomWalk, uint64_t, 1>,
-    Variant<Algorithm::kBitmap, uint32_t, 32>, Variant<Algorithm::kBitmap, uint64_t, 1>,
-    Variant<Algorithm::kBitmap, uint64_t, 8>, Variant<Algorithm::kCollective, uint32_t, 32>,
-    Variant<Algorithm::kCollective, uint64_t, 32>, Variant<Algorithm::kCollective, uint32_t, 1>,
-    Variant<Algorithm::kCollectiveLockFree, uint32_t, 32>,
-    Variant<Algorithm::kCollectiveLockFree, uint64_t, 32>,
-    Variant<Algorithm::kCollectiveLockFree, uint64_t, 8>,
-    Variant<Algorithm::kCollectiveLockFree, uint32_t, 1>>;
-TYPED_TEST_SUITE(PageWalkTest, Variants);
+using WalkVariants = testing::Types<
+    WalkVariant<Algorithm::kRandomWalk, uint32_t, 32>,
+    WalkVariant<Algorithm::kRandomWalk, uint64_t, 1>, WalkVariant<Algorithm::kBitmap, uint32_t, 32>,
+    WalkVariant<Algorithm::kBitmap, uint64_t, 1>, WalkVariant<Algorithm::kBitmap, uint64_t, 8>,
+    WalkVariant<Algorithm::kCollective, uint32_t, 32>,
+    WalkVariant<Algorithm::kCollective, uint64_t, 32>,
+    WalkVariant<Algorithm::kCollective, uint32_t, 1>,
+    WalkVariant<Algorithm::kCollectiveLockFree, uint32_t, 32>,
+    WalkVariant<Algorithm::kCollectiveLockFree, uint64_t, 32>,
+    WalkVariant<Algorithm::kCollectiveLockFree, uint64_t, 8>,
+    WalkVariant<Algorithm::kCollectiveLockFree, uint32_t, 1>>;
+TYPED_TEST_SUITE(PageWalkTest, WalkVariants);
 
 TYPED_TEST(PageWalkTest, EveryPageIsFoundOnceAndThenMemoryIsOut) {
   using Warp = typename TypeParam::Warp;

@@ -15,7 +15,7 @@
 namespace reprise::trace {
 namespace {
 
-absl::StatusOr<Recording> Parse(const std::string& text) {
+absl::StatusOr<Recording> ParseAndroid(const std::string& text) {
   Recording recording;
   const absl::Status status = ReadTrace(MappedFile::FromBytes(text), "f.txt", recording,
                                         [&](const Event& event) { AppendEvent(recording, event); });
@@ -24,7 +24,7 @@ absl::StatusOr<Recording> Parse(const std::string& text) {
 }
 
 TEST(TraceAndroid, EveryCall) {
-  const auto recording = Parse(
+  const auto recording = ParseAndroid(
       "202: malloc 0xb4827400 1024\n"
       "# a remark\r\n"
       "\n"
@@ -89,7 +89,7 @@ TEST(TraceAndroid, WrongLinesAreNamed) {
       {"1: malloc 0x10 1\n1:\n", "f.txt:2: expected TID: CALL ..., found '1:'"},
   };
   for (const Case& one : cases) {
-    const auto recording = Parse(one.text);
+    const auto recording = ParseAndroid(one.text);
     ASSERT_FALSE(recording.ok()) << one.text;
     EXPECT_EQ(recording.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(recording.status().message()), testing::StartsWith(one.message));
@@ -104,7 +104,7 @@ TEST(TraceAndroid, TextComesBack) {
   AndroidWriter writer(write);
   ForEachEvent(expected, [&](const Event& event) { writer.Add(event); });
   writer.Finish();
-  const auto actual = Parse(text);
+  const auto actual = ParseAndroid(text);
   ASSERT_TRUE(actual.ok()) << actual.status();
   EXPECT_EQ(actual->events, expected.events);
   EXPECT_EQ(actual->unmatched_frees, expected.unmatched_frees);

@@ -44,7 +44,7 @@ std::string Definitions(uint64_t first, uint64_t count, const std::string& each)
   return content;
 }
 
-Recording Read(std::string bytes) {
+Recording ReadRecording(std::string bytes) {
   Recording recording;
   const absl::Status status =
       ReadTrace(MappedFile::FromBytes(std::move(bytes)), "test", recording, [](const Event&) {});
@@ -55,10 +55,12 @@ Recording Read(std::string bytes) {
 
 TEST(TraceLimits, ModulesAreAsManyAsAWriterHas) {
   const std::string module = {'\1', 'm', '\0', '\0'};
-  const Recording most = Read(TraceOf({{ChunkType::kModules, Definitions(0, 512, module)}}));
+  const Recording most =
+      ReadRecording(TraceOf({{ChunkType::kModules, Definitions(0, 512, module)}}));
   EXPECT_EQ(most.modules.size(), 512u);
   EXPECT_TRUE(most.damage.empty());
-  const Recording more = Read(TraceOf({{ChunkType::kModules, Definitions(0, 100'000, module)}}));
+  const Recording more =
+      ReadRecording(TraceOf({{ChunkType::kModules, Definitions(0, 100'000, module)}}));
   EXPECT_EQ(more.modules.size(), 512u);
   EXPECT_EQ(more.damage.size(), 1u);
 }
@@ -72,7 +74,7 @@ TEST(TraceLimits, DefinitionsOfASmallFileAreFew) {
   }
   const std::string bytes = TraceOf(chunks);
   ASSERT_LT(bytes.size(), 8192u);
-  const Recording recording = Read(bytes);
+  const Recording recording = ReadRecording(bytes);
   EXPECT_LE(recording.stacks.size(), kMostStacks);
   EXPECT_FALSE(recording.damage.empty());
 }
@@ -83,7 +85,7 @@ TEST(TraceLimits, ThreadsAreLimited) {
     const std::string thread = {'\7', '\0'};
     chunks.push_back({ChunkType::kThreads, Definitions(i * 400'000, 400'000, thread)});
   }
-  const Recording recording = Read(TraceOf(chunks));
+  const Recording recording = ReadRecording(TraceOf(chunks));
   EXPECT_LE(recording.threads.size(), kMostThreads);
   EXPECT_FALSE(recording.damage.empty());
 }
@@ -92,7 +94,7 @@ TEST(TraceLimits, DamageIsToldApartUpToALimit) {
   std::string damage;
   AppendVarint(damage, 100'000);
   for (int i = 0; i < 100'000; ++i) damage += std::string("\0\1\0", 3);
-  const Recording recording = Read(TraceOf({{ChunkType::kDamage, damage}}));
+  const Recording recording = ReadRecording(TraceOf({{ChunkType::kDamage, damage}}));
   ASSERT_EQ(recording.damage.size(), 10'000u);
   EXPECT_EQ(recording.damage.back().bytes, 90'001u);
   EXPECT_EQ(recording.damage.back().reason, "here and in more places behind it");
@@ -101,7 +103,7 @@ TEST(TraceLimits, DamageIsToldApartUpToALimit) {
 TEST(TraceLimits, AChunkOfEventsIsNotLargerThanAWriterMakes) {
   std::string events(3, '\0');
   while (events.size() < 3'000'000) events += std::string("\0\1", 2);
-  const Recording recording = Read(TraceOf({{ChunkType::kEvents, events}}));
+  const Recording recording = ReadRecording(TraceOf({{ChunkType::kEvents, events}}));
   EXPECT_EQ(recording.events, 0u);
   EXPECT_EQ(recording.damage.size(), 1u);
 }
@@ -125,7 +127,7 @@ TEST(TraceLimits, SizesTogetherStayBelowTheirLimit) {
   SpoolBuilder spool;
   spool.Thread(0, 0, 0, 1, 0);
   for (uint64_t i = 0; i < 300; ++i) spool.Allocate(0, 1, 0x1000 + i * 16, kMaxSize);
-  const Recording spooled = Read(spool.Bytes());
+  const Recording spooled = ReadRecording(spool.Bytes());
   EXPECT_EQ(spooled.events, 128u);
   EXPECT_EQ(spooled.lost_events, 172u);
 }
@@ -135,7 +137,7 @@ TEST(TraceLimits, ASpoolHasNoMoreModulesThanAWriterWrites) {
   for (uint64_t i = 0; i < 5000; ++i) spool.Module("m", "", 0x1000 * i, 0x1000 * i + 0x1000, 0);
   spool.Thread(0, 0, 0, 1, 0);
   spool.Allocate(0, 1, 0x1000, 16);
-  const Recording recording = Read(spool.Bytes());
+  const Recording recording = ReadRecording(spool.Bytes());
   EXPECT_EQ(recording.events, 1u);
   EXPECT_EQ(recording.damage.size(), 1u);
 }
@@ -154,7 +156,7 @@ TEST(TraceLimits, FailedReallocsTakeNoSquareTime) {
     spool.Free(at, epoch + 1, 0x1000 + i * 16, kSpoolReallocFailed);
   }
   const auto start = std::chrono::steady_clock::now();
-  const Recording recording = Read(spool.Bytes());
+  const Recording recording = ReadRecording(spool.Bytes());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(recording.events, 0u);   // all were revoked
   EXPECT_LT(seconds.count(), 10.0);  // 30,000^2 steps under a sanitizer take longer
