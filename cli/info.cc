@@ -368,8 +368,10 @@ void PrintInstance(const ExaminedImage& image) {
               absl::StrCat(file.operators.size(), " in ", Counted(file.streams, "stream"),
                            file.iterations > 0 ? ": a loop, shown for " : "",
                            file.iterations > 0 ? Counted(file.iterations, "iteration") : ""));
-    PrintLine("buffers", absl::StrCat(Counted(file.tensors, "tensor"), ", ",
-                                      image.statistics.buffers, " with memory of their own"));
+    PrintLine("buffers", absl::StrCat(Counted(file.tensors, "tensor"),
+                                      file.iterations > 0 ? " in the body, " : ", ",
+                                      image.statistics.buffers, " with memory of their own",
+                                      file.iterations > 0 ? " in all iterations" : ""));
   } else {
     PrintLine("buffers", absl::StrCat(image.statistics.buffers));
   }

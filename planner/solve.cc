@@ -9,6 +9,7 @@
 #include "planner/core/check.h"
 #include "planner/core/flat_curve.h"
 #include "planner/core/runs.h"
+#include "planner/solve_unchecked.h"
 #include "planner/strategy.h"
 
 namespace reprise::planner {
@@ -64,7 +65,7 @@ const std::vector<StrategyInfo>& Strategies() {
   return *infos;
 }
 
-absl::StatusOr<Plan> Solve(const Instance& instance, const Options& given) {
+absl::StatusOr<Plan> SolveUnchecked(const Instance& instance, const Options& given) {
   FlatCurve curve(given);
   const Options& options = curve.options();
   const auto start = std::chrono::steady_clock::now();
@@ -131,18 +132,26 @@ absl::StatusOr<Plan> Solve(const Instance& instance, const Options& given) {
   plan.lower_bound = problem.ToBytes(search.lower_bound);
   plan.proven_optimal = plan.makespan == plan.lower_bound;
 
-  const CheckResult check = Check(instance, plan.offsets, 1);
-  if (!check.valid || check.makespan != plan.makespan || check.max_load != plan.max_load) {
-    return absl::InternalError(
-        absl::StrCat("strategy '", plan.strategy, "' made an invalid plan: ",
-                     check.violations.empty()
-                         ? absl::StrCat("makespan ", check.makespan, " is not ", plan.makespan)
-                         : Describe(check.violations[0], instance, plan.offsets, options.name)));
-  }
   if (instance.capacity && plan.makespan > *instance.capacity) {
     return DoesNotFit(*instance.capacity, plan);
   }
   plan.seconds = search.seconds();
+  return plan;
+}
+
+absl::StatusOr<Plan> Solve(const Instance& instance, const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  absl::StatusOr<Plan> plan = SolveUnchecked(instance, options);
+  if (!plan.ok()) return plan;
+  const CheckResult check = Check(instance, plan->offsets, 1);
+  if (!check.valid || check.makespan != plan->makespan || check.max_load != plan->max_load) {
+    return absl::InternalError(
+        absl::StrCat("strategy '", plan->strategy, "' made an invalid plan: ",
+                     check.violations.empty()
+                         ? absl::StrCat("makespan ", check.makespan, " is not ", plan->makespan)
+                         : Describe(check.violations[0], instance, plan->offsets, options.name)));
+  }
+  plan->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }
 

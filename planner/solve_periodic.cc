@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "planner/core/check_periodic.h"
 #include "planner/solve.h"
+#include "planner/solve_unchecked.h"
 
 namespace reprise::planner {
 namespace {
@@ -28,11 +30,12 @@ absl::StatusOr<PeriodicPlan> SolvePeriodic(const Instance& instance, int64_t per
   if (absl::Status status = ValidatePeriodic(instance, period, options.name); !status.ok()) {
     return status;
   }
+  const auto start = std::chrono::steady_clock::now();
   PeriodicPlan periodic;
   periodic.first_slot = FirstSlots(instance, period);
   Options of_slots = options;
   of_slots.name = SlotName(periodic.first_slot, options.name);
-  absl::StatusOr<Plan> plan = Solve(Reduce(instance, period), of_slots);
+  absl::StatusOr<Plan> plan = SolveUnchecked(Reduce(instance, period), of_slots);
   if (!plan.ok()) return plan.status();
   periodic.plan = *std::move(plan);
   periodic.plan.max_load = PeriodicMaxLoad(instance, period);
@@ -47,6 +50,8 @@ absl::StatusOr<PeriodicPlan> SolvePeriodic(const Instance& instance, int64_t per
             : DescribePeriodic(check.violations[0], instance, period, periodic.plan.offsets,
                                options.name)));
   }
+  periodic.plan.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return periodic;
 }
 

@@ -302,10 +302,9 @@ void Sweep(const auto& extents, int most, CheckResult& result) {
   }
 }
 
-}  // namespace
-
-CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets, int most) {
-  CheckResult result;
+// Whether time can be swept: no address overflows.
+bool CheckEach(const Instance& instance, const std::vector<int64_t>& offsets, int most,
+               CheckResult& result) {
   result.valid = true;
   const auto report = [&](Violation::Kind kind, uint32_t buffer) {
     result.valid = false;
@@ -343,8 +342,25 @@ CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets,
       report(Violation::Kind::kMoved, i);
     }
   }
-  if (sweepable && instance.gaps.empty()) Sweep(Buffers(instance, offsets), most, result);
-  if (sweepable && !instance.gaps.empty()) Sweep(Extents(instance, offsets), most, result);
+  return sweepable;
+}
+
+}  // namespace
+
+CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets, int most) {
+  CheckResult result;
+  if (!CheckEach(instance, offsets, most, result)) return result;
+  if (instance.gaps.empty()) {
+    Sweep(Buffers(instance, offsets), most, result);
+  } else {
+    Sweep(Extents(instance, offsets), most, result);
+  }
+  return result;
+}
+
+CheckResult CheckAlone(const Instance& instance, const std::vector<int64_t>& offsets, int most) {
+  CheckResult result;
+  CheckEach(instance, offsets, most, result);
   return result;
 }
 

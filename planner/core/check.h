@@ -29,6 +29,9 @@ struct CheckResult {
 // At most `most` violations are reported. Capacity is not a violation: compare the makespan.
 CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets, int most = 8);
 
+// The same of each buffer by itself: offsets and the makespan, but not what is live at one time.
+CheckResult CheckAlone(const Instance& instance, const std::vector<int64_t>& offsets, int most = 8);
+
 // One line for a person: which buffers, where, when.
 std::string Describe(const Violation& violation, const Instance& instance,
                      const std::vector<int64_t>& offsets, const BufferName& name = {});

@@ -67,21 +67,20 @@ class PeriodicChecker {
 
   // False: some offset is none, so that nothing can be said of overlaps.
   bool CheckAddresses() {
-    // Alignments, given offsets and the end are as in an ordinary instance in which nothing lives
-    // at the same time.
+    // Alignments, given offsets and the end are as in an ordinary instance.
     Instance apart;
     apart.alignment = instance_.alignment;
     apart.start_address = instance_.start_address;
     for (uint32_t b = 0; b < instance_.buffers.size(); ++b) {
       for (uint32_t slot = first_[b]; slot < first_[b + 1]; ++slot) {
-        apart.buffers.push_back({slot, int64_t{slot} + 1, instance_.buffers[b].size});
+        apart.buffers.push_back({0, 1, instance_.buffers[b].size});
         if (!instance_.alignments.empty()) apart.alignments.push_back(instance_.alignments[b]);
         if (!instance_.fixed_offsets.empty()) {
           apart.fixed_offsets.push_back(instance_.fixed_offsets[b]);
         }
       }
     }
-    CheckResult single = Check(apart, offsets_, most_);
+    CheckResult single = CheckAlone(apart, offsets_, most_);
     result_.valid = single.valid;
     result_.makespan = single.makespan;
     result_.violations = std::move(single.violations);
@@ -100,11 +99,14 @@ class PeriodicChecker {
     unrolled.start_address = instance_.start_address;
     std::vector<int64_t> offsets;
     std::vector<uint32_t> slots;  // of the unrolled buffers
+    int64_t last_death = 0;  // of iteration 0: what is born later in iteration 1 meets none of it
     for (int64_t i = 0; i < kPeriodsSwept; ++i) {
       size_t gap = 0;
       for (uint32_t b = 0; b < instance_.buffers.size(); ++b) {
         if (first_[b + 1] - first_[b] > 1) continue;
         const Buffer& buffer = instance_.buffers[b];
+        if (i == 0) last_death = std::max(last_death, buffer.upper);
+        if (buffer.lower + i * period_ >= last_death) continue;
         const auto copy = static_cast<uint32_t>(unrolled.buffers.size());
         unrolled.buffers.push_back(
             {buffer.lower + i * period_, buffer.upper + i * period_, buffer.size});

@@ -20,6 +20,35 @@ struct IntervalList {
   uint32_t capacity_log2 = 0;  // meaningful when data is set
 };
 
+// Addresses that are taken, [first, second), in one word where they fit. Negative ones count as 0.
+template <typename Coordinate>
+class Taken {
+ public:
+  Taken() = default;
+  Taken(int64_t first, int64_t second)
+      : first_(std::max<int64_t>(first, 0)), second_(std::max<int64_t>(second, 0)) {}
+  int64_t first() const { return first_; }
+  int64_t second() const { return second_; }
+  bool operator<(const Taken& other) const { return first_ < other.first_; }
+
+ private:
+  int64_t first_ = 0, second_ = 0;
+};
+template <>
+class Taken<uint32_t> {
+ public:
+  Taken() = default;
+  Taken(int64_t first, int64_t second)
+      : word_(static_cast<uint64_t>(std::max<int64_t>(first, 0)) << 32 |
+              static_cast<uint64_t>(std::max<int64_t>(second, 0))) {}
+  int64_t first() const { return static_cast<int64_t>(word_ >> 32); }
+  int64_t second() const { return static_cast<uint32_t>(word_); }
+  bool operator<(const Taken& other) const { return word_ < other.word_; }
+
+ private:
+  uint64_t word_ = 0;
+};
+
 template <typename Coordinate>
 class BasicOccupancy {
  public:
@@ -42,13 +71,14 @@ class BasicOccupancy {
     uint32_t at;
   };
 
+  static void MergeInto(std::vector<Taken<Coordinate>>& taken, const Cursor& cursor);
   uint32_t Stretch(uint32_t section) const;
   void Collect(uint32_t lower, uint32_t upper, int64_t window_lower, int64_t window_upper);
   void CollectAll(uint32_t job);
   int64_t Advance(uint32_t job, int64_t address, int64_t limit);
   int64_t Slack(int64_t address);
   void Take(uint32_t lower, uint32_t upper, int64_t from, int64_t to);
-  void Add(uint32_t& node, int64_t lower, int64_t upper);
+  bool Add(uint32_t& node, int64_t lower, int64_t upper);
   Interval<Coordinate>* Allocate(uint32_t capacity_log2);
 
   const Problem& problem_;
@@ -59,7 +89,7 @@ class BasicOccupancy {
   std::vector<uint32_t> touch_;
   std::vector<IntervalList<Coordinate>> lists_;
   std::vector<Cursor> cursors_;
-  std::vector<std::pair<int64_t, int64_t>> taken_;  // addresses, [first, second)
+  std::vector<Taken<Coordinate>> taken_;
 
   // Interval arrays of 2^k, handed out from slabs and kept in free lists by k.
   std::vector<std::unique_ptr<Interval<Coordinate>[]>> slabs_;
@@ -70,7 +100,7 @@ class BasicOccupancy {
 
 namespace {
 
-// So many are sorted sooner than they are sought through in their lists.
+// So many are merged sooner than they are sought through in their lists.
 constexpr size_t kFewIntervals = 512;
 
 // The first interval of [from, size) that ends above `address`. Gallops: cursors move a little.
@@ -141,8 +171,9 @@ Interval<Coordinate>* BasicOccupancy<Coordinate>::Allocate(uint32_t capacity_log
   return data;
 }
 
+// False: all of it was there.
 template <typename Coordinate>
-void BasicOccupancy<Coordinate>::Add(uint32_t& node, int64_t lower, int64_t upper) {
+bool BasicOccupancy<Coordinate>::Add(uint32_t& node, int64_t lower, int64_t upper) {
   if (node == 0) {
     node = static_cast<uint32_t>(lists_.size());
     lists_.emplace_back();
@@ -155,12 +186,13 @@ void BasicOccupancy<Coordinate>::Add(uint32_t& node, int64_t lower, int64_t uppe
   while (last < list.size && list.data[last].lower <= upper) ++last;
   if (first < last) {
     Interval<Coordinate>& merged = list.data[first];
+    if (merged.lower <= lower && upper <= merged.upper) return false;
     merged.lower = std::min(merged.lower, static_cast<Coordinate>(lower));
     merged.upper = std::max(list.data[last - 1].upper, static_cast<Coordinate>(upper));
     std::memmove(list.data + first + 1, list.data + last,
                  (list.size - last) * sizeof(Interval<Coordinate>));
     list.size -= last - first - 1;
-    return;
+    return true;
   }
   if (list.data == nullptr) {
     list.capacity_log2 = 0;
@@ -176,6 +208,7 @@ void BasicOccupancy<Coordinate>::Add(uint32_t& node, int64_t lower, int64_t uppe
                (list.size - first) * sizeof(Interval<Coordinate>));
   list.data[first] = {static_cast<Coordinate>(lower), static_cast<Coordinate>(upper)};
   ++list.size;
+  return true;
 }
 
 template <typename Coordinate>
@@ -183,12 +216,17 @@ void BasicOccupancy<Coordinate>::Take(uint32_t lower, uint32_t upper, int64_t fr
   if (from == to) return;
   uint32_t l = Stretch(lower) + leaves_;
   uint32_t r = Stretch(upper - 1) + 1 + leaves_;
-  // Nodes whose subtree was stored into, on the left and on the right border, climb along.
+  // Nodes whose subtree was stored into, on the left and on the right border, climb along, until
+  // one has all of it already: then those above have it, too.
   uint32_t left = 0;
   uint32_t right = 0;
+  const auto climb = [&] {
+    if (right == left) right = 0;
+    if (left != 0 && !Add(touch_[left], from, to)) left = 0;
+    if (right != 0 && !Add(touch_[right], from, to)) right = 0;
+  };
   for (; l < r; l /= 2, r /= 2) {
-    if (left != 0) Add(touch_[left], from, to);
-    if (right != 0 && right != left) Add(touch_[right], from, to);
+    climb();
     if (l % 2 == 1) {
       Add(cover_[l], from, to);
       if (l < leaves_) Add(touch_[l], from, to);
@@ -202,10 +240,7 @@ void BasicOccupancy<Coordinate>::Take(uint32_t lower, uint32_t upper, int64_t fr
     left /= 2;
     right /= 2;
   }
-  for (; left != 0 || right != 0; left /= 2, right /= 2) {
-    if (left != 0) Add(touch_[left], from, to);
-    if (right != 0 && right != left) Add(touch_[right], from, to);
-  }
+  for (; left != 0 || right != 0; left /= 2, right /= 2) climb();
 }
 
 template <typename Coordinate>
@@ -319,36 +354,48 @@ int64_t BasicOccupancy<Coordinate>::Slack(int64_t address) {
   return slack;
 }
 
-// BestFit where the lists hold few intervals: those are sorted, so that a gap costs nothing but the
+// Adds what the job of the cursor cannot begin in; all of it is in order.
+template <typename Coordinate>
+void BasicOccupancy<Coordinate>::MergeInto(std::vector<Taken<Coordinate>>& taken,
+                                           const Cursor& cursor) {
+  const IntervalList<Coordinate>& list = *cursor.list;
+  const size_t before = taken.size();
+  taken.resize(before + list.size);
+  Taken<Coordinate>* const begin = taken.data();
+  const Taken<Coordinate>* from = begin + before;  // from the last one down
+  Taken<Coordinate>* to = begin + taken.size();
+  for (uint32_t i = list.size; i-- > 0;) {
+    const Interval<Coordinate>& it = list.data[i];
+    const Taken<Coordinate> one(static_cast<int64_t>(it.lower) - cursor.upper + 1,
+                                static_cast<int64_t>(it.upper) - cursor.lower);
+    while (from != begin && one < from[-1]) *--to = *--from;
+    *--to = one;
+  }
+}
+
+// BestFit where the lists hold few intervals: those are merged, so that a gap costs nothing but the
 // next one.
 template <typename Coordinate>
 int64_t BasicOccupancy<Coordinate>::BestFitOfFew(uint32_t job, int64_t limit) {
   taken_.clear();
-  for (const Cursor& cursor : cursors_) {
-    for (uint32_t i = 0; i < cursor.list->size; ++i) {
-      const Interval<Coordinate>& it = cursor.list->data[i];
-      taken_.emplace_back(static_cast<int64_t>(it.lower) - cursor.upper + 1,
-                          static_cast<int64_t>(it.upper) - cursor.lower);
-    }
-  }
-  std::sort(taken_.begin(), taken_.end());
+  for (const Cursor& cursor : cursors_) MergeInto(taken_, cursor);
   const bool any_address = problem_.alignment(job) == 1;
   const auto align = [&](int64_t at) { return any_address ? at : problem_.AlignUp(job, at); };
   int64_t best = -1;
   int64_t best_slack = INT64_MAX;
   int64_t address = align(0);
   for (auto next = taken_.begin();;) {
-    for (; next != taken_.end() && next->first <= address; ++next) {
-      if (next->second > address) address = align(next->second);
+    for (; next != taken_.end() && next->first() <= address; ++next) {
+      if (next->second() > address) address = align(next->second());
     }
     if (address > limit) return best >= 0 ? best : address;
-    const int64_t slack = next == taken_.end() ? INT64_MAX : next->first - 1 - address;
+    const int64_t slack = next == taken_.end() ? INT64_MAX : next->first() - 1 - address;
     if (best < 0 || slack < best_slack) {
       best = address;
       best_slack = slack;
     }
     if (slack == 0 || slack == INT64_MAX) return best;
-    address = align(next->first);
+    address = align(next->first());
   }
 }
 

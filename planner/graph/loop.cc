@@ -52,6 +52,36 @@ uint32_t Overwriter(const Graph& graph, uint32_t tensor) {
   return kNone;
 }
 
+// What has no producer and is not carried has the value of before in every iteration.
+absl::Status ValidateConstants(const Graph& graph, const PreparedGraph& flow) {
+  std::vector<uint8_t> carried(graph.tensors.size());
+  for (const auto& [from, to] : graph.loop->carried) carried[to] = 1;
+  std::vector<uint32_t> writer_of(flow.storages.size(), kNone);
+  for (uint32_t t = 0; t < graph.tensors.size(); ++t) {
+    const Tensor& tensor = graph.tensors[t];
+    if (tensor.alias_of != kNone && tensor.alias != Alias::kView) writer_of[flow.storage_of[t]] = t;
+  }
+  for (uint32_t t = 0; t < graph.tensors.size(); ++t) {
+    const Tensor& tensor = graph.tensors[t];
+    if (tensor.producer != kNone && tensor.alias_of == kNone &&
+        flow.starts[flow.storage_of[t]].empty()) {
+      return Refuse("loop", "parts that a node produces of what a node produces",
+                    TensorCalled(graph, t) + ", of which a part is there from before");
+    }
+    if (tensor.producer != kNone || tensor.alias_of != kNone || carried[t] != 0) continue;
+    const uint32_t writer = writer_of[flow.storage_of[t]];
+    if (writer == kNone) continue;
+    const bool stated = graph.tensors[writer].alias == Alias::kWrite;
+    return Refuse("loop",
+                  absl::StrCat(TensorCalled(graph, t),
+                               ", which is the same in all iterations, not to be overwritten"),
+                  absl::StrCat(TensorCalled(graph, writer),
+                               stated ? ", which overwrites it"
+                                      : "; add \"in_place\": false if it is a view"));
+  }
+  return absl::OkStatus();
+}
+
 // One pair [from, to]. In place: both are all of one storage.
 absl::Status ValidateCarried(const Graph& graph, const PreparedGraph& flow, size_t pair) {
   const auto [from, to] = graph.loop->carried[pair];
@@ -199,6 +229,7 @@ absl::Status ValidateLoop(const Graph& graph, const PreparedGraph& flow) {
     if (!graph.tensors[t].persistent || graph.tensors[t].producer == kNone) continue;
     return Refuse("loop", "persistent tensors that no node produces", TensorCalled(graph, t));
   }
+  if (absl::Status status = ValidateConstants(graph, flow); !status.ok()) return status;
   std::vector<uint8_t> as_from(flow.storages.size()), as_to(flow.storages.size());
   for (size_t pair = 0; pair < graph.loop->carried.size(); ++pair) {
     absl::Status status = ValidateCarried(graph, flow, pair);

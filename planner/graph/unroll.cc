@@ -14,6 +14,7 @@ class Unroller {
            const std::vector<uint32_t>& order)
       : body_(body), slots_(slots), order_(order), made_as_(body.tensors.size(), kNone) {
     for (const auto& [from, to] : body.loop->carried) made_as_[to] = from;
+    FindMade();
     result_.graph.streams = {{"0", true}};
   }
 
@@ -35,7 +36,8 @@ class Unroller {
       for (const uint32_t node : tensor.consumers) copy.consumers.push_back(first_node + node);
       if (tensor.producer != kNone) copy.producer = first_node + tensor.producer;
       if (tensor.alias_of != kNone) copy.alias_of = copies_[i][tensor.alias_of];
-      if (tensor.output && !tensor.persistent) copy.consumers.push_back(last);
+      if (!tensor.output || tensor.persistent) continue;
+      graph.tensors[copies_[i][made_[t]]].consumers.push_back(last);
     }
     for (const auto& [from, to] : body_.loop->carried) {
       graph.tensors[copies_[i][from]].consumers.push_back(last);
@@ -45,6 +47,24 @@ class Unroller {
  private:
   static Id InIteration(const Id& id, uint32_t iteration) {
     return {absl::StrCat(id.text, " in iteration ", iteration), false};
+  }
+
+  // A view that no node produces is what its target is; a node that reads the view and produces the
+  // target would make it a part of the target.
+  void FindMade() {
+    const std::vector<Tensor>& tensors = body_.tensors;
+    made_.assign(tensors.size(), kNone);
+    std::vector<uint32_t> chain;
+    for (uint32_t t = 0; t < tensors.size(); ++t) {
+      uint32_t at = t;
+      for (; made_[at] == kNone; at = tensors[at].alias_of) {
+        chain.push_back(at);
+        if (tensors[at].producer != kNone || tensors[at].alias_of == kNone) break;
+      }
+      const uint32_t made = made_[at] != kNone ? made_[at] : at;
+      for (const uint32_t one : chain) made_[one] = made;
+      chain.clear();
+    }
   }
 
   // The copy of `t` for an iteration, a new one where it is not one of before.
@@ -69,6 +89,7 @@ class Unroller {
   const std::vector<std::vector<int64_t>>& slots_;
   const std::vector<uint32_t>& order_;
   std::vector<uint32_t> made_as_;  // per tensor: what it was in the iteration before, or kNone
+  std::vector<uint32_t> made_;     // per tensor: it, or its nearest target that a node produces
   std::vector<std::vector<uint32_t>> copies_;  // per iteration and tensor: the unrolled one
   Unrolled result_;
 };

@@ -140,6 +140,18 @@ def bad_graph(bench):
             *loop({"body": ["mul", "add"], "carried": [["h1", "h9"]]}))
     refused(bench, BAD_INPUT, "g.json: loop.body: expected all nodes: the graph is the body, found "
             "all but node 'add'", *loop({"body": ["mul"]}))
+    tensors = [{"id": "w", "bytes": 8}, {"id": "v", "producer": "mul", "alias_of": "w", "bytes": 8}]
+    for stated, found in (({"in_place": True}, ", which overwrites it"),
+                          ({}, '; add "in_place": false if it is a view')):
+        write(bench, "g.json", {**STEP, "loop": {"body": ["mul", "add"]},
+                                "tensors": [tensors[0], {**tensors[1], **stated}]})
+        refused(bench, BAD_INPUT, "g.json: loop: expected tensor 'w', which is the same in all "
+                "iterations, not to be overwritten, found tensor 'v'" + found, "plan", "g.json")
+    whole = [{"id": "y", "producer": "add", "bytes": 16},
+             {"id": "x", "consumers": ["add"], "alias_of": "y", "in_place": False, "bytes": 8}]
+    write(bench, "g.json", {**STEP, "loop": {"body": ["mul", "add"]}, "tensors": whole})
+    refused(bench, BAD_INPUT, "g.json: loop: expected parts that a node produces of what a node "
+            "produces, found tensor 'y', of which a part is there from before", "plan", "g.json")
     write(bench, "g.json", STEP)
     refused(bench, USAGE, "g.json: --order: a graph with a loop keeps its order; expected given or "
             "auto, found reorder", "plan", "g.json", "--order", "reorder")
@@ -148,6 +160,15 @@ def bad_graph(bench):
         loop({"body": ["mul"]})
         refused(bench, BAD_INPUT, "g.json: loop.body: expected all nodes: the graph is the body, found "
                 "all but node 'add'", *words)
+
+
+def output_view(bench):
+    """An output that is a view of what the last node makes is no part of it that was there before."""
+    tensors = [{"id": "y", "producer": "add", "bytes": 16},
+               {"id": "v", "alias_of": "y", "in_place": False, "output": True, "bytes": 8}]
+    write(bench, "g.json", {**STEP, "loop": {"body": ["mul", "add"]}, "tensors": tensors})
+    plan = json.loads(bench.run(bench.reprise, "plan", "g.json", "--json", expected=0).stdout)
+    expect_equal((plan["max_load"], plan["makespan"]), (16, 16), "plan")
 
 
 def shown_graph(bench):
@@ -177,4 +198,4 @@ def shown_graph(bench):
 
 if __name__ == "__main__":
     main({"csv": csv, "tampered": tampered, "bad_csv": bad_csv, "graph": graph,
-          "bad_graph": bad_graph, "shown_graph": shown_graph})
+          "bad_graph": bad_graph, "output_view": output_view, "shown_graph": shown_graph})
