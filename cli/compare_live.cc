@@ -257,7 +257,9 @@ void Print(const std::vector<LiveContender>& contenders, const LiveSettings& set
     if (!who.object.empty())
       absl::PrintF("  %-10s malloc from %s\n", Printable(who.name), Printable(who.object));
     if (who.counters.is_object() && who.counters.contains("served_percent")) {
-      absl::PrintF("  %-10s served %.3f %% of the allocations from the arena\n", who.name,
+      const auto planned = who.counters.value("planned", int64_t{0});
+      absl::PrintF("  %-10s %.3f %% of the allocations as planned, %.3f %% from the arena\n",
+                   who.name, Percent(planned, who.counters.value("allocations", int64_t{0})),
                    who.counters["served_percent"].get<double>());
     }
   }

@@ -163,6 +163,8 @@ def live(bench):
     expect_equal(results[0]["allocator"], "glibc", "the first one")
     expect_equal(results[-1]["allocator"], "replay", "the last one")
     expect_equal(results[-1]["replay"]["served_percent"], 100, "served")
+    text = bench.run(*words, "--allocators", "glibc", "--", "/bin/ls", "/", expected=0).stdout.decode()
+    expect("replay     0.000 % of the allocations as planned, 100.000 % from the arena" in text, text)
     for result in results:
         expect_equal(result["status"], 0, "status")
         expect(result["same_output"], f"{result['allocator']} wrote something else")
