@@ -15,8 +15,8 @@ namespace {
 using trace::Allocation;
 using trace::Recording;
 
-// Steps that a repeat must have: one sixteenth of the lane's, within these limits. In a long
-// recording the loop may be only a small part, behind a long start.
+// Steps that a repeat must have: one sixteenth of those among which it is looked for, within these
+// limits. In a long recording the loop may be only a small part, behind a long start.
 constexpr size_t kLeastRepeat = 64;
 constexpr size_t kEnoughRepeat = 4096;
 constexpr size_t kRepeatShare = 16;
@@ -62,7 +62,6 @@ class LaneSearch {
   void Run(LoopMode mode) {
     if (lane_.steps.size() >= kStepFrees) return;
     std::vector<Repeat> repeats = mode == LoopMode::kMarks ? FromMarks() : Any();
-    if (repeats.size() > kMostTried) repeats.resize(kMostTried);
     for (const Repeat& repeat : repeats) {
       if (lane_.loops.size() < kMostLaneLoops) Try(repeat);
     }
@@ -72,15 +71,39 @@ class LaneSearch {
   }
 
  private:
+  // Those of the whole lane, and shorter ones among its last allocations: the loop of a program
+  // that begins with a lot of other work, and ends with a lot of frees.
   std::vector<Repeat> Any() {
-    if (lane_.steps.size() < kLeastRepeat) return {};
-    return FindRepeats(Symbols(),
-                       std::clamp(lane_.steps.size() / kRepeatShare, kLeastRepeat, kEnoughRepeat));
+    constexpr size_t kFewest = 2048;  // of the last allocations
+    const std::vector<uint64_t> symbols = Symbols();
+    std::vector<Repeat> repeats = From(0, symbols, symbols.size());
+    const size_t enough = std::min(kinds_.size(), kEnoughRepeat * kRepeatShare / 2);
+    for (size_t latest = kFewest; latest < enough; latest *= 4) {
+      const auto first = std::lower_bound(before_.begin(), before_.end(), kinds_.size() - latest);
+      const std::vector<Repeat> more = From(first - before_.begin(), symbols, 2 * latest);
+      repeats.insert(repeats.end(), more.begin(), more.end());
+    }
+    return repeats;
+  }
+
+  // The repeats behind so many steps, of which about `steps` are of interest.
+  static std::vector<Repeat> From(ptrdiff_t begin, std::span<const uint64_t> symbols,
+                                  size_t steps) {
+    std::vector<Repeat> repeats =
+        FindRepeats(symbols.subspan(static_cast<size_t>(begin)),
+                    std::clamp(steps / kRepeatShare, kLeastRepeat, kEnoughRepeat));
+    if (repeats.size() > kMostTried) repeats.resize(kMostTried);
+    for (Repeat& repeat : repeats) {
+      repeat.begin += static_cast<size_t>(begin);
+      repeat.end += static_cast<size_t>(begin);
+    }
+    return repeats;
   }
 
   std::vector<Repeat> FromMarks() {
     if (lane_.marks.empty()) return {};
     std::vector<Repeat> repeats = FindRepeatsFrom(Symbols(), lane_.marks);
+    if (repeats.size() > kMostTried) repeats.resize(kMostTried);
     if (repeats.empty())
       lane_.refused = lane_.marks.size() == 1
                           ? "there is one mark only"

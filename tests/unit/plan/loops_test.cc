@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "planner/core/check.h"
@@ -41,6 +42,32 @@ TEST(LoopsTest, FindsTheLoopAndWhatItCarries) {
   EXPECT_EQ(loop.unrolled, 1u);
   EXPECT_GE(loop.iterations(), shape.iterations - 4);
   EXPECT_GT(loop.carried, 0u);
+}
+
+TEST(LoopsTest, FindsAShortLoopBehindALongStart) {
+  LoopShape shape;
+  shape.iterations = 4;
+  trace::Recording recording = LoopRecording(shape, 2);
+  // What the program begins with lives to its end.
+  constexpr uint32_t kStart = 20'000;
+  for (trace::Allocation& it : recording.allocations) {
+    it.birth += kStart;
+    if (it.death != trace::kNever) it.death += kStart;
+  }
+  std::vector<trace::Allocation> all(kStart, recording.allocations[0]);
+  for (uint32_t i = 0; i < kStart; ++i) {
+    all[i].birth = i;
+    all[i].death = kStart + recording.events + i;
+    all[i].size = 8 + i * uint64_t{2654435761} % 1000;
+  }
+  all.insert(all.end(), recording.allocations.begin(), recording.allocations.end());
+  recording.allocations = std::move(all);
+  recording.events += 2 * kStart;
+  recording.marks.clear();
+  const std::vector<LaneLoops> lanes = Find(recording);
+  ASSERT_EQ(lanes[0].loops.size(), 1u) << lanes[0].refused;
+  EXPECT_EQ(lanes[0].loops[0].allocations, shape.body);
+  EXPECT_GE(lanes[0].loops[0].begin, kStart);
 }
 
 TEST(LoopsTest, UnrollsTheBodyWhereBlocksLiveForSeveralIterations) {
