@@ -284,7 +284,8 @@ Lane::Placed Lane::Allocate(uint64_t shape, uint64_t site) {
   if (const uint32_t* next = NextAllocation()) {
     const LiveKey key = stream_.KeyAt(next);
     const bool learned = key.site == 0 && key.shape == shape && stream_.keys.learn(site);
-    if (learned ? stream_.Matches(next, request) : key.shape == shape && key.site == site) {
+    if (learned ? stream_.Matches(next, request)
+                : key.shape == shape && (key.site == site || IsSameCallInLoop(next, request))) {
       PassUntil(next);
       return Place(stream_.Decode(next));
     }

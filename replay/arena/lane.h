@@ -137,6 +137,8 @@ class Lane : public PlanCursor {
   bool FollowLoop(const PlanLoop& loop, Expects expects);
   void FollowLoop(const Request& request);
   bool IsNextInBody(const PlanLoop& loop, const Request& request);
+  bool IsSameCall(const uint32_t* at, const Request& request) const;
+  bool IsSameCallInLoop(const uint32_t* at, const Request& request) const;
   void GoBack(const PlanLoop& loop);
   void LeaveLoop(const PlanLoop& loop);
   void GoTo(const uint32_t* target);

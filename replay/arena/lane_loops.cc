@@ -65,8 +65,26 @@ void Lane::FollowLoop(const Request& request) {
     return stream_.Decode(event).kind == Word::kAllocation &&
            stream_.KeyAt(event).site == request.site;
   };
+  const auto same_call = [&](const uint32_t* from) {
+    const uint32_t* event = NextEvent(from);
+    return stream_.Decode(event).kind == Word::kAllocation && IsSameCall(event, request);
+  };
   if (FollowLoop(*loop, at_once) || FollowLoop(*loop, soon)) return;
+  if (FollowLoop(*loop, same_call)) return;
   FollowLoop(*loop, in_other_length);
+}
+
+// Whether it is the request of an allocation word, maybe from another depth of the stack: in a loop
+// an interpreter that has warmed up reaches the same call by fewer frames.
+bool Lane::IsSameCall(const uint32_t* at, const Request& request) const {
+  const LiveKey key = stream_.KeyAt(at);
+  return key.shape == request.shape && key.site != 0 &&
+         AddressOfSite(key.site) == AddressOfSite(request.site);
+}
+
+bool Lane::IsSameCallInLoop(const uint32_t* at, const Request& request) const {
+  const PlanLoop* loop = LoopAt(cursor_);
+  return loop != nullptr && at < LoopEnd(*loop) && IsSameCall(at, request);
 }
 
 void Lane::SettleBefore(const void* pointer) {

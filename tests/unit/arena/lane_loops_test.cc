@@ -25,6 +25,7 @@ struct Played {
   std::map<uint32_t, std::deque<std::pair<char*, uint64_t>>> live;  // by the body's allocation
   uint64_t allocations = 0;
   uint64_t differing = 0;
+  uint32_t deeper = 0;  // than recorded is the stack, in units of a site's depth
 
   explicit Played(ServedPlan& by, uint64_t path = 1) : plan(by), thread(by, path) {}
 
@@ -42,7 +43,8 @@ struct Played {
       return;
     }
     const trace::Allocation& like = recording.allocations[step];
-    Allocate(like.size, SiteWordOf(recording, like), name);
+    const uint64_t site = SiteWordOf(recording, like);
+    Allocate(like.size, LiveSite(AddressOfSite(site), DepthOfSite(site) + deeper), name);
   }
   void Allocate(uint64_t size, uint64_t site, uint32_t name) {
     char* pointer = thread.Allocate(size, 4, site);
@@ -117,6 +119,32 @@ TEST(LaneLoopsTest, ServesAnyNumberOfIterationsAsPlanned) {
       run.thread.End();
     }
   }
+}
+
+TEST(LaneLoopsTest, ServesCallsOfALoopFromAnotherDepthAsPlanned) {
+  const LoopShape shape;
+  const trace::Recording recording = LoopRecording(shape, 3);
+  const std::vector<LaneLoops> lanes = FindLoops(recording, BlockBytes(recording), false);
+  ASSERT_EQ(lanes[0].loops.size(), 1u) << lanes[0].refused;
+  const Parts parts(recording, lanes[0]);
+  ServedPlan plan(recording);
+  Played run(plan);
+  const auto play = [&](const auto& part) {
+    for (const auto& [step, name] : part) {
+      ASSERT_NO_FATAL_FAILURE(run.Do(recording, step, name));
+    }
+  };
+  ASSERT_NO_FATAL_FAILURE(play(parts.prefix));
+  for (uint32_t i = 0; i < 50; ++i) {
+    run.deeper = i < 4 ? 0 : i % 3;
+    ASSERT_NO_FATAL_FAILURE(play(parts.body));
+  }
+  run.deeper = 0;
+  ASSERT_NO_FATAL_FAILURE(play(parts.suffix));
+  EXPECT_EQ(plan.served(0).planned, run.allocations);
+  EXPECT_EQ(plan.Elsewhere(), 0u);
+  EXPECT_EQ(plan.served(0).iterations, 50u);
+  run.thread.End();
 }
 
 TEST(LaneLoopsTest, AnIterationThatDiffersCostsThatIterationOnly) {
