@@ -51,22 +51,18 @@ class Model:
         folder.mkdir()
 
     def run(self, prefix, iterations, environment=None):
-        """Seconds per iteration. Standard output is kept as `printed`."""
+        """Seconds per iteration. Standard output is kept as `printed`, the peak RSS in KiB as `peak`."""
         command = [*prefix, *self.program, "--iterations", str(iterations), "--times", "times"]
-        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env=os.environ | (environment or {})) as child:
-            self.printed, errors = child.communicate()
+        with open(self.folder / "printed", "w+b") as output, open(self.folder / "errors", "w+b") as errors:
+            child = subprocess.Popen(command, cwd=self.folder, stdout=output, stderr=errors, env=os.environ | (environment or {}))
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            errors.seek(0)
             if child.returncode != 0:
-                raise subprocess.CalledProcessError(child.returncode, command, stderr=errors)
+                raise subprocess.CalledProcessError(child.returncode, command, stderr=errors.read())
+            self.printed, self.peak = output.read(), usage.ru_maxrss
         return json.loads((self.folder / "times").read_text())
-
-    def peak(self, prefix, iterations, environment=None):
-        script = ("import os, resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL,"
-                  " stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-        command = [*prefix, *self.program, "--iterations", str(iterations)]
-        done = subprocess.run(["/usr/bin/python3", "-c", script, *command], cwd=self.folder, env=os.environ | (environment or {}),
-                              capture_output=True, check=True)
-        return int(done.stdout)
 
     def plan(self, *words):
         """What `plan --json` says of the image with most allocations, and its CPU seconds."""
@@ -94,18 +90,17 @@ def measure(model, rounds, recorded, iterations):
     model.run([model.reprise, "record", "-o", "rec", "--"], recorded)
     _, planning = model.plan("-o", "plan", "--budget", "5")
     replay = [model.reprise, "replay", "plan", "--stats", "stats.json", "--"]
-    seconds, printed = {}, set()
+    seconds, peaks, printed = {}, {}, set()
     for _ in range(rounds):
         for name, environment in ways().items():
             seconds.setdefault(name, []).append(latency(model.run([], iterations, environment)))
+            peaks[name] = min(model.peak, peaks.get(name, model.peak))
             printed.add(model.printed)
         seconds.setdefault("replay", []).append(latency(model.run(replay, iterations)))
         printed.add(model.printed)
     stats = json.loads((model.folder / "stats.json").read_text())
     model.run(replay, 2 * iterations)
     more = iterations_as_planned(stats, json.loads((model.folder / "stats.json").read_text()))
-    # Replay's own launcher is not the program's memory.
-    peaks = {name: model.peak([], iterations, environment) for name, environment in ways().items()}
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     best = min((name for name in medians if name != "replay"), key=medians.get)
     ratios = [mine / theirs for mine, theirs in zip(seconds["replay"], seconds[best])]
