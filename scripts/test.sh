@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds and tests: scripts/test.sh [--quick|--long] [CTEST-ARGUMENT…], e.g. scripts/test.sh -R planner
-#   (nothing)  the Release build with its end-to-end tests and the unit tests of what runs inside of
-#              programs and of the planner; all unit tests and fuzzers' corpora under the address and
-#              undefined-behaviour sanitizers, with some seconds of fuzzing
-#   --quick    the Release build, all its unit tests and a few end-to-end cases
+#   (nothing)  the Release build with its end-to-end tests; the unit tests and fuzzers' corpora under
+#              the address and undefined-behaviour sanitizers, with some seconds of fuzzing
+#   --quick    the Release build, all its unit tests with all their random instances (the sanitizers
+#              get an eighth) and a few end-to-end cases
 #   --long     as without, and for hours: soak tests, the thread sanitizer over all unit tests, fuzzing,
 #              reprise built under reprise, clang-tidy
 # The last lines are CTest's summary over all of them.
@@ -50,7 +50,7 @@ mkdir -p "$suite"
   printf 'subdirs('
   printf ' "%s"' "${directories[@]}"
   printf ')\n'
-  seconds=$([[ $kind == long ]] && echo 3600 || echo 4)
+  seconds=$([[ $kind == long ]] && echo 3600 || echo 3)
   for source in tests/fuzz/*_fuzz.cc; do
     name=$(basename "$source" .cc)
     echo "add_test($name \"$PWD/scripts/fuzz.sh\" --one $seconds ${name%_fuzz})"

@@ -132,14 +132,14 @@ def bombs(bench):
 
     def little():
         resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))
-        resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
+        resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
 
     threads = bench.work / "threads.txt"
-    threads.write_text("".join(f"{i}: malloc {i + 1:x}0 16\n" for i in range(500_000)))
+    threads.write_text("".join(f"{i}: malloc {i + 1:x}0 16\n" for i in range(200_000)))
     gaps = bench.work / "gaps.csv"
     gaps.write_text("id,lower,upper,size,gaps\n"
-                    f"a,0,600001,64,{' '.join(f'{2 * i + 1}-{2 * i + 2}' for i in range(300_000))}\n"
-                    "b,0,600001,64,\n")
+                    f"a,0,200001,64,{' '.join(f'{2 * i + 1}-{2 * i + 2}' for i in range(100_000))}\n"
+                    "b,0,200001,64,\n")
     pairs = bench.work / "pairs.txt"
     pairs.write_text(f"1: malloc 0x10 {30 << 30}\n1: free 0x10\n" * 20_000)
     for words in (["plan", pairs, "-o", "p.plan", "--budget", 1], ["check", pairs, "p.plan"],

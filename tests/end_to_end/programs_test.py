@@ -37,7 +37,7 @@ PROGRAMS = {
     "before_constructors": Program(served=100),
     "c11_threads": Program(threads=8, served=90),
     "calloc_in_dlsym": Program(served=99),
-    "cancelled_threads": Program(threads=121),
+    "cancelled_threads": Program(threads=61),
     # As root its child finds no directory to record into.
     "chroot_and_uid": Program(images=1 if os.geteuid() == 0 else 2, threads=2, served=99),
     "closes_all_fds": Program(threads=2, served=99, events=100000),
@@ -63,7 +63,7 @@ PROGRAMS = {
     "realloc_family": Program(served=95),
     "shared_pages": Program(events=10, served=90),
     "signal_alloc": Program(events=50000, threads=2),
-    "thread_churn": Program(threads=10501),
+    "thread_churn": Program(threads=2501),
     "threads_exit_with_live_blocks": Program(5, threads=39),
     "vfork_spawn": Program(images=0, served=99),
     "wraps_libc_malloc": Program(served=99),

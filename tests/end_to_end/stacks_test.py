@@ -166,8 +166,8 @@ CASES = {
             "longjmp_throw": 1,
             "signal_alloc": 2,
             "fork_no_exec": 0,
-            "cancelled_threads": 121,
-            "thread_churn": 10000,
+            "cancelled_threads": 61,
+            "thread_churn": 2000,
             "before_constructors": 1,
             "calloc_in_dlsym": 1,
         }.items()

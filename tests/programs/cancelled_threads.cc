@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int kThreads = 120;
+constexpr int kThreads = 60;
 
 struct Holding {
   unsigned seed;

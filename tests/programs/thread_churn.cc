@@ -9,7 +9,7 @@
 
 // With an argument: only as many threads, one after another, and how much memory that took.
 int main(int argc, char** argv) {
-  const unsigned sequential = argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 10000;
+  const unsigned sequential = argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 2000;
   for (unsigned i = 0; i < sequential; ++i) {
     std::thread thread([i] { Churn(i, 20); });
     thread.join();
