@@ -30,6 +30,7 @@
 #include "cli/loops.h"
 #include "cli/option_scope.h"
 #include "cli/periodic_csv.h"
+#include "cli/plan_summary.h"
 #include "cli/set_aside.h"
 #include "planner/graph/place.h"
 #include "planner/solve.h"
@@ -101,68 +102,6 @@ void EndProgress() {
   if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
 }
 
-// The fields that every plan has.
-ordered_json Summary(int64_t buffers, int64_t max_load, int64_t lower_bound, int64_t makespan,
-                     const std::string& strategy, bool proven, double seconds, uint64_t seed) {
-  return {{"buffers", buffers},
-          {"max_load", max_load},
-          {"lower_bound", lower_bound},
-          {"makespan", makespan},
-          {"fragmentation", makespan - max_load},
-          {"fragmentation_percent", Percent(makespan - max_load, max_load)},
-          {"strategy", strategy},
-          {"proven_optimal", proven},
-          {"seconds", seconds},
-          {"seed", seed}};
-}
-
-// "10752 (10.5 KiB)": what a person copies, and what one reads.
-std::string Exactly(const ordered_json& bytes) {
-  const auto value = bytes.get<int64_t>();
-  const std::string human = HumanBytes(static_cast<double>(value));
-  return value < 1024 ? human : absl::StrCat(value, " (", human, ")");
-}
-
-void Print(const ordered_json& plan, const std::string& output, FILE* stream) {
-  absl::FPrintF(stream, "%s\n", Printable(output));
-  absl::FPrintF(stream,
-                "  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
-                plan["buffers"].get<int64_t>(), Exactly(plan["max_load"]),
-                Exactly(plan["makespan"]), plan["fragmentation_percent"].get<double>(),
-                plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
-  if (plan.contains("lanes")) {
-    absl::FPrintF(stream, "  arena     %s in %s", Exactly(plan["arena_bytes"]),
-                  Counted(plan["lanes"].get<uint64_t>(), "lane"));
-    if (const auto threads = plan["threads"].get<uint64_t>(); threads > 1) {
-      absl::FPrintF(stream, " of %s", Counted(threads, "thread"));
-    }
-    absl::FPrintF(stream, "\n");
-  }
-  if (plan.contains("period")) {
-    absl::FPrintF(stream, "  period    %d, %s\n", plan["period"].get<int64_t>(),
-                  Counted(plan["slots"].get<uint64_t>(), "slot"));
-  }
-  if (plan.value("reallocs", int64_t{0}) > 0) {
-    absl::FPrintF(stream, "  reallocs  %d of %d in place\n",
-                  plan["reallocs_in_place"].get<int64_t>(), plan["reallocs"].get<int64_t>());
-  }
-  if (plan.contains("loops")) {
-    for (const std::string& line : LoopLines(plan["loops"])) {
-      absl::FPrintF(stream, "  loop      %s\n", line);
-    }
-  }
-  if (plan.value("learned", int64_t{0}) > 0) {
-    absl::FPrintF(stream, "  learned   %d lifetimes\n", plan["learned"].get<int64_t>());
-  }
-  absl::FPrintF(stream, "  found by  %s in %.3f s\n", plan["strategy"].get<std::string>(),
-                plan["seconds"].get<double>());
-  if (plan.value("flat", false)) {
-    absl::FPrintF(stream,
-                  "  stopped   before the budget: within 0.1 %% of the bound, and no better for as "
-                  "long again\n");
-  }
-}
-
 // Whether a search ended because its curve had flattened: since the last time that this was asked.
 std::atomic<bool> flattened = false;
 void Flatten() { flattened = true; }
@@ -202,8 +141,8 @@ absl::StatusOr<ordered_json> PlanCsv(const PlanOptions& options, const std::stri
   file.Write(trace::FormatCsv(*csv, rows.offsets, rows.first));
   if (absl::Status status = Finish(file); !status.ok()) return status;
   ordered_json json =
-      Summary(static_cast<int64_t>(rows.first.size()) - 1, plan->max_load, plan->lower_bound,
-              plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
+      PlanSummary(static_cast<int64_t>(rows.first.size()) - 1, plan->max_load, plan->lower_bound,
+                  plan->makespan, plan->strategy, plan->proven_optimal, plan->seconds, plan->seed);
   json["flat"] = flattened.exchange(false);
   if (options.period != planner::kNotPeriodic) {
     json["period"] = options.period;
@@ -242,9 +181,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   }
   NoteDamage(input, *recording);
   ordered_json json =
-      Summary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
-              built->lower_bound, built->makespan, built->strategy,
-              built->makespan == built->lower_bound, built->seconds, options.solve.seed);
+      PlanSummary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
+                  built->lower_bound, built->makespan, built->strategy,
+                  built->makespan == built->lower_bound, built->seconds, options.solve.seed);
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
   json["threads"] = built->threads;
@@ -254,43 +193,6 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
   json["learned"] = built->learned;
   json["loops"] = DescribeLoops(built->loops);
   json["flat"] = flattened.exchange(false);
-  return json;
-}
-
-// Sums over images; the images run at different times, so sums of loads are an upper bound of what
-// they need together.
-ordered_json SumImages(const std::vector<ordered_json>& images, uint64_t seed) {
-  int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
-          threads = 0, reallocs = 0, in_place = 0, learned = 0;
-  double seconds = 0;
-  bool proven = true;
-  double overhead = 0;
-  for (const ordered_json& image : images) {
-    buffers += image["buffers"].get<int64_t>();
-    max_load += image["max_load"].get<int64_t>();
-    lower_bound += image["lower_bound"].get<int64_t>();
-    makespan += image["makespan"].get<int64_t>();
-    arena += image["arena_bytes"].get<int64_t>();
-    lanes += image["lanes"].get<int64_t>();
-    threads += image["threads"].get<int64_t>();
-    reallocs += image["reallocs"].get<int64_t>();
-    in_place += image["reallocs_in_place"].get<int64_t>();
-    learned += image["learned"].get<int64_t>();
-    overhead += image["lane_overhead_percent"].get<double>() * image["max_load"].get<double>();
-    seconds += image["seconds"].get<double>();
-    proven = proven && image["proven_optimal"].get<bool>();
-  }
-  ordered_json json = Summary(buffers, max_load, lower_bound, makespan,
-                              images.empty() ? "" : images[0]["strategy"].get<std::string>(),
-                              proven, seconds, seed);
-  json["arena_bytes"] = arena;
-  json["lanes"] = lanes;
-  json["threads"] = threads;
-  json["lane_overhead_percent"] = max_load > 0 ? overhead / static_cast<double>(max_load) : 0.0;
-  json["reallocs"] = reallocs;
-  json["reallocs_in_place"] = in_place;
-  json["learned"] = learned;
-  json["images"] = images;
   return json;
 }
 
@@ -354,12 +256,13 @@ int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
   }
   EndProgress();
   if (absl::Status used = lessons.AllUsed(); !used.ok()) return Fail(used);
-  const ordered_json sums = SumImages(images, options.solve.seed);
+  const ordered_json sums = SumOfPlans(images, options.solve.seed);
   if (options.json) {
     PrintJson(sums);
   } else {
-    for (const ordered_json& image : images) Print(image, image["plan"].get<std::string>(), stdout);
-    if (images.size() > 1) Print(sums, absl::StrCat(images.size(), " images in all"), stdout);
+    for (const ordered_json& image : images)
+      PrintPlan(image, image["plan"].get<std::string>(), stdout);
+    if (images.size() > 1) PrintPlan(sums, absl::StrCat(images.size(), " images in all"), stdout);
   }
   return kDone;
 }
@@ -436,7 +339,7 @@ int RunPlan(PlanOptions options) {
   if (options.json) {
     PrintJson(*plan, summaries);
   } else {
-    Print(*plan, options.output, summaries);
+    PrintPlan(*plan, options.output, summaries);
   }
   return kDone;
 }

@@ -5,7 +5,8 @@
 
 BIN is the folder with reprise. Each model of workloads/pytorch/inference.py is recorded for 3 iterations, planned, and run
 for 30 under each allocator and in replay, interleaved. The tables tell per model: the median latency of iterations 3 to 30 beside
-the best allocator's in the same round (± the standard error over the rounds), the peak RSS beside the smallest, how many of
+the best allocator's in the same round (± the standard error over the rounds), the least latency of all rounds beside the
+least of the best allocator, of glibc and of jemalloc, which slow phases of a shared machine do not change, the peak RSS beside the smallest, how many of
 all allocations went where the plan said, how many of the iterations' did, and how long the plan took. The iterations alone are
 the difference of two replays, the second with twice as many: what differs at the start and the end of the program cancels. Then what strategies of the planner leave above
 the max load of the recording, with its loop (Levental 2022, figure 3.4; greedy by size has no search). Needs python3-torch and
@@ -75,7 +76,8 @@ class Model:
 
 
 def latency(times):
-    return statistics.median(times[2:])
+    """The median of the iterations from the third one on, and the least."""
+    return statistics.median(times[2:]), min(times[2:])
 
 
 def iterations_as_planned(short, long):
@@ -101,13 +103,18 @@ def measure(model, rounds, recorded, iterations):
     stats = json.loads((model.folder / "stats.json").read_text())
     model.run(replay, 2 * iterations)
     more = iterations_as_planned(stats, json.loads((model.folder / "stats.json").read_text()))
+    leasts = {name: min(least for _, least in values) for name, values in seconds.items()}
+    seconds = {name: [median for median, _ in values] for name, values in seconds.items()}
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     best = min((name for name in medians if name != "replay"), key=medians.get)
     ratios = [mine / theirs for mine, theirs in zip(seconds["replay"], seconds[best])]
     error = statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0
+    fastest = min((name for name in leasts if name != "replay"), key=leasts.get)
     smallest = min(peaks, key=peaks.get)
     row = [*(f"{1000 * medians[name]:.1f}" for name in [*ways(), "replay"]),
            f"{statistics.median(ratios):.3f} ± {error:.3f} of {best}",
+           f"{leasts['replay'] / leasts[fastest]:.3f} of {fastest}", f"{leasts['replay'] / leasts['glibc']:.3f}",
+           f"{leasts['replay'] / leasts['jemalloc']:.3f}" if "jemalloc" in leasts else "",
            f"{stats['peak_rss'] / 1024 / peaks[smallest]:.3f} of {smallest}",
            f"{stats['iterations']:,}", f"{100 * stats['planned'] / max(stats['allocations'], 1):.2f} %", more,
            f"{planning:.2f}", "yes" if len(printed) == 1 else "NO"]
@@ -168,7 +175,7 @@ def main():
             shutil.rmtree(model.folder)
             print(f"bench_loops: {' | '.join(rows[-1])}", file=sys.stderr, flush=True)
     table("Latency per iteration, ms (model, batch x pixels, threads)",
-          ["model", *ways(), "replay", "replay / best", "peak RSS / smallest", "iterations", "as planned", "of the iterations", "planning, CPU s", "same output"], rows)
+          ["model", *ways(), "replay", "replay / best", "least / least", "of glibc's", "of jemalloc's", "peak RSS / smallest", "iterations", "as planned", "of the iterations", "planning, CPU s", "same output"], rows)
     if tall:
         table("Above the max load", ["model", *STRATEGIES], tall)
 
