@@ -62,7 +62,7 @@ TEST(EjectionSearchTest, ALongChain) {
 // The same with more at a time, and a few small blocks that live to the end: first fit by size has
 // those on top, where they are in the way of all others.
 TEST(EjectionSearchTest, ALongChainAndWhatLivesThroughout) {
-  constexpr int64_t kLinks = 10'000;
+  constexpr int64_t kLinks = 7'000;
   std::mt19937_64 random(7);
   Instance instance;
   for (int64_t i = 0; i < kLinks; ++i) {

@@ -177,7 +177,7 @@ Steps Simulate(uint32_t total, uint32_t free, uint32_t requests, int seeds) {
 }
 
 TEST(PageWalkStepsTest, RandomWalkAndBitmapTakeTheStepsOfTheFormulas) {
-  constexpr uint32_t kPages = 1 << 17;
+  constexpr uint32_t kPages = 1 << 16;
   for (const double share : {0.5, 0.1, 0.01}) {
     const auto free = static_cast<uint32_t>(kPages * share);
     for (const double part : {0.3, 0.99}) {

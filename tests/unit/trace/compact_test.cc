@@ -145,7 +145,7 @@ TEST(TraceCompact, AnUnfinishedFileNeverAppears) {
 
 // Several EVENTS chunks, of which one is destroyed: the others are read, the loss is counted.
 TEST(TraceCompact, ReadingGoesOnAfterALostChunk) {
-  const Recording recording = RandomRecording(7, 1500000);
+  const Recording recording = RandomRecording(7, 800000);
   const std::string path = Write(recording, "a.trace");
   std::string bytes = ReadFile(path);
   std::vector<Damage> none;
