@@ -4,6 +4,7 @@
 #include "planner/core/runs.h"
 #include "planner/search/layers.h"
 #include "planner/search/parts.h"
+#include "planner/search/peak_recipe.h"
 #include "planner/search/portfolio.h"
 
 namespace reprise::planner {
@@ -52,7 +53,7 @@ void RunAuto(Search& search, const std::string&) {
       Layers layers(search, portfolio, {Kind::kPeakSweep});
       if (layers.Applicable()) return layers.Improve();
     }
-    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
+    portfolio.TryPeakSweeps(kQuickSweeps, kPeakRecipes);
     // Orders cost ten times the time and memory of a sweep.
     if (!SweepsAreOfUse(search) && problem.size() <= kHuge) {
       portfolio.TryOrders({{Fit::kFirst, "size"}, {Fit::kFirst, "max_load"}});
@@ -69,7 +70,7 @@ void RunAuto(Search& search, const std::string&) {
   }
   if (search.Done()) return;
   if (SweepsWillDo(search)) {
-    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
+    portfolio.TryPeakSweeps(kQuickSweeps, kPeakRecipes);
   } else {
     portfolio.TryOrders({{Fit::kFirst, "max_load"},
                          {Fit::kFirst, "size"},
@@ -83,7 +84,7 @@ void RunAuto(Search& search, const std::string&) {
                          {Fit::kBest, "area"}});
   }
   if (!problem.instance->alignments.empty()) {
-    portfolio.TryPeakSweeps(kQuickSweeps, PeakSweep::kRecipes);
+    portfolio.TryPeakSweeps(kQuickSweeps, kPeakRecipes);
     portfolio.TryOrders({{Fit::kFirst, "alignment"}, {Fit::kBest, "alignment"}});
   }
   if (!problem.plain) return ImproveByCopy(search, portfolio);
@@ -165,7 +166,7 @@ void RunEjectionSearch(Search& search, const std::string&) {
 void RunPeakSweep(Search& search, const std::string&) {
   if (search.problem.size() == 0) return RunBump(search, "bump");
   Portfolio portfolio(search);
-  portfolio.TryPeakSweeps(0, PeakSweep::kRecipes);
+  portfolio.TryPeakSweeps(0, kPeakRecipes);
   portfolio.Improve({Portfolio::Kind::kPeakSweep});
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "planner/search/kernel.h"
-#include "planner/search/peak_sweep.h"
+#include "planner/search/peak_recipe.h"
 
 namespace reprise::planner {
 namespace {
@@ -144,7 +144,7 @@ void Layers::ImproveLayer(Layer& layer) {
                                                 AttemptsAt(layer.jobs.size()),
                                                 search_.options.seed + layer.packings);
     ++layer.packings;
-    layer.packing->portfolio().TryPeakSweeps(0, PeakSweep::kRecipes);
+    layer.packing->portfolio().TryPeakSweeps(0, kPeakRecipes);
     Search& search = layer.packing->search();
     layer.within.reset(new Layers(search, layer.packing->portfolio(), KindsFor(search.problem),
                                   layer.by, layer.jobs.size() / kDeciding));

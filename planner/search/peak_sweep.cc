@@ -1,8 +1,7 @@
 #include "planner/search/peak_sweep.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <cstddef>
 #include <utility>
 
 #include "planner/core/sort.h"
@@ -10,9 +9,6 @@
 
 namespace reprise::planner {
 namespace {
-
-constexpr uint32_t kMostRocks = 16384;
-constexpr size_t kMostScoredRocks = 64;
 
 // In one direction of a scored sweep. Each takes milliseconds.
 constexpr int kMostMoves = 400;
@@ -27,78 +23,25 @@ constexpr size_t kCellsPerJob = 8;
 // In one stack: who is looked at for what fills gaps. About a hundredth of a second.
 constexpr std::ptrdiff_t kMostLooks = 1 << 20;
 
-uint64_t StackKey(const Job& job, uint32_t peak, const PeakSweep::Recipe& recipe) {
+uint64_t StackKey(const Job& job, uint32_t peak, const PeakRecipe& recipe) {
   switch (recipe.stack) {
-    case PeakSweep::Stack::kSoonestDead:
+    case PeakRecipe::Stack::kSoonestDead:
       return job.upper;
-    case PeakSweep::Stack::kLatestDead:
+    case PeakRecipe::Stack::kLatestDead:
       return ~uint64_t{job.upper};
-    case PeakSweep::Stack::kLatestBorn:
+    case PeakRecipe::Stack::kLatestBorn:
       return ~uint64_t{job.lower};
-    case PeakSweep::Stack::kEarliestBorn:
+    case PeakRecipe::Stack::kEarliestBorn:
       return job.lower;
-    case PeakSweep::Stack::kLargest:
+    case PeakRecipe::Stack::kLargest:
       return Descending(job.size);
-    case PeakSweep::Stack::kTwoEnded: {
+    case PeakRecipe::Stack::kTwoEnded: {
       const uint32_t age = peak - job.lower;
       const uint32_t rest = job.upper - peak;
       return rest <= recipe.balance * age ? ~uint64_t{rest} : age;
     }
   }
   return 0;
-}
-
-// Where the load comes within 2 % of its maximum on both sides of a section where it is below 70 %,
-// time is cut there.
-std::vector<uint32_t> Valleys(const Problem& problem) {
-  const double high = 0.98 * static_cast<double>(problem.max_load);
-  const double low = 0.7 * static_cast<double>(problem.max_load);
-  std::vector<uint32_t> cuts;
-  bool seen_peak = false;
-  uint32_t lowest = 0;
-  for (uint32_t s = 0; s < problem.sections; ++s) {
-    if (static_cast<double>(problem.load[s]) >= high) {
-      if (seen_peak && static_cast<double>(problem.load[lowest]) < low) cuts.push_back(lowest);
-      seen_peak = true;
-      lowest = s;
-    } else if (problem.load[s] < problem.load[lowest]) {
-      lowest = s;
-    }
-  }
-  return cuts;
-}
-
-Hill MakeHill(const Problem& problem, uint32_t lower, uint32_t upper) {
-  Hill hill{lower, upper, lower, {}};
-  for (uint32_t s = lower; s < upper; ++s) {
-    if (problem.load[s] > problem.load[hill.peak]) hill.peak = s;
-  }
-  return hill;
-}
-
-// What did best on heaps of perl, Python, mawk and C++, in usual lifespans.
-constexpr std::array<FreeBlocks::CostWeights, 3> kStandardWeights = {
-    {{6, 0.06F, 0.05F, 0.2F}, {2.5F, 0.17F, 0, 0.14F}, {2, 0.06F, 0.1F, 0.1F}}};
-
-// More find a better pair of directions, and a sweep above the incumbent soon ends.
-constexpr size_t kRandomWeights = 6;
-
-// The standard recipes that are scored: how the two ends of the stack are balanced, and how many
-// weights are tried. The first ones are there soon.
-struct ScoredRecipe {
-  double balance;
-  size_t weights;
-};
-constexpr std::array<ScoredRecipe, 5> kScored = {
-    {{1, 1}, {0.5, 1}, {2, 1}, {0.7, kStandardWeights.size()}, {1.4, kStandardWeights.size()}}};
-
-FreeBlocks::CostWeights RandomWeights(Random& random) {
-  const auto spread = [&](double middle) {
-    return static_cast<float>(middle * std::exp(3 * random.Unit() - 1.5));
-  };
-  const auto lifespan = static_cast<float>(std::exp2(0.5 + 2.5 * random.Unit()));
-  const float large = random.Below(3) == 0 ? 0 : spread(0.07);
-  return {lifespan, spread(0.06), large, spread(0.1)};
 }
 
 // The median of those live at the peak, in sections.
@@ -115,70 +58,6 @@ float UsualLifespan(const Problem& problem, const Hill& hill) {
 
 }  // namespace
 
-bool StaysFull(const Problem& problem) {
-  const auto high = static_cast<int64_t>(0.98 * static_cast<double>(problem.max_load));
-  const auto full = std::count_if(problem.load.begin(), problem.load.end(),
-                                  [&](int64_t load) { return load >= high; });
-  return full >= problem.sections / 100;
-}
-
-PeakTables::PeakTables(const Problem& the_problem)
-    : problem(the_problem), births(Births(the_problem)), deaths(Deaths(the_problem)) {
-  whole = MakeHill(problem, 0, problem.sections);
-  stays_full = StaysFull(problem);
-  for (uint32_t j = 0; j < problem.size(); ++j) {
-    const Job& job = problem.jobs[j];
-    if (job.lower <= whole.peak && whole.peak < job.upper) whole.at_peak.push_back(j);
-  }
-  // What is born in one section lives together, so its order is ours. The backward sweep sees
-  // deaths as births.
-  const auto larger = [&](uint32_t a, uint32_t b) {
-    const int64_t size_a = problem.jobs[a].size;
-    const int64_t size_b = problem.jobs[b].size;
-    return size_a != size_b ? size_a > size_b : a < b;
-  };
-  for (Groups* groups : {&births, &deaths}) {
-    for (size_t g = 0; g + 1 < groups->first.size(); ++g) {
-      const auto begin = groups->ids.begin() + groups->first[g];
-      const auto end = groups->ids.begin() + groups->first[g + 1];
-      if (end - begin > 1) std::sort(begin, end, larger);
-    }
-  }
-  const uint32_t count = std::min(problem.size() / 8, kMostRocks);
-  largest.resize(problem.size());
-  for (uint32_t j = 0; j < problem.size(); ++j) largest[j] = j;
-  std::nth_element(largest.begin(), largest.begin() + count, largest.end(), larger);
-  largest.resize(count);
-  largest.shrink_to_fit();
-  std::sort(largest.begin(), largest.end(), larger);
-  max_load = MaxLoadInSpan(problem, largest);
-
-  const std::vector<uint32_t> valleys = Valleys(problem);
-  if (valleys.empty()) return;
-  std::vector<uint32_t> hill_of(problem.sections);
-  uint32_t lower = 0;
-  for (size_t v = 0; v <= valleys.size(); ++v) {
-    const uint32_t upper = v < valleys.size() ? valleys[v] : problem.sections;
-    std::fill(hill_of.begin() + lower, hill_of.begin() + upper, static_cast<uint32_t>(v));
-    hills.push_back(MakeHill(problem, lower, upper));
-    lower = upper;
-  }
-  for (uint32_t j = 0; j < problem.size(); ++j) {
-    const Job& job = problem.jobs[j];
-    Hill& hill = hills[hill_of[job.lower]];
-    if (job.upper > hill.upper) {
-      across.push_back(j);
-    } else if (job.lower <= hill.peak && hill.peak < job.upper) {
-      hill.at_peak.push_back(j);
-    }
-  }
-  std::sort(across.begin(), across.end(), [&](uint32_t a, uint32_t b) {
-    const uint32_t span_a = problem.jobs[a].upper - problem.jobs[a].lower;
-    const uint32_t span_b = problem.jobs[b].upper - problem.jobs[b].lower;
-    return span_a != span_b ? span_a > span_b : a < b;
-  });
-}
-
 PeakSweep::PeakSweep(const PeakTables& tables)
     : tables_(tables),
       problem_(tables.problem),
@@ -187,89 +66,6 @@ PeakSweep::PeakSweep(const PeakTables& tables)
       is_rock_(problem_.size()),
       solid_(problem_.pieces.empty()),
       handles_(problem_.size()) {}
-
-PeakSweep::Recipe PeakSweep::Standard(int number) const {
-  // Without rocks or with those above a fraction of the max load: what a block too many costs.
-  struct Group {
-    int64_t fraction;
-    size_t least;
-    size_t most;
-  };
-  constexpr std::array<Group, 5> kGroups = {
-      {{1, 0, 0}, {256, 16, 4096}, {1024, 128, 4096}, {4096, 1024, 4096}, {64, 4, 4096}}};
-  constexpr int kPerStack = kGroups.size();
-  // Careful ones come soon, and right after the first where the heap stays full.
-  const int first_scored = tables_.stays_full ? 1 : kPerStack;
-  const int end_scored = first_scored + static_cast<int>(kScored.size());
-  const bool scored = number >= first_scored && number < end_scored;
-  if (scored) {
-    const auto& [balance, weights] = kScored[number - first_scored];
-    return Scored(balance, {kStandardWeights.begin(), kStandardWeights.begin() + weights});
-  }
-  if (number >= end_scored) number -= end_scored - first_scored;
-  // Where there are hills nothing fits as well as to go by them. Then the last group is left out.
-  constexpr int kByHills = 4;
-  const bool hills = !tables_.hills.empty();
-  if (hills && number < kByHills) return {{}, static_cast<Stack>(number), true};
-  const int groups = hills ? kPerStack - 1 : kPerStack;
-  if (hills) number -= kByHills;
-  const auto stack = static_cast<Stack>(number / groups);
-  int group = number % groups;
-  // Where single blocks can cost percents, rocks come first.
-  const bool large =
-      !tables_.largest.empty() && problem_.jobs[tables_.largest[0]].size >= problem_.max_load / 64;
-  if (large && group < 2) group = 1 - group;
-  const auto& [fraction, least, most] = kGroups[group];
-  return {Rocks(fraction, least, most), stack};
-}
-
-std::vector<uint32_t> PeakSweep::Rocks(int64_t fraction, size_t least, size_t most) const {
-  const auto smallest = problem_.max_load / fraction;
-  const auto& largest = tables_.largest;
-  const auto end = std::partition_point(largest.begin(), largest.end(), [&](uint32_t j) {
-    return problem_.jobs[j].size >= smallest;
-  });
-  const size_t rocks = std::clamp<size_t>(end - largest.begin(), least, most);
-  return {largest.begin(), largest.begin() + std::min(rocks, largest.size())};
-}
-
-// Only those that nobody would find room for: what meets rocks can be placed in fewer ways. Where
-// the heap is made of such jobs, as a cache of documents is, the sweep itself packs them better.
-PeakSweep::Recipe PeakSweep::Scored(double balance,
-                                    std::vector<FreeBlocks::CostWeights> weights) const {
-  std::vector<uint32_t> rocks = Rocks(256, 0, kMostScoredRocks + 1);
-  if (rocks.size() > kMostScoredRocks) rocks.clear();
-  return {std::move(rocks), Stack::kTwoEnded, false, std::move(weights), balance};
-}
-
-PeakSweep::Recipe PeakSweep::Draw(Random& random) const {
-  if (random.Below(4) != 0) {
-    std::vector<FreeBlocks::CostWeights> weights(kRandomWeights);
-    for (FreeBlocks::CostWeights& some : weights) some = RandomWeights(random);
-    return Scored(std::exp2(2 * (random.Unit() + random.Unit() - 1)), std::move(weights));
-  }
-  const double most = std::max<double>(static_cast<double>(tables_.largest.size()), 1);
-  const auto rocks = static_cast<uint32_t>(std::pow(most, 0.3 + 0.7 * random.Unit()));
-  const double a = std::tan(random.Unit() * 1.57);
-  const double b = random.Unit() * 2;
-  const double g = random.Unit() * 2 - 0.5;
-  const double jitter = std::pow(random.Unit(), 2);
-  std::vector<std::pair<double, uint32_t>> scored;
-  for (uint32_t i = 0; i < rocks && i < tables_.largest.size(); ++i) {
-    const uint32_t j = tables_.largest[i];
-    const double score = a * std::log(static_cast<double>(tables_.max_load[i])) +
-                         b * std::log(static_cast<double>(problem_.jobs[j].size)) +
-                         g * std::log(static_cast<double>(problem_.lifespan(j))) +
-                         jitter * random.Unit();
-    scored.emplace_back(-score, j);
-  }
-  std::sort(scored.begin(), scored.end());
-  Recipe recipe;
-  for (const auto& [score, job] : scored) recipe.rocks.push_back(job);
-  recipe.stack = static_cast<Stack>(random.Below(kStacks));
-  recipe.by_hills = !tables_.hills.empty() && random.Below(2) == 0;
-  return recipe;
-}
 
 bool PeakSweep::PlaceRocks(const std::vector<uint32_t>& rocks, const Addresses& places,
                            int64_t limit, const std::function<bool()>& stop) {
@@ -395,7 +191,7 @@ bool PeakSweep::MoveOthers(uint32_t job, FreeBlocks& space) {
   return !moves.empty();
 }
 
-void PeakSweep::StackAtPeak(const Hill& hill, const Recipe& recipe, FreeBlocks& space) {
+void PeakSweep::StackAtPeak(const Hill& hill, const PeakRecipe& recipe, FreeBlocks& space) {
   std::vector<KeyedId> order;
   for (const uint32_t j : hill.at_peak) {
     if (!is_rock_[j]) order.push_back({StackKey(problem_.jobs[j], hill.peak, recipe), j});
@@ -491,7 +287,7 @@ bool PeakSweep::Sweep(const Hill& hill, FreeBlocks& space, int64_t limit,
   return true;
 }
 
-bool PeakSweep::SweepForwards(const Hill& hill, const Recipe& recipe, int64_t limit,
+bool PeakSweep::SweepForwards(const Hill& hill, const PeakRecipe& recipe, int64_t limit,
                               const std::function<bool()>& stop) {
   FreeBlocks space(weights_ != nullptr);
   RestorePeak(hill, /*rocks_only=*/true, space);
@@ -505,7 +301,7 @@ bool PeakSweep::SweepBackwards(const Hill& hill, int64_t limit, const std::funct
   return Sweep(hill, space, limit, stop);
 }
 
-bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
+bool PeakSweep::SweepHill(const Hill& hill, const PeakRecipe& recipe, int64_t limit,
                           const std::function<bool()>& stop) {
   std::vector<FreeBlocks::CostWeights> choices = recipe.weights;
   const float lifespan = UsualLifespan(problem_, hill);
@@ -532,7 +328,8 @@ bool PeakSweep::SweepHill(const Hill& hill, const Recipe& recipe, int64_t limit,
   return true;
 }
 
-Addresses PeakSweep::Run(const Recipe& recipe, int64_t limit, const std::function<bool()>& stop) {
+Addresses PeakSweep::Run(const PeakRecipe& recipe, int64_t limit,
+                         const std::function<bool()>& stop) {
   if (problem_.sections == 0) return {};
   addresses_.assign(problem_.size(), 0);
   if (!problem_.plain) {  // those that are one gap throughout are met by no sweep

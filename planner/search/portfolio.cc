@@ -204,7 +204,7 @@ PeakSweep& Portfolio::SweepOf(Worker& worker) {
   return *worker.sweep;
 }
 
-void Portfolio::Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker) {
+void Portfolio::Sweep(const PeakRecipe& recipe, int64_t rank, Worker& worker) {
   // A sweep makes no use of gaps: with them it is a mere order.
   const bool gaps = !search_.problem.pieces.empty();
   // What would come in place of the first packing, were it cut short, would take as long.
@@ -229,7 +229,7 @@ void Portfolio::TryPeakSweeps(int from, int to) {
   ParallelFor(search_.threads, to - from, [&](int64_t i, int w) {
     const int64_t rank = first_rank + i;
     if (search_.Settled(rank) && !(needed && i == 0)) return false;
-    Sweep(SweepOf(workers_[w]).Standard(from + static_cast<int>(i)), rank, workers_[w]);
+    Sweep(StandardPeakRecipe(*peak_tables_, from + static_cast<int>(i)), rank, workers_[w]);
     return true;
   });
 }
@@ -242,8 +242,8 @@ void Portfolio::SweepAround(const std::vector<uint32_t>& rocks, const Addresses&
     const int64_t rank = first_rank + i;
     if (search_.Settled(rank)) return false;
     Random random(search_.options.seed, rank);
-    PeakSweep::Recipe recipe;
-    if (i > 0) recipe = SweepOf(workers_[w]).Draw(random);
+    PeakRecipe recipe;
+    if (i > 0) recipe = DrawPeakRecipe(*peak_tables_, random);
     recipe.rocks = rocks;
     recipe.places = places;
     recipe.by_hills = false;
@@ -421,7 +421,7 @@ void Portfolio::Run(const Attempt& attempt, const Round& round, Worker& worker) 
       return SampleOrder(Fit::kBest, rank, worker);
     case Kind::kPeakSweep: {
       Random random(search_.options.seed, rank);
-      return Sweep(SweepOf(worker).Draw(random), rank, worker);
+      return Sweep(DrawPeakRecipe(*peak_tables_, random), rank, worker);
     }
     case Kind::kBoxing:
       return Box(number, round.helpers, rank, worker);

@@ -103,7 +103,7 @@ class Portfolio {
   void Eject(int64_t attempt, int64_t rank, Worker& worker);
   void FindLongLived();
   void PinLongLived();
-  void Sweep(const PeakSweep::Recipe& recipe, int64_t rank, Worker& worker);
+  void Sweep(const PeakRecipe& recipe, int64_t rank, Worker& worker);
   PeakSweep& SweepOf(Worker& worker);
   void Box(int64_t attempt, int threads, int64_t rank, Worker& worker);
   void FitInOrder(Fit fit, const std::vector<uint32_t>& order, const std::string& finder,

@@ -20,6 +20,12 @@
 
 namespace reprise::replay {
 
+enum class LaneMode {
+  kAuto,    // a lane for each thread where that costs little memory
+  kThread,  // a lane for each thread
+  kNone,    // the whole recording as one instance: the planner's own quality
+};
+
 // The blocks of a thread, as planned in its box.
 struct PlannedLane {
   struct Block {

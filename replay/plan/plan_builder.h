@@ -10,16 +10,11 @@
 #include "planner/core/instance.h"
 #include "planner/solve.h"
 #include "replay/plan/feedback.h"
+#include "replay/plan/lane_choice.h"
 #include "replay/plan/loops.h"
 #include "trace/recording.h"
 
 namespace reprise::replay {
-
-enum class LaneMode {
-  kAuto,    // a lane for each thread where that costs little memory (lane_choice.h)
-  kThread,  // a lane for each thread
-  kNone,    // the whole recording as one instance: the planner's own quality
-};
 
 struct BuiltPlan {
   std::string bytes;             // the plan file (plan_format.h)
