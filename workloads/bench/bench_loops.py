@@ -1,17 +1,27 @@
 #!/usr/bin/python3
 """Networks that are recorded for a few iterations and replayed for many, beside allocators.
 
-    bench_loops.py BIN [--rounds N] [--only MODEL]... [--batch N,...] [--pixels N,...] [--threads N,...] [--train]
+    bench_loops.py BIN [--rounds N] [--only MODEL]... [--batch N,...] [--pixels N,...]
+                   [--threads N,...] [--train] [--no-strategies]
 
-BIN is the folder with reprise. Each model of workloads/pytorch/inference.py is recorded for 3 iterations, planned, and run
-for 30 under each allocator and in replay, interleaved. The tables tell per model: the median latency of iterations 3 to 30 beside
-the best allocator's in the same round (± the standard error over the rounds), the least latency of all rounds beside the
-least of the best allocator, of glibc and of jemalloc, which slow phases of a shared machine do not change, the peak RSS beside the smallest, how many of
-all allocations went where the plan said, how many of the iterations' did, and how long the plan took. The iterations alone are
-the difference of two replays, the second with twice as many: what differs at the start and the end of the program cancels. Then what strategies of the planner leave above
-the max load of the recording, with its loop (Levental 2022, figure 3.4; greedy by size has no search). Needs python3-torch and
-python3-torchvision. Lanes share nothing while they follow their plan; what more processors than threads gain cannot be
-told by this.
+BIN is the folder with reprise. Each model of workloads/pytorch/inference.py is recorded for 3
+iterations, planned, and run for 30 under each allocator and in replay, interleaved. The tables tell
+per model:
+
+- the median latency of iterations 3 to 30 beside the best allocator's in the same round (± the
+  standard error over the rounds);
+- the least latency of all rounds beside the least of the best allocator, of glibc and of jemalloc,
+  which slow phases of a shared machine do not change;
+- the peak RSS beside the smallest;
+- how many of all allocations went where the plan said, and how many of the iterations' did: the
+  difference of two replays, the second with twice as many iterations, in which what differs at the
+  start and the end of the program cancels;
+- how long the plan took;
+- what strategies of the planner leave above the max load of the recording, with its loop
+  (Levental 2022, figure 3.4; greedy by size has no search).
+
+Needs python3-torch and python3-torchvision. Lanes share nothing while they follow their plan; what
+more processors than threads gain cannot be told by this.
 """
 
 import argparse
