@@ -210,17 +210,8 @@ void* ReallocateInLane(Lane* lane, void* pointer, size_t size, uint64_t site) {
   return fresh;
 }
 
-// Frees what the stream of a lane with a map expects.
-bool FreedGuarded(void* pointer) {
-  Lane* lane = TakeQuiet();
-  if (lane == nullptr) return false;
-  const bool freed = lane->FreeExpected(pointer);
-  GiveBack();
-  return freed;
-}
-
 __attribute__((noinline)) void FreeApart(void* pointer) {
-  if (pointer == nullptr || FreedGuarded(pointer)) return;
+  if (pointer == nullptr) return;
   if (replay_arena.Contains(pointer)) {
     if (IsBusy()) return replay_arena.FreeLater(pointer);
     const Busy busy;
@@ -318,6 +309,12 @@ void ReplayFreeSlowly(void* pointer) {
     if (__builtin_expect(freed, 1)) return;
   }
   FreeApart(pointer);
+}
+
+void ReplayFreeGuarded(void* pointer, Lane* lane) {
+  if (__builtin_expect(lane->FreeGuarded(), 1)) return GiveBack(lane);
+  GiveBack();
+  ReplayFreeSlowly(pointer);
 }
 
 void* ReplayMalloc(size_t size, Caller caller) {

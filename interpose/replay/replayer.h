@@ -97,6 +97,8 @@ void* ReplayMallocGuarded(size_t size, replay::Lane* lane);
 // What the stream does not tell. A thread that is off plan first looks for a block that is ready.
 [[gnu::hot]] void* ReplayMallocSlowly(size_t size, Caller caller);
 [[gnu::hot]] void ReplayFreeSlowly(void* pointer);
+// What the stream of a lane with a map expects.
+[[gnu::hot]] void ReplayFreeGuarded(void* pointer, replay::Lane* lane);
 
 // A run that follows its plan goes no further than these. They call nothing, so that nothing need
 // be saved on the stack. What one call writes and the next one reads is the cursor alone.
@@ -138,11 +140,19 @@ template <void* (*otherwise)(size_t size, Caller caller),
   KeepInPlace(size);
   return otherwise(size, caller);
 }
-// What the stream does not expect, or what is guarded, is `otherwise`'s.
+// The same of a free. What is guarded goes on in ReplayFreeGuarded.
 template <void (*otherwise)(void* pointer)>
 [[gnu::always_inline]] inline void ReplayFreeOr(void* pointer) {
   if (replay::Lane* lane = TakeQuiet()) {
-    if (__builtin_expect(lane->FreeUnguarded(pointer), 1)) return GiveBack(lane);
+    const uint32_t* next = lane->Next();
+    const uint64_t differs = lane->FreeDiffers(next, pointer);
+    if (__builtin_expect(differs == 0, 1)) {
+      lane->FreeUnguarded(next);
+      return GiveBack(lane);
+    }
+    if (__builtin_expect(differs == replay::Lane::kGuardedFree, 1)) {
+      return ReplayFreeGuarded(pointer, lane);
+    }
     GiveBack();
   }
   otherwise(pointer);

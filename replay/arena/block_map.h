@@ -41,10 +41,10 @@ class BlockMap {
     uint64_t LengthAt(uint64_t at) const { return LengthIn(followers(), at); }
     // The same by any thread.
     uint64_t LengthSeenAt(uint64_t at) const { return LengthIn(FollowersSeen(*this), at); }
-    // A block of at most as many granules as the unit has, that is not marked.
-    void Add(uint64_t at, uint64_t granules) {
+    // A block that ends in the unit, too.
+    void Add(uint64_t at, uint64_t granules, bool marked = false) {
       starts |= Bit(at);
-      body |= Mask(at, granules) & ~Bit(at);
+      body |= Mask(at, granules) & ~(marked ? 0 : Bit(at));
     }
     void Remove(uint64_t at, uint64_t granules) {
       body &= ~Mask(at, granules);
@@ -66,11 +66,15 @@ class BlockMap {
   Unit& UnitOf(uint64_t granule) const { return units_[granule / kUnit]; }
 
   void Add(uint64_t granule, uint64_t granules, bool marked) {
+    const uint64_t at = granule % kUnit;
+    if (at + granules <= kUnit) return UnitOf(granule).Add(at, granules, marked);
     UnitOf(granule).starts |= Bit(granule);
     ForEachUnit(granule + (marked ? 0 : 1), granule + granules,
                 [](Unit& unit, uint64_t mask) { unit.body |= mask; });
   }
   void Remove(uint64_t granule, uint64_t granules) {
+    const uint64_t at = granule % kUnit;
+    if (at + granules <= kUnit) return UnitOf(granule).Remove(at, granules);
     ForEachUnit(granule, granule + granules, [](Unit& unit, uint64_t mask) { unit.body &= ~mask; });
     UnitOf(granule).starts &= ~Bit(granule);
   }

@@ -65,32 +65,38 @@ class PlanCursor {
     return box_ + granule * kGranule;
   }
 
+  // How the block differs from the one whose free the word at Next() is. 0: not at all, and the
+  // lane has no map; kGuardedFree: not at all, and FreeGuarded frees it; else it is another one.
+  static constexpr uint64_t kGuardedFree = uint64_t{1} << 61;
+  [[gnu::always_inline]] uint64_t FreeDiffers(const uint32_t* next, const void* pointer) const {
+    uint64_t expected = Freed(*next, expected_base_);
+    KeepApart(expected);
+    return expected - reinterpret_cast<uint64_t>(pointer);
+  }
+  void FreeUnguarded(const uint32_t* next) { cursor_ = next + 1; }
+  // False: no such block lives; nothing has happened.
+  bool FreeGuarded() {
+    const uint32_t* next = cursor_;
+    if (!RemoveLive(*next & ~kFreeBit)) return false;
+    cursor_ = next + 1;
+    return true;
+  }
   // Frees the block whose free the stream expects next; false: that is another one, and nothing has
   // happened.
   bool FreeExpected(const void* pointer) {
     const uint32_t* next = cursor_;
-    const uint64_t expected = Freed(*next, expected_base_);
-    if (__builtin_expect(expected != reinterpret_cast<uint64_t>(pointer), 0)) {
-      if (expected - reinterpret_cast<uint64_t>(pointer) != kMapped) return false;
-      if (!RemoveLive(*static_cast<const volatile uint32_t*>(next) & ~kFreeBit)) return false;
-    }
-    cursor_ = next + 1;
-    return true;
-  }
-  // The same without a map.
-  bool FreeUnguarded(const void* pointer) {
-    const uint32_t* next = cursor_;
-    if (Freed(*next, expected_base_) != reinterpret_cast<uint64_t>(pointer)) return false;
-    cursor_ = next + 1;
-    return true;
+    const uint64_t differs = FreeDiffers(next, pointer);
+    if (differs == kGuardedFree) return FreeGuarded();
+    if (differs == 0) FreeUnguarded(next);
+    return differs == 0;
   }
 
  protected:
   static constexpr uint64_t kAnother = 1;
   // A free's word taken for a number is less than zero by as much as its offset is below this.
   static constexpr uint64_t kFreedBase = uint64_t{kFreeBit} * kGranule;
-  static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses
-  static constexpr uint64_t kMapped = uint64_t{1} << 61;   // nor this, nor both
+  static constexpr uint64_t kNowhere = uint64_t{1} << 62;  // 32 GiB to both sides are no addresses;
+                                                           // nor is kGuardedFree, nor both
 
   // What follows is not computed together with what came before: then each address and each term
   // of a sum is a part of the instruction that needs it.
@@ -113,7 +119,7 @@ class PlanCursor {
     mapped_ = mapped ? 1 : 0;
     const uint64_t frames = (stack_base_ - sizeof(uint64_t)) << kFrameShift;
     frames_ = mapped ? frames - kGuarded : frames;
-    expected_base_ = freed_base_ + (mapped ? kMapped : 0);
+    expected_base_ = freed_base_ + (mapped ? kGuardedFree : 0);
   }
   MappedBlock LiveAt(uint64_t granule) const { return map_.At(box_granule_ + granule); }
   // With a map: the block that begins there lives no longer; false: none did.
@@ -128,7 +134,7 @@ class PlanCursor {
   const LiveKey* keys_;
   uint64_t frames_;  // where the stack begins, as a term of a site; - kGuarded with a map
   char* box_;
-  uint64_t expected_base_;  // freed_base_; + kMapped
+  uint64_t expected_base_;  // freed_base_; + kGuardedFree with a map
   uint32_t offset_bits_;
   uint32_t offset_mask_;
   uint32_t mapped_;  // 1: the map tells what lives in the box; else the stream alone does

@@ -33,10 +33,13 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 2000; ++i) std::free(std::malloc(static_cast<size_t>(i)));
   if (session == nullptr || std::getenv("REPRISE_HARMLESS") != nullptr) return 7;
   if (how == "cut") {
-    for (const char* name : {"/registry", "/taken", "/counters.0"}) {
-      if (truncate((std::string(session) + name).c_str(), 0) != 0) continue;
+    const std::string paths[] = {std::string(session) + "/registry",
+                                 std::string(session) + "/taken",
+                                 std::string(session) + "/counters.0"};
+    for (const std::string& path : paths) {
+      if (truncate(path.c_str(), 0) != 0) continue;
     }
-    syscall(SYS_exit_group, 7);  // without a word to the library, which would end it
+    syscall(SYS_exit_group, 7);  // from the first cut on without the library, which would end it
   }
   if (how == "pipe") {
     const std::string counters = std::string(session) + "/counters.0";
