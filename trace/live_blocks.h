@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/hash.h"
+
 namespace reprise::trace {
 
 struct LiveBlock {
@@ -70,15 +72,16 @@ class LiveBlocks {
 
   static bool IsFree(const LiveBlock& slot) { return slot.ordinal == kFreeSlot; }
 
-  // Odd, and another one in every process: no file can be made to cost much time.
-  static uint64_t Multiplier() {
+  // Another one in every process: no file can be made to cost much time.
+  static uint64_t Seed() {
     static const char anchor = 0;
-    return (reinterpret_cast<uintptr_t>(&anchor) * 0x9e3779b97f4a7c15) | 1;
+    return reinterpret_cast<uintptr_t>(&anchor) * base::kGoldenRatio;
   }
 
+  // Not a product alone: with one factor in fifteen, keys of a heap took 20 steps to find, or hundreds.
   uint64_t Home(uint64_t key) const {
     const uint64_t near = key & ((1 << kNearBits) - 1);
-    return ((((key >> kNearBits) * multiplier_) >> 32) * (1 << kNearBits) + near) & mask_;
+    return (base::MixBits((key >> kNearBits) ^ seed_) * (1 << kNearBits) + near) & mask_;
   }
 
   void Resize(uint64_t slots) {
@@ -95,7 +98,7 @@ class LiveBlocks {
     }
   }
 
-  const uint64_t multiplier_ = Multiplier();
+  const uint64_t seed_ = Seed();
   uint64_t mask_ = 0;
   uint64_t count_ = 0;
   std::vector<LiveBlock> slots_;  // a power of two
