@@ -78,7 +78,8 @@ class LiveBlocks {
     return reinterpret_cast<uintptr_t>(&anchor) * base::kGoldenRatio;
   }
 
-  // Not a product alone: with one factor in fifteen, keys of a heap took 20 steps to find, or hundreds.
+  // Not a product alone: with one factor in fifteen the keys of a heap took 20 steps to find, or
+  // hundreds.
   uint64_t Home(uint64_t key) const {
     const uint64_t near = key & ((1 << kNearBits) - 1);
     return (base::MixBits((key >> kNearBits) ^ seed_) * (1 << kNearBits) + near) & mask_;
