@@ -32,7 +32,8 @@ static_assert(sizeof(LiveBlock) == 32, "two to a cache line");
 // blocks that are close are often used one after another. References hold until the next change.
 class LiveBlocks {
  public:
-  LiveBlocks() { Resize(kFirstSlots); }
+  // Another seed in every process: no file can be made to cost much time.
+  explicit LiveBlocks(uint64_t seed = SeedOfProcess()) : seed_(seed) { Resize(kFirstSlots); }
 
   // Null: no block has this key.
   LiveBlock* Find(uint64_t key) {
@@ -63,6 +64,19 @@ class LiveBlocks {
     slots_[hole].ordinal = kFreeSlot;
   }
 
+  // How many slots a look-up of a live key reads.
+  uint64_t Reads(uint64_t key) const {
+    uint64_t reads = 1;
+    for (uint64_t at = Home(key); slots_[at].key != key || IsFree(slots_[at]); ++reads)
+      at = (at + 1) & mask_;
+    return reads;
+  }
+
+  static uint64_t SeedOfProcess() {
+    static const char anchor = 0;
+    return reinterpret_cast<uintptr_t>(&anchor) * base::kGoldenRatio;
+  }
+
   uint64_t bytes() const { return slots_.size() * sizeof(LiveBlock); }  // of memory
 
  private:
@@ -71,12 +85,6 @@ class LiveBlocks {
   static constexpr int kNearBits = 6;  // keys that differ in these only lie close together
 
   static bool IsFree(const LiveBlock& slot) { return slot.ordinal == kFreeSlot; }
-
-  // Another one in every process: no file can be made to cost much time.
-  static uint64_t Seed() {
-    static const char anchor = 0;
-    return reinterpret_cast<uintptr_t>(&anchor) * base::kGoldenRatio;
-  }
 
   // Not a product alone: with one factor in fifteen the keys of a heap took 20 steps to find, or
   // hundreds.
@@ -99,7 +107,7 @@ class LiveBlocks {
     }
   }
 
-  const uint64_t seed_ = Seed();
+  const uint64_t seed_;
   uint64_t mask_ = 0;
   uint64_t count_ = 0;
   std::vector<LiveBlock> slots_;  // a power of two
