@@ -14,7 +14,7 @@ namespace {
 // anchors differ in 28 bits above the page.
 TEST(LiveBlocksTest, NoSeedMakesTheKeysOfAHeapShareTheirHomes) {
   constexpr uint64_t kBlocks = 20'000;
-  for (uint64_t process = 0; process < 300; ++process) {
+  for (uint64_t process = 0; process < 100; ++process) {
     const uint64_t anchor = 0x550000000000 + (base::MixBits(process) % (1 << 28) << 12);
     LiveBlocks blocks(anchor * base::kGoldenRatio);
     const uint64_t first = (0x555500000000 + (process << 20)) / 16;
