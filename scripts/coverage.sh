@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Which lines the tests run: scripts/coverage.sh [CTEST-ARGUMENT…], default: -L unit
+# Which lines the tests run: scripts/coverage.sh [CTEST-ARGUMENT…], default: -L 'unit|soak|fuzz'
 # Prints a line per room, and the total; the report by file is build/coverage/report.txt. What runs
 # inside of a recorded or replayed program is counted where unit tests run it, not in the program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-(($#)) || set -- -L unit
+(($#)) || set -- -L 'unit|soak|fuzz'
 command -v llvm-profdata > /dev/null || { echo "coverage: apt-get install llvm" >&2; exit 4; }
 
 build=$PWD/build/coverage

@@ -3,7 +3,7 @@
 #   (nothing)  the Release build with its end-to-end tests; the unit tests and fuzzers' corpora under
 #              the address and undefined-behaviour sanitizers, with some seconds of fuzzing
 #   --quick    the Release build, all its unit tests with all their random instances (the sanitizers
-#              get an eighth) and a few end-to-end cases
+#              get an eighth) and a few end-to-end cases; no soak tests, no fuzzing
 #   --long     as without, and for hours: soak tests, the thread sanitizer over all unit tests, fuzzing,
 #              reprise built under reprise, clang-tidy
 # The last lines are CTest's summary over all of them.
@@ -24,7 +24,7 @@ if [[ $kind == long ]]; then cuda=ON; fi
 cmake --preset release -DREPRISE_WERROR=ON -DREPRISE_SANITIZED_ELSEWHERE="$elsewhere" \
   -DREPRISE_CUDA="$cuda" > /dev/null
 if [[ $kind == quick ]]; then
-  cmake --build build/release -j "$jobs" --target quick tests/unit/all tests/fuzz/all
+  cmake --build build/release -j "$jobs" --target quick unit_tests
   exec ctest --test-dir build/release --output-on-failure -j "$tests" -L 'unit|style|quick' "$@"
 fi
 cmake --build build/release -j "$jobs"

@@ -147,10 +147,12 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
     return std::vector<std::string>{path};
   }
   std::vector<std::string> found;
+  bool is_plans = false;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     const fs::path& file = it->path();
     std::error_code gone;  // since it was listed
     if (!fs::is_regular_file(file, gone)) continue;
+    is_plans |= file.extension() == ".plan";
     if (file.extension() == ".trace") found.push_back(file.string());
     if (file.extension() == ".spool" && SpoolHasBegun(file) &&
         !fs::exists(fs::path(file).replace_extension(".trace"))) {
@@ -160,7 +162,8 @@ absl::StatusOr<std::vector<std::string>> FindTraces(const std::string& path) {
   if (error) return FileError(error.value(), path);
   if (found.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected *.trace or *.spool files, found none"));
+        absl::StrCat(path, ": expected *.trace or *.spool files, found ",
+                     is_plans ? "plans: name the recording they were made of" : "none"));
   }
   std::sort(found.begin(), found.end());
   return found;

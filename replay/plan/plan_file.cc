@@ -290,15 +290,19 @@ absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path) {
   if (!trace::IsFolder(path)) return std::vector<std::string>{path};
   std::error_code error;
   std::vector<std::string> plans;
+  bool is_recording = false;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     std::error_code gone;
+    is_recording |= entry.path().extension() == ".trace";
     if (entry.path().extension() == ".plan" && entry.is_regular_file(gone)) {
       plans.push_back(entry.path().string());
     }
   }
   if (plans.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a folder of plans, found no *.plan file in it"));
+        absl::StrCat(path, ": expected a folder of plans, found ",
+                     is_recording ? "a recording: `reprise plan` makes plans of it"
+                                  : "no *.plan file in it"));
   }
   std::sort(plans.begin(), plans.end());
   return plans;

@@ -280,8 +280,13 @@ def plan_file(bench):
     table.row(LAUNCHER, "expected a plan file", "replay", trace, *ls)
 
     bench.record(["/bin/cat", "/dev/null"], "other", expected=0)
-    (other,) = (bench.scratch / "other").iterdir()
+    recorded = bench.scratch / "other"
+    (other,) = recorded.iterdir()
     table.row(BAD_INPUT, f"{plan}: ", "check", other, plan)
+    table.row(LAUNCHER, f"{recorded}: expected a folder of plans, found a recording", "replay",
+              recorded, *ls)
+    (folder / "a.plan").write_bytes(whole)
+    table.row(BAD_INPUT, f"{folder}: expected *.trace or *.spool files, found plans", "info", folder)
     table.finish()
 
 
