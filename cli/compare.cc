@@ -69,8 +69,8 @@ struct Contender {
   std::string name;
   const replay::Allocator* allocator = nullptr;
   replay::Placement placement{};
-  // What was held stays held: blocks come from a heap. Else a block lies where the plan has it.
-  bool grows_only = true;
+  // Blocks come from a heap, whose pages stay held. Else a block lies where the plan has it.
+  bool is_heap = true;
 };
 
 // One recording under all contenders.
@@ -110,16 +110,16 @@ absl::Status AddPlan(const Subject& subject, const std::string& path,
   absl::StatusOr<HeapMap> map = LoadPlanMap(subject, path);
   if (!map.ok()) return map.status();
   static_assert(HeapMap::kNowhere == replay::Placement::kUnplanned);
-  Contender plan{.name = "plan", .grows_only = false};
+  Contender plan{.name = "plan", .is_heap = false};
   plan.placement = {std::move(map->offsets), map->height, subject.alignment};
   if (!subject.is_instance) {
     absl::StatusOr<replay::Placement> heap = replay::PlaceByArena(subject.recording, nullptr);
     if (!heap.ok()) return heap.status();
     contenders.push_back({.name = "heap", .placement = *std::move(heap)});
     const std::vector<int64_t>& offsets = plan.placement.offsets;
-    plan.grows_only = std::find(offsets.begin(), offsets.end(), HeapMap::kNowhere) != offsets.end();
+    plan.is_heap = std::find(offsets.begin(), offsets.end(), HeapMap::kNowhere) != offsets.end();
   }
-  if (plan.grows_only) {
+  if (plan.is_heap) {
     const std::string name = replay::PlanFor(path, subject.path);
     const absl::StatusOr<replay::PlanFile> file = replay::PlanFile::Read(name);
     if (!file.ok()) return file.status();
@@ -212,15 +212,17 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
       runs[i].push_back(*std::move(measured));
     }
   }
-  const bool watch = options.order == replay::Order::kRecorded && settings.samples > 0;
+  const bool watch = options.order == replay::Order::kRecorded;
   std::vector<uint64_t> events;
   LoadAt load;
   if (watch) {
     events = replay::SampleEvents(recording, static_cast<size_t>(settings.samples),
                                   statistics.peak_event);
     load = LoadAtEvents(recording, events, options.alignment);
-    comparison.events = events;
-    comparison.live = load.live;
+    if (settings.samples > 0) {
+      comparison.events = events;
+      comparison.live = load.live;
+    }
   }
   for (size_t i = 0; i < contenders.size(); ++i) {
     if (out[i]) continue;
@@ -230,22 +232,25 @@ absl::StatusOr<Comparison> CompareOne(const std::string& path, const Settings& s
       progress.Say(absl::StrCat(path, ": looking on at ", contenders[i].name));
       absl::StatusOr<replay::Observation> seen = trial.Observe(contenders[i], events);
       if (!seen.ok()) return seen.status();
+      replay::TakeFootprint(result.median, *seen, *options.max_load);
       if (settings.pins) {
-        const bool grows = contenders[i].grows_only;
-        const std::vector<int64_t> offsets =
-            grows ? report::CompactAddresses(recording, seen->addresses).offsets
-                  : contenders[i].placement.offsets;
-        result.pins = DescribePins(
-            recording, replay::FindPins(recording, offsets, grows, 10, options.alignment));
+        const HeapMap map = report::CompactAddresses(recording, *seen);
+        const replay::Pins pins =
+            contenders[i].is_heap
+                ? replay::FindPins(recording, map.offsets, &map.returned, 10, options.alignment)
+                : replay::FindPins(recording, contenders[i].placement.offsets, nullptr, 10,
+                                   options.alignment);
+        result.pins = DescribePins(recording, pins);
       }
       seen->addresses = {};
+      seen->returned = {};
       const auto peak = std::lower_bound(events.begin(), events.end(), statistics.peak_event);
       // What was refused was requested, but lies nowhere.
       if (result.median.failures == 0) {
         replay::Decompose(result.median, *seen, statistics.peak_event,
                           load.requested[static_cast<size_t>(peak - events.begin())]);
       }
-      result.observation = *std::move(seen);
+      if (settings.samples > 0) result.observation = *std::move(seen);
     }
     comparison.results.push_back(std::move(result));
   }

@@ -225,14 +225,16 @@ absl::StatusOr<HeapMap> RunAllocatorMap(const Subject& subject, const std::strin
     absl::Status fits = FitsInMemory(subject.path, subject.statistics.max_load);
     if (!fits.ok()) return fits;
   }
+  constexpr size_t kLooks = 100;  // at what was given back meanwhile
   replay::CompareOptions options;
   options.touch = touch;
   absl::StatusOr<std::vector<replay::Allocator>> allocators = replay::ParseAllocators(name);
   if (!allocators.ok()) return absl::FailedPreconditionError(allocators.status().message());
-  const absl::StatusOr<replay::Observation> seen =
-      replay::ObserveAllocator(subject.recording, allocators->front(), options, {});
+  const absl::StatusOr<replay::Observation> seen = replay::ObserveAllocator(
+      subject.recording, allocators->front(), options,
+      replay::SampleEvents(subject.recording, kLooks, subject.statistics.peak_event));
   if (!seen.ok()) return seen.status();
-  HeapMap map = report::CompactAddresses(subject.recording, seen->addresses);
+  HeapMap map = report::CompactAddresses(subject.recording, *seen);
   map.name = allocators->front().name;
   return map;
 }

@@ -26,11 +26,11 @@ std::string Bytes(int64_t bytes) { return base::HumanBytes(static_cast<double>(b
 
 ordered_json PinFacts(const Subject& subject, const SiteTable& sites,
                       const std::vector<SiteName>& names, const HeapMap& map) {
-  const bool plan = map.kind == "plan";
+  const bool plan = map.is_plan();
   ordered_json json = {{"map", map.name}, {"sites", ordered_json::array()}};
-  if (!IsWasteful(map.height, subject.statistics.max_load)) return json;
-  const replay::Pins pins =
-      replay::FindPins(subject.recording, map.offsets, !plan, 0, subject.alignment);
+  if (!IsWasteful(map.footprint(), subject.statistics.max_load)) return json;
+  const replay::Pins pins = replay::FindPins(subject.recording, map.offsets,
+                                             plan ? nullptr : &map.returned, 0, subject.alignment);
   if (pins.held_bytes == pins.live_bytes) return json;
   const double share =
       100.0 * static_cast<double>(pins.live_bytes) / static_cast<double>(pins.held_bytes);

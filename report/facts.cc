@@ -44,11 +44,10 @@ std::vector<uint32_t> ThreadRanks(const Subject& subject) {
 
 ordered_json MapFacts(const Subject& subject, const HeapMap& map) {
   ordered_json fact = {{"name", map.name}, {"kind", map.kind}, {"height", map.height}};
-  fact["wasteful"] = IsWasteful(map.height, subject.statistics.max_load);
-  fact["held"] = ordered_json::array();  // times; -1: never
-  for (const uint64_t since : HeldSince(subject.recording, map, kHeldRows)) {
-    fact["held"].push_back(since == trace::kNever ? -1 : static_cast<int64_t>(since));
-  }
+  fact["wasteful"] = IsWasteful(map.footprint(), subject.statistics.max_load);
+  HeldRows held = WhenHeld(subject.recording, map, kHeldRows);
+  fact["held"] = std::move(held.times);
+  fact["grown"] = held.grown;
   fact["label"] = map.name;
   fact["detail"] = map.detail;
   return fact;
@@ -64,7 +63,7 @@ ordered_json Contenders(const std::vector<HeapMap>& maps, const json& comparison
     });
     if (!known) {
       contenders.push_back(
-          {{"label", map.name}, {"footprint", map.height}, {"plan", map.kind == "plan"}});
+          {{"label", map.name}, {"footprint", map.footprint()}, {"plan", map.is_plan()}});
     }
   }
   return contenders;

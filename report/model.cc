@@ -162,9 +162,11 @@ LoadCurve CurveOf(const Recording& recording, size_t count, uint64_t alignment) 
   return curve;
 }
 
-HeapMap CompactAddresses(const Recording& recording, const std::vector<uint64_t>& addresses) {
+HeapMap CompactAddresses(const Recording& recording, const replay::Observation& seen) {
+  const std::vector<uint64_t>& addresses = seen.addresses;
   HeapMap map;
   map.kind = "allocator";
+  map.most_held = seen.most_held;
   map.offsets.assign(addresses.size(), HeapMap::kNowhere);
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < addresses.size(); ++i) {
@@ -174,17 +176,24 @@ HeapMap CompactAddresses(const Recording& recording, const std::vector<uint64_t>
             [&](uint32_t a, uint32_t b) { return addresses[a] < addresses[b]; });
   uint64_t left_out = 0;  // addresses below the current one that never held a block
   uint64_t end = 0;       // of the pages so far
+  std::vector<std::pair<uint64_t, uint64_t>> from;  // an address, and what is left out below it
   for (const uint32_t i : order) {
     const uint64_t size = std::max<uint64_t>(recording.allocations[i].size, 1);
     const uint64_t first = addresses[i] & ~(kPage - 1);
     if (first > end) {
       left_out += first - end;
       end = first;
+      from.emplace_back(first, left_out);
     }
     end = std::max(end, (addresses[i] + size + kPage - 1) & ~(kPage - 1));
     map.offsets[i] = static_cast<int64_t>(addresses[i] - left_out);
   }
   map.height = static_cast<int64_t>(end - left_out);
+  map.returned = seen.returned;
+  for (replay::Returned& it : map.returned) {  // lies between two of these
+    const auto next = std::upper_bound(from.begin(), from.end(), std::pair(it.begin, UINT64_MAX));
+    if (next != from.begin()) it.begin -= std::prev(next)->second;
+  }
   return map;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/compare/compare.h"
 #include "trace/recording.h"
 #include "trace/statistics.h"
 
@@ -19,12 +20,19 @@ struct HeapMap {
   std::string detail{};            // version or file; may be empty
   std::vector<int64_t> offsets{};  // bytes, one per allocation; kNowhere: not in this map
   int64_t height = 0;              // bytes: every block ends at or below it
+  // Of an allocator: how much of it was held at one time at most, and what was given back.
+  int64_t most_held = 0;
+  std::vector<replay::Returned> returned{};
+
+  bool is_plan() const { return kind == "plan"; }
+  // Bytes that it needs.
+  int64_t footprint() const { return is_plan() ? height : most_held; }
 };
 
-// Whether a map of that height needs more than the max load by what is worth a word: 0.05 %.
-inline bool IsWasteful(int64_t height, uint64_t max_load) {
+// Whether a map of that footprint needs more than the max load by what is worth a word: 0.05 %.
+inline bool IsWasteful(int64_t footprint, uint64_t max_load) {
   constexpr double kWorthAWord = 1.0005;
-  return static_cast<double>(height) > kWorthAWord * static_cast<double>(max_load);
+  return static_cast<double>(footprint) > kWorthAWord * static_cast<double>(max_load);
 }
 
 // Numbers of one kind, packed for the page: whole ones of 1 to 4 bytes, or doubles; little-endian,
@@ -80,8 +88,8 @@ struct LoadCurve {
 LoadCurve CurveOf(const trace::Recording& recording, size_t count, uint64_t alignment);
 
 // Addresses with the ranges left out that never held a block (whole pages): offsets and height of a
-// map. 0 stands for a block that was refused.
-HeapMap CompactAddresses(const trace::Recording& recording, const std::vector<uint64_t>& addresses);
+// map, and what was given back. An address of 0 stands for a block that was refused.
+HeapMap CompactAddresses(const trace::Recording& recording, const replay::Observation& seen);
 
 }  // namespace reprise::report
 

@@ -21,6 +21,7 @@ namespace {
 
 // Pixels. The map inside is painted at twice that.
 constexpr int kWidth = 960, kLeft = 78, kRight = 16, kTop = 58, kPlotHeight = 220, kGap = 56;
+constexpr int kKeyRow = 18;  // of the legend
 constexpr int kPlotWidth = kWidth - kLeft - kRight;
 constexpr int kScale = 2;
 
@@ -108,10 +109,10 @@ RasterView WholeView(const Subject& subject, const std::vector<HeapMap>& maps) {
 
 std::string Caption(const Subject& subject, const HeapMap& map) {
   const auto load = static_cast<double>(subject.statistics.max_load);
-  const double above = load > 0 ? 100 * (static_cast<double>(map.height) / load - 1) : 0;
+  const auto footprint = static_cast<double>(map.footprint());
+  const double above = load > 0 ? 100 * (footprint / load - 1) : 0;
   return absl::StrFormat("%s %s, %.1f %% above the max load",
-                         map.kind == "plan" ? "makespan" : "pages that held a block",
-                         Bytes(static_cast<double>(map.height)), above);
+                         map.is_plan() ? "makespan" : "footprint", Bytes(footprint), above);
 }
 
 // A canvas that writes SVG.
@@ -232,27 +233,28 @@ class PixelCanvas {
   Image image_;
 };
 
-// What is held, from when on it is: what no block covers then stays to be seen. Until the map has
-// grown for the last time that is waste.
+// What is held, and when: what no block covers then stays to be seen. Until the most is held that
+// is waste.
 template <typename Canvas>
 void DrawHeld(Canvas& canvas, const Subject& subject, const HeapMap& map, const RasterView& view,
               int top) {
   const double bottom = top + kPlotHeight, per_byte = kPlotHeight / view.top;
   const double row = static_cast<double>(map.height) / kHeldRows;
-  const std::vector<uint64_t> since = HeldSince(subject.recording, map, kHeldRows);
-  uint64_t grown = 0;
-  const bool wasteful = IsWasteful(map.height, subject.statistics.max_load);
-  for (const uint64_t it : since) {
-    if (wasteful && it != trace::kNever) grown = std::max(grown, it);
-  }
-  const double idle = kPlotWidth * static_cast<double>(grown) / view.end;
-  for (size_t i = 0; i < since.size(); ++i) {
-    if (since[i] == trace::kNever) continue;
-    const double left = kPlotWidth * static_cast<double>(since[i]) / view.end;
+  const HeldRows held = WhenHeld(subject.recording, map, kHeldRows);
+  const bool wasteful = IsWasteful(map.footprint(), subject.statistics.max_load);
+  const double idle = wasteful ? kPlotWidth * static_cast<double>(held.grown) / view.end : 0;
+  for (size_t i = 0; i < held.times.size(); ++i) {
+    const std::vector<uint64_t>& times = held.times[i];
     const double upper = bottom - per_byte * row * static_cast<double>(i + 1);
-    const double middle = std::max(left, idle);
-    canvas.Box(kLeft + left, upper, middle - left, per_byte * row, WasteColour(false));
-    canvas.Box(kLeft + middle, upper, kPlotWidth - middle, per_byte * row, IdleColour(false));
+    for (size_t k = 0; k < times.size(); k += 2) {
+      const double left = kPlotWidth * static_cast<double>(times[k]) / view.end;
+      const double right = k + 1 < times.size()
+                               ? kPlotWidth * static_cast<double>(times[k + 1]) / view.end
+                               : kPlotWidth;
+      const double middle = std::clamp(idle, left, right);
+      canvas.Box(kLeft + left, upper, middle - left, per_byte * row, WasteColour(false));
+      canvas.Box(kLeft + middle, upper, right - middle, per_byte * row, IdleColour(false));
+    }
   }
 }
 
@@ -289,7 +291,7 @@ void DrawMap(Canvas& canvas, const Subject& subject, const HeapMap& map, const B
 }
 
 int PictureHeight(const std::vector<HeapMap>& maps) {
-  return kTop + static_cast<int>(maps.size()) * (kPlotHeight + kGap) + 24;
+  return kTop + static_cast<int>(maps.size()) * (kPlotHeight + kGap) + 24 + kKeyRow;
 }
 
 template <typename Canvas>
@@ -322,7 +324,9 @@ std::string Draw(Canvas canvas, const Subject& subject, const std::vector<HeapMa
   for (size_t i = 0; i < sizes.size(); ++i) {
     key(colours[i], absl::StrCat("≤ ", Bytes(static_cast<double>(sizes[i]))));
   }
-  key(WasteColour(/*dark=*/false), "free, yet more was taken");
+  x = kLeft + 92;
+  top += kKeyRow;
+  key(WasteColour(/*dark=*/false), "free, yet more was taken later");
   return std::move(canvas).Finish();
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace reprise::report {
 
@@ -91,30 +90,43 @@ Raster Paint(const trace::Recording& recording, const HeapMap& map, const Bounds
   return raster;
 }
 
-std::vector<uint64_t> HeldSince(const trace::Recording& recording, const HeapMap& map,
-                                uint32_t rows) {
-  std::vector<uint64_t> since(rows, trace::kNever);
+HeldRows WhenHeld(const trace::Recording& recording, const HeapMap& map, uint32_t rows) {
+  HeldRows held = {.times = std::vector<std::vector<uint64_t>>(rows)};
   const double per_byte = rows / static_cast<double>(std::max<int64_t>(map.height, 1));
-  // Later blocks change nothing: rows that have a time are passed over.
-  std::vector<uint32_t> next(rows + 1);
-  std::iota(next.begin(), next.end(), 0);
-  const auto first_free = [&](uint32_t row) {
-    while (next[row] != row) row = next[row] = next[next[row]];
-    return row;
-  };
+  const auto is_held = [&](uint32_t row) { return held.times[row].size() % 2 == 1; };
+  uint32_t now = 0, most = 0;
+  size_t returned = 0;
   for (size_t i = 0; i < map.offsets.size(); ++i) {
     const trace::Allocation& it = recording.allocations[i];
-    if (map.offsets[i] == HeapMap::kNowhere || it.size == 0) continue;
-    const auto low = static_cast<double>(map.offsets[i]) * per_byte;
-    const double high = low + static_cast<double>(it.size) * per_byte;
-    const uint32_t end = std::min(rows, static_cast<uint32_t>(std::ceil(high)));
-    for (uint32_t row = first_free(std::min(rows, static_cast<uint32_t>(low))); row < end;
-         row = first_free(row)) {
-      since[row] = trace::TimeOf(recording, it.birth);
-      next[row] = row + 1;
+    const uint64_t time = trace::TimeOf(recording, it.birth);
+    if (map.offsets[i] != HeapMap::kNowhere && it.size != 0) {
+      const auto low = static_cast<double>(map.offsets[i]) * per_byte;
+      const double high = low + static_cast<double>(it.size) * per_byte;
+      const uint32_t end = std::min(rows, static_cast<uint32_t>(std::ceil(high)));
+      for (uint32_t row = std::min(rows, static_cast<uint32_t>(low)); row < end; ++row) {
+        if (is_held(row)) continue;
+        held.times[row].push_back(time);
+        ++now;
+      }
+    }
+    // Parts of a row do not count.
+    for (; returned < map.returned.size() && map.returned[returned].allocations <= i + 1;
+         ++returned) {
+      const auto low = static_cast<double>(map.returned[returned].begin) * per_byte;
+      const double high = low + static_cast<double>(map.returned[returned].bytes) * per_byte;
+      const uint32_t end = std::min(rows, static_cast<uint32_t>(high));
+      for (auto row = static_cast<uint32_t>(std::ceil(low)); row < end; ++row) {
+        if (!is_held(row)) continue;
+        held.times[row].push_back(time);
+        --now;
+      }
+    }
+    if (now > most) {
+      most = now;
+      held.grown = time;
     }
   }
-  return since;
+  return held;
 }
 
 Image Colourize(const Raster& raster, size_t classes) {

@@ -32,11 +32,15 @@ struct Raster {
 Raster Paint(const trace::Recording& recording, const HeapMap& map, const Bounds& sizes,
              const RasterView& view, uint32_t width, uint32_t height, bool edges);
 
-// When each of `rows` equal parts of the map, the lowest first, held a block for the first time: it
-// counts as held from then on. kNever: it never did.
+// When each of `rows` equal parts of the map, the lowest first, was held: from its first block on
+// until it was given back, and again.
 inline constexpr uint32_t kHeldRows = 256;
-std::vector<uint64_t> HeldSince(const trace::Recording& recording, const HeapMap& map,
-                                uint32_t rows);
+struct HeldRows {
+  // Times per row: from, to, from, to, ...; without an end: up to the map's.
+  std::vector<std::vector<uint64_t>> times;
+  uint64_t grown = 0;  // when as many were held as ever
+};
+HeldRows WhenHeld(const trace::Recording& recording, const HeapMap& map, uint32_t rows);
 
 // Pixels with alpha, 0xAABBGGRR, row by row.
 struct Image {

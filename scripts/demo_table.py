@@ -54,7 +54,7 @@ def print_allocators(compare):
         )
     for skipped in compare.get("skipped", []):
         print(f"  {skipped['allocator']:16} skipped: {skipped['reason']}")
-    print("\n  footprint: pages that ever held a live block; fragmentation: footprint above the max")
+    print("\n  footprint: the most pages held at one time; fragmentation: footprint above the max")
     print("  load; time: allocator calls and writing to the blocks, without waiting for their order.")
 
 

@@ -59,6 +59,13 @@ bool Serves(const Answers& answers, const std::string& library) {
   return BaseName(Text(answers, "library")).starts_with(stem) && Number(answers, "mixed") == 0;
 }
 
+void SetFragmentation(Measurement& it, int64_t max_load) {
+  it.fragmentation = it.footprint - max_load;
+  if (max_load <= 0) return;
+  it.fragmentation_percent =
+      100.0 * static_cast<double>(it.fragmentation) / static_cast<double>(max_load);
+}
+
 absl::StatusOr<Measurement> Measure(const std::string& name, const std::string& library,
                                     const Script& script, const std::string& player,
                                     int64_t max_load) {
@@ -76,11 +83,7 @@ absl::StatusOr<Measurement> Measure(const std::string& name, const std::string& 
   result.peak_rss_absolute = Number(*answers, "peak_rss_absolute");
   result.footprint = Number(*answers, "footprint");
   result.address_span = Number(*answers, "address_span");
-  result.fragmentation = result.footprint - max_load;
-  if (max_load > 0) {
-    result.fragmentation_percent =
-        100.0 * static_cast<double>(result.fragmentation) / static_cast<double>(max_load);
-  }
+  SetFragmentation(result, max_load);
   const auto seconds = [&answers](const char* field) {
     return 1e-9 * static_cast<double>(Number(*answers, field));
   };
@@ -125,6 +128,10 @@ absl::StatusOr<Observation> Observe(const std::string& name, const std::string& 
     result.resident.push_back(static_cast<int64_t>(table[i].resident));
     result.usable.push_back(static_cast<int64_t>(table[i].usable));  // kUnknown becomes -1
     result.footprint.push_back(static_cast<int64_t>(table[i].pages * kPageSize));
+  }
+  result.most_held = Number(*answers, "footprint");
+  for (const ObservedReturn& it : observed->returned()) {
+    result.returned.push_back({it.allocations, it.page * kPageSize, it.pages * kPageSize});
   }
   const uint64_t* addresses = observed->words() + samples * kSampleWords;
   if (allocations > 0) result.addresses.assign(addresses, addresses + allocations);
@@ -286,6 +293,11 @@ absl::StatusOr<Observation> ObservePlan(const trace::Recording& recording,
   if (!script.ok()) return script.status();
   return Observe("plan", "", *script, *player, recording.allocations.size(),
                  std::move(sample_events));
+}
+
+void TakeFootprint(Measurement& measurement, const Observation& observation, int64_t max_load) {
+  measurement.footprint = observation.most_held;
+  SetFragmentation(measurement, max_load);
 }
 
 void Decompose(Measurement& measurement, const Observation& observation, uint64_t peak_event,

@@ -42,8 +42,10 @@ struct Measurement {
   // The most that was resident, less what was before the first operation. The kernel counts in
   // batches per CPU: a few hundred KiB are noise.
   int64_t peak_rss = 0;
-  int64_t peak_rss_absolute = 0;
-  int64_t footprint = 0;             // pages that ever held a byte of a live block
+  int64_t peak_rss_absolute = 0;  // of the whole process, without the script and its tables
+  // Pages that ever held a byte of a live block; once observed, the most at one time that did and
+  // had not been given back to the system, with less than 1 % too much.
+  int64_t footprint = 0;
   int64_t address_span = 0;          // highest minus lowest address ever live, whole pages
   int64_t fragmentation = 0;         // footprint minus max load
   double fragmentation_percent = 0;  // of the max load
@@ -76,6 +78,13 @@ struct CompareOptions {
   std::optional<int64_t> max_load{};
 };
 
+// Bytes that held a live block and were found to be given back to the system.
+struct Returned {
+  uint64_t allocations = 0;  // that there were before it was found
+  uint64_t begin = 0;        // an address, or a place in a map
+  uint64_t bytes = 0;
+};
+
 // What a run looked like from inside, in the recorded order. Watching it takes time and memory, so
 // it is a run of its own beside the measured ones.
 struct Observation {
@@ -83,7 +92,9 @@ struct Observation {
   std::vector<uint64_t> events;     // event indices at which was sampled: after the event
   std::vector<int64_t> resident;    // bytes per sample: of the process' own, above the start
   std::vector<int64_t> usable;      // bytes per sample, over live blocks; -1: not known
-  std::vector<int64_t> footprint;   // bytes per sample: pages that ever held a live block
+  std::vector<int64_t> footprint;   // bytes per sample: as Measurement::footprint, at that time
+  int64_t most_held = 0;            // Measurement::footprint
+  std::vector<Returned> returned;   // in order
 };
 
 // At most `count` + 2 event indices, ascending: evenly spread, and `peak_event`.
@@ -124,7 +135,9 @@ absl::StatusOr<Observation> ObservePlan(const trace::Recording& recording,
                                         const CompareOptions& options,
                                         std::vector<uint64_t> sample_events);
 
-// Fills in what only an observation knows: what the footprint is made of at `peak_event`.
+// Fills in what only an observation knows: the footprint.
+void TakeFootprint(Measurement& measurement, const Observation& observation, int64_t max_load);
+// And what it is made of at `peak_event`.
 void Decompose(Measurement& measurement, const Observation& observation, uint64_t peak_event,
                int64_t requested_at_peak);
 

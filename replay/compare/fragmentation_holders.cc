@@ -15,6 +15,8 @@ using trace::Allocation;
 using trace::kNone;
 using trace::Recording;
 
+const std::vector<Returned> kNothing;
+
 int64_t Bytes(const Allocation& allocation, uint64_t alignment) {
   return static_cast<int64_t>(trace::BlockBytes(allocation.size, alignment));
 }
@@ -44,17 +46,18 @@ class HighestEnd {
   std::vector<int64_t> ends_, gone_;
 };
 
-// Which pages were ever touched, on the axis of the offsets.
-class TouchedPages {
+// Which pages hold or held a block and were not given back, on the axis of the offsets.
+class PagesHeld {
  public:
-  // Returns the bytes of pages that had not been touched before.
-  int64_t Touch(int64_t begin, int64_t end) {
-    const auto last = static_cast<size_t>((std::max(end, begin + 1) - 1) / kPageBytes);
-    if (last >= pages_.size()) pages_.resize(std::max(last + 1, pages_.size() * 2));
-    int64_t added = 0;
-    for (auto page = static_cast<size_t>(begin / kPageBytes); page <= last; ++page) {
-      added += pages_[page] ? 0 : kPageBytes;
-      pages_[page] = true;
+  explicit PagesHeld(const std::vector<Returned>& returned) : returned_(returned) {}
+
+  // An allocation more, in order, whether or not it lies anywhere. Returns the bytes of pages that
+  // are held from now on, less those that were given back by now.
+  int64_t Add(int64_t begin, int64_t end) {
+    ++allocations_;
+    int64_t added = begin >= 0 ? Touch(begin, end) : 0;
+    for (; next_ < returned_.size() && returned_[next_].allocations <= allocations_; ++next_) {
+      added -= GiveBack(returned_[next_]);
     }
     return added;
   }
@@ -73,60 +76,97 @@ class TouchedPages {
   }
 
  private:
+  int64_t Touch(int64_t begin, int64_t end) {
+    const auto last = static_cast<size_t>((std::max(end, begin + 1) - 1) / kPageBytes);
+    if (last >= pages_.size()) pages_.resize(std::max(last + 1, pages_.size() * 2));
+    int64_t added = 0;
+    for (auto page = static_cast<size_t>(begin / kPageBytes); page <= last; ++page) {
+      added += pages_[page] ? 0 : kPageBytes;
+      pages_[page] = true;
+    }
+    return added;
+  }
+  int64_t GiveBack(const Returned& it) {
+    int64_t given = 0;
+    const size_t end = std::min(pages_.size(), (it.begin + it.bytes) / kPageBytes);
+    for (size_t page = it.begin / kPageBytes; page < end; ++page) {
+      given += pages_[page] ? kPageBytes : 0;
+      pages_[page] = false;
+    }
+    return given;
+  }
+
   static constexpr int64_t kPageBytes = base::kPageBytes;
+  const std::vector<Returned>& returned_;
+  size_t next_ = 0;
+  uint64_t allocations_ = 0;
   std::vector<bool> pages_;
   std::vector<int64_t> below_;  // per page
 };
 
-// Finds the event at which the most is held: the first one, because what becomes free later, when
-// the program gives back what it has, was needed once.
-void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets, bool grows_only,
-               uint64_t alignment, Pins& pins) {
+// Calls look(event, bytes held, bytes live) after each event that changes them.
+template <typename Look>
+void ForEachState(const Recording& recording, const std::vector<int64_t>& offsets,
+                  const std::vector<Returned>* returned, uint64_t alignment, Look look) {
   HighestEnd ends;
-  TouchedPages touched;
+  PagesHeld pages(returned != nullptr ? *returned : kNothing);
   int64_t live = 0, held = 0;
-  const auto step = [&](const trace::Event& event) {
+  trace::ForEachEvent(recording, [&](const trace::Event& event) {
     const bool birth = event.kind == trace::EventKind::kAllocate;
     if (!birth && event.kind != trace::EventKind::kFree &&
         event.kind != trace::EventKind::kImpliedFree) {
       return;
     }
     const int64_t offset = offsets[event.block];
-    if (offset < 0) return;
     const int64_t bytes = Bytes(recording.allocations[event.block], alignment);
+    if (returned != nullptr && birth) held += pages.Add(offset, offset + bytes);
+    if (offset < 0) return;
     live += birth ? bytes : -bytes;
-    if (grows_only) {
-      if (birth) held += touched.Touch(offset, offset + bytes);
-    } else {
+    if (returned == nullptr) {
       birth ? ends.Add(offset + bytes) : ends.Remove(offset + bytes);
       held = ends.Get();
     }
-    if (held <= pins.held_bytes) return;
-    pins.event = event.index;
-    pins.held_bytes = held;
-    pins.live_bytes = live;
-  };
-  trace::ForEachEvent(recording, step);
+    look(event.index, held, live);
+  });
+}
+
+// Where as much is held as ever, the event at which most of it is live: what lies free then was
+// never of use. An allocator may take a last page when the program has freed nearly all.
+void FindEvent(const Recording& recording, const std::vector<int64_t>& offsets,
+               const std::vector<Returned>* returned, uint64_t alignment, Pins& pins) {
+  int64_t most = 0;
+  ForEachState(recording, offsets, returned, alignment,
+               [&](uint64_t, int64_t held, int64_t) { most = std::max(most, held); });
+  const int64_t enough = returned != nullptr ? most - most / 128 : most;
+  ForEachState(recording, offsets, returned, alignment,
+               [&](uint64_t event, int64_t held, int64_t live) {
+                 if (held < enough || live <= pins.live_bytes) return;
+                 pins.event = event;
+                 pins.held_bytes = held;
+                 pins.live_bytes = live;
+               });
 }
 
 }  // namespace
 
-Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, bool grows_only,
-              size_t most, uint64_t alignment) {
+Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets,
+              const std::vector<Returned>* returned, size_t most, uint64_t alignment) {
   Pins pins;
-  FindEvent(recording, offsets, grows_only, alignment, pins);
-  TouchedPages touched;
+  FindEvent(recording, offsets, returned, alignment, pins);
+  const bool keeps_pages = returned != nullptr;
+  PagesHeld pages(keeps_pages ? *returned : kNothing);
   std::vector<uint32_t> live;
   for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
     const Allocation& it = recording.allocations[i];
-    if (it.birth > pins.event || offsets[i] < 0) continue;
-    if (grows_only) touched.Touch(offsets[i], offsets[i] + Bytes(it, alignment));
+    if (it.birth > pins.event) continue;
+    if (keeps_pages) pages.Add(offsets[i], offsets[i] + Bytes(it, alignment));
+    if (offsets[i] < 0) continue;
     if (pins.event < it.death) live.push_back(i);
   }
-  touched.Count();
+  pages.Count();
   const auto held_between = [&](int64_t begin, int64_t end) {
     if (begin >= end) return int64_t{0};
-    return grows_only ? touched.BytesBelow(end) - touched.BytesBelow(begin) : end - begin;
+    return keeps_pages ? pages.BytesBelow(end) - pages.BytesBelow(begin) : end - begin;
   };
   std::sort(live.begin(), live.end(),
             [&](uint32_t a, uint32_t b) { return offsets[a] < offsets[b]; });
@@ -142,7 +182,7 @@ Pins FindPins(const Recording& recording, const std::vector<int64_t>& offsets, b
     pins.largest_hole = std::max(pins.largest_hole, gap);
     end = std::max(end, offsets[live[i]] + Bytes(recording.allocations[live[i]], alignment));
   }
-  const int64_t above_all = live.empty() ? 0 : held_between(end, grows_only ? INT64_MAX : end);
+  const int64_t above_all = live.empty() ? 0 : held_between(end, keeps_pages ? INT64_MAX : end);
   if (above_all > 0) {
     around.back().second = above_all;
     ++pins.holes;

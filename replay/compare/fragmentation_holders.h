@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/compare/compare.h"
 #include "trace/recording.h"
 #include "trace/statistics.h"
 
@@ -29,8 +30,9 @@ struct PinnedBySite {
 };
 
 struct Pins {
-  uint64_t event = 0;      // the first one at which `held_bytes` is reached: the highest
-  int64_t held_bytes = 0;  // up to the end of the highest live block, or all pages touched so far
+  // Of those at which the most is held (of an allocator, within 1 %) the one with most bytes live.
+  uint64_t event = 0;
+  int64_t held_bytes = 0;  // up to the end of the highest live block, or pages
   int64_t live_bytes = 0;
   int64_t holes = 0;                  // free ranges
   int64_t largest_hole = 0;           // bytes
@@ -38,12 +40,13 @@ struct Pins {
   std::vector<PinnedBySite> sites{};  // the same by site, over all pins
 };
 
-// `offsets`: where each allocation lies, on one axis of bytes; negative: not there. `grows_only`:
-// what was once held stays held, as for an allocator whose pages were touched; else only what lies
-// below the highest live block is held, as in a plan. Blocks are rounded up to `alignment` bytes.
-// Time: O(n log n).
+// `offsets`: where each allocation lies, on one axis of bytes; negative: not there. `returned`: of
+// an allocator, whose pages are held once they have held a block until they are given back: whole
+// pages of that axis, in order. Null: only what lies below the highest live block is held, as in a
+// plan. Blocks are rounded up to `alignment` bytes. Time: O(n log n), and per page given back.
 Pins FindPins(const trace::Recording& recording, const std::vector<int64_t>& offsets,
-              bool grows_only, size_t most, uint64_t alignment = trace::kBlockAlignment);
+              const std::vector<Returned>* returned, size_t most,
+              uint64_t alignment = trace::kBlockAlignment);
 
 }  // namespace reprise::replay
 

@@ -103,7 +103,7 @@ class HeapMap {
     const {footprint} = facts.contenders.find((it) => it.label === this.fact.label);
     const above = footprint - facts.max_load;
     const share = facts.max_load > 0 ? 100 * above / facts.max_load : 0;
-    const what = this.fact.kind === 'plan' ? 'makespan' : 'pages that held a block';
+    const what = this.fact.kind === 'plan' ? 'makespan' : 'footprint';
     const more = share < 0.05 ? 'no more than' : `${percentText(share)} above`;
     return `${what} ${bytesText(footprint)}, ${more} the max load`;
   }
@@ -245,20 +245,23 @@ class HeapMap {
     context.stroke();
   }
 
-  // What is held, from its first block on: what no block covers stays in the colour of waste; once
-  // the map has grown for the last time, in a pale one, as where no plan would need less.
+  // What is held, and when: what no block covers stays in the colour of waste; once the most is
+  // held, in a pale one, as where no plan would need less.
   drawHeld() {
     const {context} = this, {held, height} = this.fact, area = this.area();
     const {waste, idle} = colourSet();
-    const {wasteful} = this.fact, right = area.left + area.width;
-    const grown = wasteful ? Math.min(right, this.x(Math.max(...held))) : area.left;
+    const edge = area.left + area.width;
+    const grown = this.fact.wasteful ? this.x(this.fact.grown) : area.left;
+    const same = (a, b) => a.length === b.length && a.every((time, i) => time === b[i]);
     for (let row = 0; row < held.length;) {
       let end = row + 1;
-      while (end < held.length && held[end] === held[row]) ++end;
-      if (held[row] >= 0) {
-        const top = this.y(height * end / held.length);
-        const tall = this.y(height * row / held.length) - top;
-        const left = Math.max(area.left, this.x(held[row])), middle = Math.max(left, grown);
+      while (end < held.length && same(held[end], held[row])) ++end;
+      const top = this.y(height * end / held.length);
+      const tall = this.y(height * row / held.length) - top;
+      for (let i = 0; i < held[row].length; i += 2) {
+        const left = Math.max(area.left, this.x(held[row][i]));
+        const right = i + 1 < held[row].length ? Math.min(edge, this.x(held[row][i + 1])) : edge;
+        const middle = Math.min(right, Math.max(left, grown));
         context.fillStyle = toCss(waste);
         context.fillRect(left, top, Math.max(0, middle - left), tall);
         context.fillStyle = toCss(idle);

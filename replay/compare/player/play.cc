@@ -65,9 +65,20 @@ ObservedSample* samples;
 uint64_t* next_address;
 uint64_t* usable_of_slot;
 uint64_t usable_bytes;
-uint64_t marked_pages;
+uint64_t* first_address;
+uint64_t held_pages;    // that hold or held a block, and were not found to be given back
+uint64_t most_held;     // at one time
+uint64_t next_review;   // when so many are held
+int pagemap = -1;       // -1: nobody can tell what was given back
+uint64_t window[4096];  // a part of it: entries of pages
+uint64_t window_page;   // from this one on
+uint64_t window_pages;  // so many
+ObservedReturn* returned;
+uint64_t returns;
 uint64_t resident_baseline;
 bool usable_known;
+
+uint64_t mapped_bytes;  // by MapAtOnce
 
 int64_t Now() {
   timespec now;
@@ -126,10 +137,62 @@ uint64_t PrivateBytes() {
   return line == nullptr ? 0 : strtoull(line + strlen("Anonymous:"), nullptr, 10) * 1024;
 }
 
+constexpr uint64_t kMostReturns = 4 << 20;
+
+// Whether the system still has what was written to a page.
+bool IsThere(uint64_t page) {
+  constexpr uint64_t kPresentOrSwapped = uint64_t{3} << 62;
+  if (page - window_page >= window_pages) {
+    const ssize_t bytes = pread(pagemap, window, sizeof(window), static_cast<off_t>(page * 8));
+    window_page = page;
+    window_pages = bytes > 0 ? static_cast<uint64_t>(bytes) / 8 : 0;
+    if (window_pages == 0) return true;
+  }
+  return (window[page - window_page] & kPresentOrSwapped) != 0;
+}
+
+void NoteReturn(uint64_t page) {
+  const auto allocations = static_cast<uint64_t>(next_address - first_address);
+  --held_pages;
+  if (returns > 0) {
+    ObservedReturn& last = returned[returns - 1];
+    if (last.allocations == allocations && last.page + last.pages == page) {
+      ++last.pages;
+      return;
+    }
+  }
+  returned[returns++] = {allocations, page, 1};
+}
+
+// Forgets the pages that were given back.
+void Review() {
+  if (pagemap != -1) {
+    window_pages = 0;
+    pages.Revise([](uint64_t page, uint64_t marks) {
+      for (uint64_t left = marks; left != 0; left &= left - 1) {
+        const auto bit = static_cast<uint64_t>(__builtin_ctzll(left));
+        if (returns == kMostReturns || IsThere(page + bit)) continue;
+        marks &= ~(uint64_t{1} << bit);
+        NoteReturn(page + bit);
+      }
+      return marks;
+    });
+  }
+  const uint64_t next = held_pages + held_pages / 128;
+  if (next > next_review) next_review = next;
+}
+
+void Hold(uint64_t more) {
+  held_pages += more;
+  if (held_pages > next_review) Review();
+  if (held_pages > most_held) most_held = held_pages;
+}
+
 void Sample(uint64_t number) {
+  Review();
   const uint64_t resident = PrivateBytes();
   samples[number] = {resident > resident_baseline ? resident - resident_baseline : 0,
-                     usable_known ? usable_bytes : ObservedSample::kUnknown, marked_pages};
+                     usable_known ? usable_bytes : ObservedSample::kUnknown, held_pages};
 }
 
 // Notes where a new block is, and writes to its pages as its owner would.
@@ -241,7 +304,7 @@ void PlayThread(Thread& self) {
       usable_of_slot[slot] = Usable<serve>(block, bytes);
       usable_bytes += usable_of_slot[slot];
       *next_address++ = reinterpret_cast<uint64_t>(block);
-      marked_pages += tally.pages - pages_before;
+      Hold(tally.pages - pages_before);
     }
   };
   for (const uint64_t* at = self.begin; at != self.end; ++at) {
@@ -317,6 +380,7 @@ void* RunThread(void* argument) {
 
 // Zeroed memory that is there from the start, so that using it later does not count.
 void* MapAtOnce(uint64_t bytes) {
+  mapped_bytes += (bytes + kPageBytes - 1) & ~(kPageBytes - 1);
   void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (mapping == MAP_FAILED) Refuse("room for its tables");
@@ -335,7 +399,7 @@ void Refuse(const char* what) {
   _exit(4);
 }
 
-void Prepare(const ScriptHeader* script, void* observed, bool own_usable_size) {
+uint64_t Prepare(const ScriptHeader* script, void* observed, bool own_usable_size) {
   const auto* words = reinterpret_cast<const uint64_t*>(script);
   const auto* table = reinterpret_cast<const ScriptThread*>(script + 1);
   flags = script->flags;
@@ -350,7 +414,14 @@ void Prepare(const ScriptHeader* script, void* observed, bool own_usable_size) {
   }
   if ((flags & kScriptObserve) != 0) {
     samples = static_cast<ObservedSample*>(observed);
-    next_address = reinterpret_cast<uint64_t*>(samples + script->samples);
+    first_address = next_address = reinterpret_cast<uint64_t*>(samples + script->samples);
+    // Pages that nobody has written to are never there.
+    if ((flags & kScriptTouch) != 0) pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    memset(window, 1, sizeof(window));  // it is memory of the process' own from here on
+    returned = static_cast<ObservedReturn*>(
+        mmap(nullptr, kMostReturns * sizeof(ObservedReturn), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (returned == MAP_FAILED) Refuse("room for what it observes");
     usable_of_slot =
         static_cast<uint64_t*>(MapAtOnce(sizeof(uint64_t) * (uint64_t{script->slots} + 1)));
     usable_known = own_usable_size;
@@ -364,6 +435,7 @@ void Prepare(const ScriptHeader* script, void* observed, bool own_usable_size) {
     if (mapping == MAP_FAILED) Refuse("addresses for the arena");
     arena = static_cast<char*>(mapping);
   }
+  return mapped_bytes;
 }
 
 Played Play() {
@@ -383,6 +455,9 @@ Played Play() {
     if (tally.lowest < sum.lowest) sum.lowest = tally.lowest;
     if (tally.highest > sum.highest) sum.highest = tally.highest;
   }
+  if ((flags & kScriptObserve) != 0) sum.pages = most_held;
+  sum.returned = returned;
+  sum.returns = returns;
   return sum;
 }
 

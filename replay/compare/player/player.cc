@@ -70,14 +70,31 @@ uint64_t StatusBytes(const char* name) {
   return line == nullptr ? 0 : strtoull(line + strlen(name) + 1, nullptr, 10) * 1024;
 }
 
+uint64_t ObservedBytes(const ScriptHeader* script) {
+  return script->samples * sizeof(ObservedSample) + script->allocations * 8;
+}
+
 // The file that takes what is observed: as long as the script says.
 void* MapObserved(const ScriptHeader* script, int fd) {
   if ((script->flags & kScriptObserve) == 0) return nullptr;
-  const uint64_t bytes = script->samples * sizeof(ObservedSample) + script->allocations * 8;
+  const uint64_t bytes = ObservedBytes(script);
   if (bytes == 0) return nullptr;
   void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (mapping == MAP_FAILED) Refuse("room for what it observes");
   return mapping;
+}
+
+// Puts the pages that were given back behind it.
+void WriteReturned(const ScriptHeader* script, const Played& played, int fd) {
+  const auto* from = reinterpret_cast<const char*>(played.returned);
+  auto at = static_cast<off_t>(ObservedBytes(script));
+  for (uint64_t left = played.returns * sizeof(ObservedReturn); left > 0;) {
+    const ssize_t written = pwrite(fd, from, left, at);
+    if (written <= 0) Refuse("room for what it observes");
+    from += written;
+    at += written;
+    left -= static_cast<uint64_t>(written);
+  }
 }
 
 // The most that was ever resident from here on, where the kernel allows to forget what was before.
@@ -115,8 +132,11 @@ void PrintProvider() {
   }
 }
 
-void PlayAndPrint(const ScriptHeader* script, void* observed) {
-  Prepare(script, observed, FindProvider().usable);
+void PlayAndPrint(const ScriptHeader* script, int observed_fd) {
+  void* observed = MapObserved(script, observed_fd);
+  // Neither are the program's nor the allocator's.
+  const uint64_t own =
+      script->words * sizeof(uint64_t) + Prepare(script, observed, FindProvider().usable);
   ForgetPeak();
   const uint64_t baseline = StatusBytes("VmRSS");
   const int64_t faults = PageFaults();
@@ -127,14 +147,15 @@ void PlayAndPrint(const ScriptHeader* script, void* observed) {
   const int64_t cpu_nanoseconds = CpuNanoseconds() - cpu;
   const int64_t page_faults = PageFaults() - faults;
   const uint64_t peak = StatusBytes("VmHWM");
+  WriteReturned(script, played, observed_fd);
 
   const uint64_t first_page = played.lowest & ~(kPageBytes - 1);
   const uint64_t last_page = (played.highest + kPageBytes - 1) & ~(kPageBytes - 1);
   dprintf(STDOUT_FILENO,
           "peak_rss %" PRIu64 "\npeak_rss_absolute %" PRIu64 "\nfootprint %" PRIu64
           "\naddress_span %" PRIu64 "\n",
-          peak > baseline ? peak - baseline : 0, peak, played.pages * kPageBytes,
-          played.highest == 0 ? 0 : last_page - first_page);
+          peak > baseline ? peak - baseline : 0, peak > own ? peak - own : 0,
+          played.pages * kPageBytes, played.highest == 0 ? 0 : last_page - first_page);
   dprintf(STDOUT_FILENO,
           "busy_nanoseconds %" PRId64 "\ncpu_nanoseconds %" PRId64 "\nwall_nanoseconds %" PRId64
           "\nwait_nanoseconds %" PRId64 "\nwaits %" PRIu64 "\n",
@@ -153,8 +174,7 @@ int main(int argc, char** argv) {
   if (argc != 2) Die(2, "started by `reprise compare`");
   WithoutRandomAddresses(argv);
   if (strcmp(argv[1], "--probe") != 0) {
-    const ScriptHeader* script = MapScript(argv[1]);
-    PlayAndPrint(script, MapObserved(script, atoi(argv[1]) + 1));
+    PlayAndPrint(MapScript(argv[1]), atoi(argv[1]) + 1);
   }
   PrintProvider();
   // Not exit(): what an allocator does at the end of a process is not compared.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,6 +103,21 @@ absl::StatusOr<Observed> Observed::Create(uint64_t bytes) {
 Observed::~Observed() {
   if (data_ != nullptr && fd_ != -1) munmap(data_, bytes_);
   if (fd_ != -1) close(fd_);
+}
+
+std::vector<ObservedReturn> Observed::returned() const {
+  struct stat status;
+  if (fstat(fd_, &status) != 0) return {};
+  const uint64_t bytes = static_cast<uint64_t>(status.st_size) - bytes_;
+  std::vector<ObservedReturn> list(bytes / sizeof(ObservedReturn));
+  auto* to = reinterpret_cast<char*>(list.data());
+  for (uint64_t done = 0; done < list.size() * sizeof(ObservedReturn);) {
+    const ssize_t part = pread(fd_, to + done, list.size() * sizeof(ObservedReturn) - done,
+                               static_cast<off_t>(bytes_ + done));
+    if (part <= 0) return {};
+    done += static_cast<uint64_t>(part);
+  }
+  return list;
 }
 
 absl::StatusOr<Answers> RunPlayer(const std::string& player, const std::string& preload,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "replay/compare/player/script.h"
 
 namespace reprise::replay {
 
@@ -28,6 +29,8 @@ class Observed {
 
   int descriptor() const { return fd_; }
   const uint64_t* words() const { return data_; }
+  // What the player has put behind them.
+  std::vector<ObservedReturn> returned() const;
 
  private:
   Observed(int fd, uint64_t* data, uint64_t bytes) : fd_(fd), data_(data), bytes_(bytes) {}

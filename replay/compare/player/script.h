@@ -60,12 +60,20 @@ struct ScriptHeader {
 };
 
 // With kScriptObserve the player writes a second file: ObservedSample[samples], then the address of
-// each allocation in the order in which they come (0: refused), 64 bits each.
+// each allocation in the order in which they come (0: refused), 64 bits each, then ObservedReturn[]
+// up to its end.
 struct ObservedSample {
   static constexpr uint64_t kUnknown = UINT64_MAX;
   uint64_t resident;  // bytes of memory of the process' own, less what was there at the start
   uint64_t usable;    // bytes: what malloc_usable_size says, summed over live blocks; or kUnknown
-  uint64_t pages;     // that ever held a byte of a live block
+  uint64_t pages;     // that hold or held a byte of a live block, and were not given back
+};
+// Pages that held a live block and that the system has taken back. It is asked at each sample, and
+// before the pages held become more than ever by 1/128.
+struct ObservedReturn {
+  uint64_t allocations;  // that there were before it was seen
+  uint64_t page;         // the number of the first
+  uint64_t pages;
 };
 
 // Thread 0 is the player's own main thread; the others are started by kScriptStart.

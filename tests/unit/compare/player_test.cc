@@ -122,7 +122,28 @@ TEST_P(PlayerTest, AnObservationTellsWhereBlocksLieAndHowMemoryGrows) {
         static_cast<size_t>(std::lower_bound(events.begin(), events.end(), event) - events.begin());
     EXPECT_GE(seen->usable[at], requested);
   }
-  EXPECT_TRUE(std::is_sorted(seen->footprint.begin(), seen->footprint.end()));
+  EXPECT_LE(*std::max_element(seen->footprint.begin(), seen->footprint.end()), seen->most_held);
+  for (const Returned& it : seen->returned) EXPECT_LE(it.allocations, seen->addresses.size());
+}
+
+// What a growing block leaves behind is the system's again, and no allocator's waste.
+TEST(CompareTest, MemoryThatWasGivenBackIsNotHeld) {
+  RecordingMaker maker(1);
+  uint32_t block = maker.Malloc(0, kMebibyte);
+  for (int64_t i = 2; i <= 20; ++i) {
+    const uint32_t wall = maker.Malloc(0, kMebibyte);  // it cannot grow where it is
+    block = maker.Realloc(0, block, static_cast<uint64_t>(i * kMebibyte));
+    maker.Free(0, wall);
+  }
+  const trace::Recording& recording = maker.recording();
+  const absl::StatusOr<Measurement> measured = MeasureAllocator(recording, Named("glibc"), {});
+  const absl::StatusOr<Observation> seen = ObserveAllocator(
+      recording, Named("glibc"), {}, SampleEvents(recording, 5, PeakOf(recording)));
+  ASSERT_TRUE(measured.ok() && seen.ok()) << measured.status() << seen.status();
+  EXPECT_FALSE(seen->returned.empty());
+  EXPECT_GE(seen->most_held, 20 * kMebibyte);
+  EXPECT_LE(seen->most_held, 43 * kMebibyte);  // old and new block, if it is copied
+  EXPECT_LE(seen->most_held, measured->footprint);
 }
 
 INSTANTIATE_TEST_SUITE_P(Allocators, PlayerTest,
