@@ -1,6 +1,7 @@
 #include "cli/compare_table.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -133,19 +134,26 @@ void AddTo(Result& sum, const Result& it) {
   sum.runs = it.runs;
 }
 
-// A line for each of `sites`, no two alike.
+// A line for each of `sites`; only those of one place have the same.
 absl::flat_hash_map<uint32_t, std::string> SiteLines(const trace::Recording& recording,
-                                                     std::vector<uint32_t> sites) {
-  std::sort(sites.begin(), sites.end());
-  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+                                                     const std::vector<uint32_t>& sites) {
+  std::map<trace::SitePlace, std::vector<uint32_t>> places;
+  for (const uint32_t site : sites) {
+    places[site == trace::kNone ? trace::PlaceOfNone() : trace::PlaceOf(recording.sites[site])]
+        .push_back(site);
+  }
   trace::Symbolizer symbolizer;
   std::vector<trace::CallSiteText> texts;
-  for (const uint32_t site : sites) {
-    texts.push_back(trace::DescribeCallSite(recording, site, &symbolizer));
+  for (const auto& [place, same] : places) {
+    texts.push_back(trace::DescribeCallSite(recording, same.front(), &symbolizer));
   }
   const std::vector<std::string> lines = trace::DistinctLines(texts, trace::Detail::kPlace);
   absl::flat_hash_map<uint32_t, std::string> line_of;
-  for (size_t i = 0; i < sites.size(); ++i) line_of[sites[i]] = lines[i];
+  size_t i = 0;
+  for (const auto& [place, same] : places) {
+    for (const uint32_t site : same) line_of[site] = lines[i];
+    ++i;
+  }
   return line_of;
 }
 
