@@ -109,13 +109,13 @@ HeldRows WhenHeld(const trace::Recording& recording, const HeapMap& map, uint32_
         ++now;
       }
     }
-    // Parts of a row do not count.
+    // Rows of which half was given back.
     for (; returned < map.returned.size() && map.returned[returned].allocations <= i + 1;
          ++returned) {
       const auto low = static_cast<double>(map.returned[returned].begin) * per_byte;
       const double high = low + static_cast<double>(map.returned[returned].bytes) * per_byte;
-      const uint32_t end = std::min(rows, static_cast<uint32_t>(high));
-      for (auto row = static_cast<uint32_t>(std::ceil(low)); row < end; ++row) {
+      const uint32_t end = std::min(rows, static_cast<uint32_t>(high + 0.5));
+      for (auto row = static_cast<uint32_t>(low + 0.5); row < end; ++row) {
         if (!is_held(row)) continue;
         held.times[row].push_back(time);
         --now;
