@@ -120,7 +120,18 @@ StartRecord* DescribeNextThread(void* argument, size_t stack_bytes) {
 StartRecord TakeStartRecord(void* pointer) {
   const StartRecord record = *static_cast<StartRecord*>(pointer);
   DropStartRecord(static_cast<StartRecord*>(pointer));
-  BeginThread(record.path, record.id, record.parent, record.stack_bytes);
+  const auto begin = [&record] {
+    BeginThread(record.path, record.id, record.parent, record.stack_bytes);
+  };
+  if (this_thread.path == 0) {
+    begin();
+    return record;
+  }
+  // A signal handler ran before this and allocated, as a thread that nobody named: it ends here.
+  const SignalBlock block;
+  at_end();
+  this_thread.lane_tried = 0;
+  begin();
   return record;
 }
 

@@ -519,6 +519,22 @@ def signals_in_step(bench):
                f"{stats['improvised']} improvised: the lane did not follow its plan")
 
 
+def early_signals(bench):
+    """A handler that allocates before its thread has begun does not take the thread's name away."""
+    program = bench.build / "bin" / "programs" / "early_signals"
+    bench.record([program], expected=0)
+    words = ("plan", bench.scratch / "recording", "-o", bench.scratch / "plan", "--lanes", "thread")
+    bench.run(bench.reprise, *words, expected=0)
+    _, stats = bench.replay([program, "signal"], expected=0)
+    expect(stats["improvised"] < stats["allocations"] / 10, f"{stats['improvised']} improvised")
+    bench.record([program, "signal"], "again", expected=0)
+    found = bench.run(bench.reprise, "diff", bench.scratch / "recording", bench.scratch / "again",
+                      "--json", expected=0)
+    blocks = [it["second_blocks"] for it in json.loads(found.stdout)["threads"]
+              if it["first_blocks"] > 1000]
+    expect(blocks != [] and min(blocks) > 1000, f"blocks of the same thread: {blocks}")
+
+
 def realloc_in_place(bench):
     """A block that grows has room for its final size from the start: it never moves."""
     command = [bench.build / "bin" / "programs" / "idle_phase"]
@@ -562,5 +578,5 @@ if __name__ == "__main__":
     others = (words, descriptors, wrong_frees, fork_among_threads,
               threads_of_the_program_alone, runtime_of_a_plugin,
               libc_by_name, c11_threads_by_name, heap_statistics, jumps_out, other_libc,
-              old_libc, started_by_loader, no_format, own_mappings, address_limits, keep_aslr, huge_pages, release, resident, signals_in_step, realloc_in_place, with_command)
+              old_libc, started_by_loader, no_format, own_mappings, address_limits, keep_aslr, huge_pages, release, resident, signals_in_step, early_signals, realloc_in_place, with_command)
     main(table | {case.__name__: case for case in others})
