@@ -283,7 +283,8 @@ absl::StatusOr<std::string> OutputBeside(const std::string& input, Kind kind) {
 int RunPlan(PlanOptions options) {
   if (options.solve.strategy == "list") return ListStrategies(options.json);
   if (options.input.empty()) {
-    return Fail(absl::FailedPreconditionError("plan: an input is required (see `reprise --help`)"));
+    return Fail(
+        absl::FailedPreconditionError("plan: an input is required (see `reprise help plan`)"));
   }
   const std::vector<planner::StrategyInfo> strategies = AllStrategies();
   std::vector<std::string_view> names;
@@ -295,7 +296,7 @@ int RunPlan(PlanOptions options) {
   }
   const auto& general = planner::Strategies();
   const absl::Status graphs_only = absl::FailedPreconditionError(absl::StrCat(
-      "--strategy: '", options.solve.strategy, "' is for graphs (see `reprise --help`)"));
+      "--strategy: '", options.solve.strategy, "' is for graphs (see `reprise help plan`)"));
   const bool any_input = std::any_of(
       general.begin(), general.end(),
       [&](const planner::StrategyInfo& info) { return info.name == options.solve.strategy; });
