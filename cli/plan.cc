@@ -270,9 +270,11 @@ int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
 // Where the plan of a file goes by itself.
 absl::StatusOr<std::string> OutputBeside(const std::string& input, Kind kind) {
   std::error_code error;
-  if (input == base::kStandardStream || !fs::is_regular_file(input, error)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "-o: expected the name of the plan, as ", input, " is no file that it could lie beside"));
+  const bool standard = input == base::kStandardStream;
+  if (standard || !fs::is_regular_file(input, error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a plan of ", standard ? "standard input" : input,
+                     " needs -o: expected -o FILE, or -o - for standard output"));
   }
   const char* extension = ".plan";
   if (kind == Kind::kInstance) extension = ".plan.csv";

@@ -116,7 +116,8 @@ def standard_streams(bench):
         expect("makespan" in json.loads(outcome.stderr), outcome.stderr)
         bench.run(bench.reprise, "check", "-", name, stdin=data, expected=0)
         bench.run(bench.reprise, "check", path, "-", stdin=planned[path], expected=0)
-        refused(bench, USAGE, "-o: expected the name of the plan", "plan", "-", stdin=data)
+        message = "a plan of standard input needs -o: expected -o FILE, or -o - for standard output"
+        refused(bench, USAGE, message, "plan", "-", stdin=data)
         if path != "g.json":
             known = bench.run(bench.reprise, "info", path, "--json", expected=0).stdout
             said = bench.run(bench.reprise, "info", "-", "--json", stdin=data, expected=0).stdout
@@ -235,7 +236,7 @@ def pipes(bench):
     in_a_shell(bench, "$R plan t.txt -o t.plan && $R replay <(cat t.plan) -- /bin/true", LAUNCHER)
     in_a_shell(bench, "$R compare --live --plan <(cat t.plan) -- /bin/true", BAD_INPUT)
     outcome = in_a_shell(bench, "$R plan <(cat a.csv)", USAGE)
-    expect(b"-o: expected the name of the plan" in outcome.stderr, outcome.stderr)
+    expect(b" needs -o: expected -o FILE" in outcome.stderr, outcome.stderr)
     non_blocking(bench)
     os.mkfifo(bench.work / "fifo")
     in_a_shell(bench, "cat a.csv > fifo & $R info fifo && wait")
