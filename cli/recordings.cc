@@ -138,7 +138,7 @@ void PrintExplained(const trace::Process& process, uint64_t max_load) {
   const std::string explains = percent > 100 ? "more than it ever touched"
                                              : absl::StrFormat("malloc explains %.0f %%", percent);
   absl::FPrintF(stderr, "reprise:   %s: peak RSS %s, max load %s: %s\n",
-                Printable(fs::path(process.executable).filename().string()),
+                Printable(trace::ProgramName(process)),
                 HumanBytes(static_cast<double>(process.peak_rss)),
                 HumanBytes(static_cast<double>(max_load)), explains);
   const std::string advice = RuntimeAdvice(process.executable);
