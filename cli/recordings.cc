@@ -179,8 +179,13 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
   if (folder->path.size() + 128 >= interpose::kPathBytes) return SystemError(ENAMETOOLONG, path);
   if (absl::Status locked = LockFolder(*folder); !locked.ok()) return locked;
   std::error_code error;
-  const absl::StatusOr<std::string> old = SetAside(*folder, EarlierTraces(folder->path, error));
+  const std::vector<std::string> earlier = EarlierTraces(folder->path, error);
+  const absl::StatusOr<std::string> old = SetAside(*folder, earlier);
   if (!old.ok()) return old.status();
+  if (!old->empty()) {
+    absl::FPrintF(stderr, "reprise: moved to %s: %s of an earlier recording\n", Printable(*old),
+                  Counted(earlier.size(), "trace"));
+  }
   return folder->path;
 }
 
