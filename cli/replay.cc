@@ -96,8 +96,10 @@ void Warn(const LaunchResult& result, const ReplayTotals& sums, bool strict) {
 int JudgeStrictly(const LaunchResult& result, const ReplayTotals& sums, bool said) {
   const size_t without = CountWithoutPlan(result);
   if (without == 0 && sums.elsewhere() == 0) {
-    absl::FPrintF(stderr, "reprise: all addresses were as planned: %s\n",
-                  Counted(sums.planned, "allocation"));
+    const bool fewer = sums.planned < sums.recorded - sums.recorded / 100;
+    absl::FPrintF(stderr, "reprise: all addresses were as planned: %s%s\n",
+                  Counted(sums.planned, "allocation"),
+                  fewer ? absl::StrCat(", of ", sums.recorded, " recorded") : std::string());
     return kDone;
   }
   if (said) return kNo;
@@ -132,7 +134,8 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     }
     const replay::PlanFile* file = taken.Get(image.plan);
     const std::vector<replay::Served> served = ServedBy(counters, file);
-    const ReplayTotals totals = TotalsOf(image, counters, served, plan);
+    ReplayTotals totals = TotalsOf(image, counters, served, plan);
+    if (file != nullptr) totals.recorded = RecordedOf(*file);
     sums.Add(totals);
     const bool worth_saying = WorthSaying(totals.allocations(), totals.elsewhere());
     Findings findings;

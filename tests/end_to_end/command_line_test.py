@@ -397,6 +397,25 @@ def strict(bench):
         expect_equal(len(said), 1, f"{program}: {ours}")
 
 
+def strict_and_short(bench):
+    """A run that does far less than the recorded one goes as planned, and the line says of how much."""
+    program = ["/usr/bin/sqlite3", ":memory:"]
+    rows = b"create table t(a);\n" + b"".join(b"insert into t values(%d);\n" % i for i in range(500))
+    bench.record(program, stdin=rows, expected=0)
+    bench.plan()
+    _, stats = bench.replay(program, stdin=rows, expected=0)
+    expect_equal(stats["planned"], stats["allocations"], "planned")
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--strict", "--", *program]
+    line = "reprise: all addresses were as planned: "
+    ours = bench.run(*words, stdin=rows, expected=0).ours()
+    expect_equal(ours, [f"{line}{stats['allocations']} allocations"], "the recorded run")
+    (said,) = bench.run(*words, stdin=b"", expected=0).ours()
+    found = re.fullmatch(rf"{line}(\d+) allocations, of (\d+) recorded", said)
+    expect(found is not None, said)
+    expect_equal(int(found[2]), stats["allocations"], said)
+    expect(int(found[1]) < int(found[2]) / 2, said)
+
+
 def thread_names(bench):
     """Names that a program gives its threads are recorded, and `diff` shows them."""
     program = [bench.build / "bin/programs/thread_names"]
@@ -443,4 +462,4 @@ def outputs(bench):
 
 if __name__ == "__main__":
     main({case.__name__: case for case in (options, standard_streams, names_of_standard_output, words_to_copy, wrong_values, one_writer, pipes, nothing_left, helps, completions, explained,
-                                            sizes, runs, strict, thread_names, outputs)})
+                                            sizes, runs, strict, strict_and_short, thread_names, outputs)})
