@@ -68,7 +68,14 @@ ordered_json ImageJson(const ImageEntry& image, const ReplayTotals& totals,
   return json;
 }
 
-// The process images that ran without a plan, forked children aside: they never have one.
+// The process images that may have a plan: forked children never have one.
+size_t CountReplayable(const LaunchResult& result) {
+  return static_cast<size_t>(
+      std::count_if(result.images.begin(), result.images.end(),
+                    [](const ImageEntry& image) { return image.forked == 0; }));
+}
+
+// Those of them that ran without one.
 size_t CountWithoutPlan(const LaunchResult& result) {
   return static_cast<size_t>(
       std::count_if(result.images.begin(), result.images.end(), [](const ImageEntry& image) {
@@ -82,7 +89,7 @@ void Warn(const LaunchResult& result, const ReplayTotals& sums, bool strict) {
   // Of one that is alone its message says why, of others the answer to --strict.
   if (without > 0 && result.images.size() > 1 && !strict) {
     absl::FPrintF(stderr, "reprise: %d of %s had no plan and ran as usual\n", without,
-                  Counted(result.images.size(), "process image"));
+                  Counted(CountReplayable(result), "process image"));
   }
   if (sums.invalid_frees > 0) {
     absl::FPrintF(stderr,

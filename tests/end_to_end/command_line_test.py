@@ -416,6 +416,20 @@ def strict_and_short(bench):
     expect(int(found[1]) < int(found[2]) / 2, said)
 
 
+def forked_children(bench):
+    """Forked children that do not exec never have a plan of theirs: they count as no images without one."""
+    command = ["/bin/bash", "-c", "(echo a; echo b) | /usr/bin/sort; /bin/ls / > /dev/null; exit 0"]
+    bench.record(command, expected=0)
+    bench.plan()
+    plans = bench.scratch / "plan"
+    expect(len(list(plans.iterdir())) > 3, "no plans of forked children")
+    outcome, stats = bench.replay(command, expected=0)
+    expect_equal((outcome.ours(), stats["images_without_plan"], len(stats["images"])), ([], 0, 3), "all have their plans")
+    next(plans.glob("*-ls.plan")).unlink()
+    outcome, stats = bench.replay(command, expected=0)
+    expect_equal(outcome.ours(), ["reprise: 1 of 3 process images had no plan and ran as usual"], "lines")
+
+
 def thread_names(bench):
     """Names that a program gives its threads are recorded, and `diff` shows them."""
     program = [bench.build / "bin/programs/thread_names"]
@@ -462,4 +476,4 @@ def outputs(bench):
 
 if __name__ == "__main__":
     main({case.__name__: case for case in (options, standard_streams, names_of_standard_output, words_to_copy, wrong_values, one_writer, pipes, nothing_left, helps, completions, explained,
-                                            sizes, runs, strict, strict_and_short, thread_names, outputs)})
+                                            sizes, runs, strict, strict_and_short, forked_children, thread_names, outputs)})
