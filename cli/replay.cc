@@ -152,7 +152,8 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     if (!worth_saying) continue;
     const uint64_t laneless = counters.empty() ? 0 : counters.back().heap.allocations;
     astray.push_back({image.executable, totals.allocations(), totals.elsewhere(), laneless,
-                      BoxlessOf(counters, file), std::move(findings)});
+                      BoxlessOf(counters, file), image.place == plan.place,
+                      (plan.flags & replay::kPlanLearned) != 0, std::move(findings)});
   }
   Warn(result, sums, options.strict);
   if (const std::string line = SlightLine(sums.allocations(), sums.elsewhere());

@@ -177,8 +177,19 @@ void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
       std::any_of(findings.lanes.begin(), findings.lanes.end(), [](const LaneFindings& lane) {
         return lane.divergence && lane.divergence->expected.shape == 0;
       });
-  lines.push_back(longer ? "  try a longer recording: the run asked for more than was recorded"
-                         : "  try the arguments, the environment and the input that were recorded");
+  const bool threads = findings.lanes.size() > 1 || image.laneless > 0;
+  if (image.same_command && threads) {
+    lines.push_back(
+        "  program and arguments are the recorded ones: threads may have taken their work in "
+        "another order, or the environment or the input is another");
+  } else if (longer) {
+    lines.push_back("  try a longer recording: the run asked for more than was recorded");
+  } else if (image.same_command) {
+    lines.push_back(
+        "  try the environment and the input that were recorded: the arguments are the same");
+  } else {
+    lines.push_back("  try the arguments, the environment and the input that were recorded");
+  }
   // Where blocks lie decides in what order a program goes through its hash tables, and then more.
   if (!longer) {
     lines.push_back(
@@ -187,7 +198,7 @@ void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
   const bool learns = !findings.overstays.empty() ||
                       std::any_of(findings.missed.begin(), findings.missed.end(),
                                   [](const MissedKind& missed) { return missed.blocked > 0; });
-  if (!learns) return;
+  if (!learns || image.learned) return;
   const bool kept = !facts.stats.empty() && !facts.stats.starts_with("/proc/");  // of --runs
   lines.push_back(!kept ? "  try a plan that learns from this: replay with --stats FILE, then "
                           "reprise plan TRACE --learn FILE"
