@@ -299,10 +299,9 @@ absl::StatusOr<std::vector<std::string>> FindPlans(const std::string& path) {
     }
   }
   if (plans.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a folder of plans, found ",
-                     is_recording ? "a recording: `reprise plan` makes plans of it"
-                                  : "no *.plan file in it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": expected a folder of plans, found ",
+        is_recording ? "a recording: `reprise plan` makes plans of it" : "no *.plan file in it"));
   }
   std::sort(plans.begin(), plans.end());
   return plans;
