@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,7 @@ struct CheckedPlan {
   planner::CheckResult result;
   size_t buffers = 0;
   nlohmann::ordered_json violations = nlohmann::ordered_json::array();
+  std::optional<int64_t> start_address;  // with which the plan would be valid
 
   nlohmann::ordered_json Json() const {
     return {{"valid", result.valid},
@@ -105,6 +107,27 @@ struct CheckedPlan {
             {"violations", violations}};
   }
 };
+
+// The start address with which a plan without one would be valid: it may have been made with it.
+std::optional<int64_t> FindStartAddress(const CheckInput& input) {
+  planner::Instance instance = input.instance;
+  int64_t alignment = instance.alignment;
+  int64_t offset = 0;  // of the first buffer that has this alignment
+  const bool periodic = input.period != planner::kNotPeriodic;
+  const std::vector<uint32_t> first_slot =
+      periodic ? planner::FirstSlots(instance, input.period) : std::vector<uint32_t>();
+  for (size_t i = 0; i < instance.alignments.size(); ++i) {
+    if (instance.alignments[i] <= alignment) continue;
+    alignment = instance.alignments[i];
+    offset = input.offsets[periodic ? first_slot[i] : i];
+  }
+  if (instance.start_address != 0 || offset < 0) return std::nullopt;
+  instance.start_address = (alignment - offset % alignment) % alignment;
+  const bool valid = instance.start_address != 0 &&
+                     (periodic ? planner::CheckPeriodic(instance, input.period, input.offsets).valid
+                               : planner::Check(instance, input.offsets).valid);
+  return valid ? std::optional(instance.start_address) : std::nullopt;
+}
 
 absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std::string& plan,
                                      const Arguments& arguments) {
@@ -126,6 +149,9 @@ absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std
   const bool periodic = period != planner::kNotPeriodic;
   verdict.result = periodic ? planner::CheckPeriodic(instance, period, subject->offsets)
                             : planner::Check(instance, subject->offsets);
+  if (!verdict.result.valid && *format == trace::Format::kCsv) {
+    verdict.start_address = FindStartAddress(*subject);
+  }
   const std::vector<uint32_t> first_slot =
       periodic ? planner::FirstSlots(instance, period) : std::vector<uint32_t>();
   const auto name = [&](uint32_t buffer) {
@@ -159,6 +185,13 @@ void Print(const std::string& title, const CheckedPlan& verdict) {
                verdict.result.makespan, verdict.result.max_load);
   for (const auto& violation : verdict.violations) {
     absl::PrintF("  %s\n", Printable(violation["message"].get<std::string>()));
+  }
+  if (verdict.violations.size() == planner::kMostViolations) {
+    absl::PrintF("  at most %d are listed\n", planner::kMostViolations);
+  }
+  if (verdict.start_address.has_value()) {
+    absl::PrintF("  with --start-address %d it would be valid: was it planned with that?\n",
+                 *verdict.start_address);
   }
 }
 

@@ -78,6 +78,7 @@ absl::StatusOr<replay::Learned> LessonsFiles::For(const trace::Recording& record
   if (files_.empty()) return replay::Learned();
   const uint64_t hash = replay::HashRecording(recording);
   const bool must = alone || recording.process.start_order == 0;
+  bool any = false;
   for (File& file : files_) {
     bool found = false;
     for (const Image& image : file.images) {
@@ -90,7 +91,9 @@ absl::StatusOr<replay::Learned> LessonsFiles::For(const trace::Recording& record
       return AboutAnother(file.path, recording, file.images.empty() ? 0 : file.images[0].events);
     }
     file.used = file.used || found;
+    any = any || found;
   }
+  if (!any) return replay::Learned();
   absl::StatusOr<replay::Learned> learned = replay::Learn(recording, all);
   if (learned.ok()) return learned;
   std::vector<std::string> paths;

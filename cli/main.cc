@@ -104,8 +104,10 @@ int main(int argc, char** argv) {
       std::fputs(text.str().c_str(), stdout);
       return Written() ? code : failed;
     }
-    std::fprintf(stderr, "reprise: %s (see `reprise --help`)\n",
-                 Printable(DescribeUsageError(app, error)).c_str());
+    const std::vector<CLI::App*> parsed = app.get_subcommands();
+    const std::string help = parsed.empty() ? "--help" : "help " + parsed.front()->get_name();
+    std::fprintf(stderr, "reprise: %s (see `reprise %s`)\n",
+                 Printable(DescribeUsageError(app, error)).c_str(), help.c_str());
     return launches ? kLauncher : kUsage;
   }
   if (absl::Status status = CheckOptions(*app.get_subcommands().front()); !status.ok()) {

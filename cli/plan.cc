@@ -270,9 +270,11 @@ int PlanDirectory(PlanOptions options, LessonsFiles& lessons) {
 // Where the plan of a file goes by itself.
 absl::StatusOr<std::string> OutputBeside(const std::string& input, Kind kind) {
   std::error_code error;
-  if (input == base::kStandardStream || !fs::is_regular_file(input, error)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "-o: expected the name of the plan, as ", input, " is no file that it could lie beside"));
+  const bool standard = input == base::kStandardStream;
+  if (standard || !fs::is_regular_file(input, error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a plan of ", standard ? "standard input" : input,
+                     " needs -o: expected -o FILE, or -o - for standard output"));
   }
   const char* extension = ".plan";
   if (kind == Kind::kInstance) extension = ".plan.csv";
@@ -283,7 +285,8 @@ absl::StatusOr<std::string> OutputBeside(const std::string& input, Kind kind) {
 int RunPlan(PlanOptions options) {
   if (options.solve.strategy == "list") return ListStrategies(options.json);
   if (options.input.empty()) {
-    return Fail(absl::FailedPreconditionError("plan: an input is required (see `reprise --help`)"));
+    return Fail(
+        absl::FailedPreconditionError("plan: an input is required (see `reprise help plan`)"));
   }
   const std::vector<planner::StrategyInfo> strategies = AllStrategies();
   std::vector<std::string_view> names;
@@ -295,7 +298,7 @@ int RunPlan(PlanOptions options) {
   }
   const auto& general = planner::Strategies();
   const absl::Status graphs_only = absl::FailedPreconditionError(absl::StrCat(
-      "--strategy: '", options.solve.strategy, "' is for graphs (see `reprise --help`)"));
+      "--strategy: '", options.solve.strategy, "' is for graphs (see `reprise help plan`)"));
   const bool any_input = std::any_of(
       general.begin(), general.end(),
       [&](const planner::StrategyInfo& info) { return info.name == options.solve.strategy; });

@@ -138,7 +138,7 @@ void PrintExplained(const trace::Process& process, uint64_t max_load) {
   const std::string explains = percent > 100 ? "more than it ever touched"
                                              : absl::StrFormat("malloc explains %.0f %%", percent);
   absl::FPrintF(stderr, "reprise:   %s: peak RSS %s, max load %s: %s\n",
-                Printable(fs::path(process.executable).filename().string()),
+                Printable(trace::ProgramName(process)),
                 HumanBytes(static_cast<double>(process.peak_rss)),
                 HumanBytes(static_cast<double>(max_load)), explains);
   const std::string advice = RuntimeAdvice(process.executable);
@@ -179,8 +179,13 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path) {
   if (folder->path.size() + 128 >= interpose::kPathBytes) return SystemError(ENAMETOOLONG, path);
   if (absl::Status locked = LockFolder(*folder); !locked.ok()) return locked;
   std::error_code error;
-  const absl::StatusOr<std::string> old = SetAside(*folder, EarlierTraces(folder->path, error));
+  const std::vector<std::string> earlier = EarlierTraces(folder->path, error);
+  const absl::StatusOr<std::string> old = SetAside(*folder, earlier);
   if (!old.ok()) return old.status();
+  if (!old->empty()) {
+    absl::FPrintF(stderr, "reprise: moved to %s: %s of an earlier recording\n", Printable(*old),
+                  Counted(earlier.size(), "trace"));
+  }
   return folder->path;
 }
 

@@ -68,7 +68,14 @@ ordered_json ImageJson(const ImageEntry& image, const ReplayTotals& totals,
   return json;
 }
 
-// The process images that ran without a plan, forked children aside: they never have one.
+// The process images that may have a plan: forked children never have one.
+size_t CountReplayable(const LaunchResult& result) {
+  return static_cast<size_t>(
+      std::count_if(result.images.begin(), result.images.end(),
+                    [](const ImageEntry& image) { return image.forked == 0; }));
+}
+
+// Those of them that ran without one.
 size_t CountWithoutPlan(const LaunchResult& result) {
   return static_cast<size_t>(
       std::count_if(result.images.begin(), result.images.end(), [](const ImageEntry& image) {
@@ -82,7 +89,7 @@ void Warn(const LaunchResult& result, const ReplayTotals& sums, bool strict) {
   // Of one that is alone its message says why, of others the answer to --strict.
   if (without > 0 && result.images.size() > 1 && !strict) {
     absl::FPrintF(stderr, "reprise: %d of %s had no plan and ran as usual\n", without,
-                  Counted(result.images.size(), "process image"));
+                  Counted(CountReplayable(result), "process image"));
   }
   if (sums.invalid_frees > 0) {
     absl::FPrintF(stderr,
@@ -96,8 +103,10 @@ void Warn(const LaunchResult& result, const ReplayTotals& sums, bool strict) {
 int JudgeStrictly(const LaunchResult& result, const ReplayTotals& sums, bool said) {
   const size_t without = CountWithoutPlan(result);
   if (without == 0 && sums.elsewhere() == 0) {
-    absl::FPrintF(stderr, "reprise: all addresses were as planned: %s\n",
-                  Counted(sums.planned, "allocation"));
+    const bool fewer = sums.planned < sums.recorded - sums.recorded / 100;
+    absl::FPrintF(stderr, "reprise: all addresses were as planned: %s%s\n",
+                  Counted(sums.planned, "allocation"),
+                  fewer ? absl::StrCat(", of ", sums.recorded, " recorded") : std::string());
     return kDone;
   }
   if (said) return kNo;
@@ -132,7 +141,8 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     }
     const replay::PlanFile* file = taken.Get(image.plan);
     const std::vector<replay::Served> served = ServedBy(counters, file);
-    const ReplayTotals totals = TotalsOf(image, counters, served, plan);
+    ReplayTotals totals = TotalsOf(image, counters, served, plan);
+    if (file != nullptr) totals.recorded = RecordedOf(*file);
     sums.Add(totals);
     const bool worth_saying = WorthSaying(totals.allocations(), totals.elsewhere());
     Findings findings;
@@ -142,7 +152,8 @@ int Conclude(const ReplayOptions& options, const Offer& offer, const LaunchResul
     if (!worth_saying) continue;
     const uint64_t laneless = counters.empty() ? 0 : counters.back().heap.allocations;
     astray.push_back({image.executable, totals.allocations(), totals.elsewhere(), laneless,
-                      BoxlessOf(counters, file), std::move(findings)});
+                      BoxlessOf(counters, file), image.place == plan.place,
+                      (plan.flags & replay::kPlanLearned) != 0, std::move(findings)});
   }
   Warn(result, sums, options.strict);
   if (const std::string line = SlightLine(sums.allocations(), sums.elsewhere());

@@ -89,6 +89,20 @@ ReplayTotals TotalsOf(const ImageEntry& image, const std::vector<LaneCounters>& 
   return totals;
 }
 
+uint64_t RecordedOf(const replay::PlanFile& plan) {
+  uint64_t recorded = 0;
+  for (uint64_t i = 0; i < plan.header().lanes.count; ++i) {
+    const auto& lane = plan.table<replay::PlanLane>(plan.header().lanes)[i];
+    if (lane.box_bytes == 0) continue;
+    recorded += lane.blocks;
+    const auto* loops = plan.table<replay::PlanLoop>(plan.header().loops) + lane.first_loop;
+    for (uint32_t loop = 0; loop < lane.loops; ++loop) {
+      recorded += uint64_t{loops[loop].blocks} * (loops[loop].passes - 1);
+    }
+  }
+  return recorded;
+}
+
 uint64_t BoxlessOf(const std::vector<LaneCounters>& counters, const replay::PlanFile* plan) {
   uint64_t boxless = 0;
   for (size_t i = 0; plan != nullptr && i + 1 < counters.size(); ++i) {

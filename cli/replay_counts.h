@@ -21,9 +21,11 @@ struct ReplayTotals {
            reallocs = 0, reallocs_in_place = 0, iterations = 0;
   uint64_t held_bytes = 0, table_bytes = 0, peak_rss = 0;
   uint64_t address_hash = 0, fallback_hash = 0;
+  uint64_t recorded = 0;  // RecordedOf
 
   void Add(const ReplayTotals& other) {
     planned += other.planned;
+    recorded += other.recorded;
     improvised += other.improvised;
     fallback += other.fallback;
     blocked += other.blocked;
@@ -60,6 +62,10 @@ std::vector<replay::Served> ServedBy(const std::vector<replay::LaneCounters>& co
 ReplayTotals TotalsOf(const interpose::ImageEntry& image,
                       const std::vector<replay::LaneCounters>& counters,
                       const std::vector<replay::Served>& served, const replay::PlanHeader& plan);
+
+// Allocations that the recording made where the plan has places for them: a run that does the same
+// has as many `planned`.
+uint64_t RecordedOf(const replay::PlanFile& plan);
 
 // Allocations of threads whose lane has no box.
 uint64_t BoxlessOf(const std::vector<replay::LaneCounters>& counters, const replay::PlanFile* plan);

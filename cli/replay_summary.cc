@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -19,7 +21,6 @@ constexpr size_t kMostKinds = 3;
 constexpr uint64_t kWorthAKind = 100;  // one of so many that went astray
 
 std::string Thread(const Findings& findings, size_t lane) {
-  // A name is only needed where there are several.
   if (findings.lanes[lane].path == 1) return "the main thread";
   return absl::StrCat("thread ", lane);
 }
@@ -58,12 +59,44 @@ void Divergences(const Findings& findings, std::vector<std::string>& lines) {
                       deeper ? "the same by way of other callers" : Describe(first.seen)));
 }
 
+// Misses whose lines would be the same: of other callers, or in other threads.
+struct MissedThere {
+  MissedKind sum;  // its lane and what was in the way: of the most frequent
+  std::set<size_t> lanes;
+};
+
+// The most frequent first.
+std::vector<MissedThere> ByPlace(const std::vector<MissedKind>& missed) {
+  std::vector<MissedThere> places;
+  std::map<std::string, size_t> number;
+  for (const MissedKind& kind : missed) {
+    const auto [found, fresh] = number.emplace(Describe(kind.request), places.size());
+    if (fresh) places.push_back({kind, {}});
+    MissedThere& place = places[found->second];
+    place.lanes.insert(kind.lane);
+    if (fresh) continue;
+    place.sum.unexpected += kind.unexpected;
+    place.sum.blocked += kind.blocked;
+    if (place.sum.in_the_way.empty()) place.sum.in_the_way = kind.in_the_way;
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const auto& a, const auto& b) { return a.sum.misses() > b.sum.misses(); });
+  return places;
+}
+
 void Kinds(const Findings& findings, uint64_t least, std::vector<std::string>& lines) {
-  for (size_t i = 0; i < std::min(kMostKinds, findings.missed.size()); ++i) {
-    const MissedKind& missed = findings.missed[i];
+  const std::vector<MissedThere> places = ByPlace(findings.missed);
+  for (size_t i = 0; i < std::min(kMostKinds, places.size()); ++i) {
+    const MissedKind& missed = places[i].sum;
     if (missed.misses() < least) return;
-    std::string line = absl::StrFormat("  missed %s: %s", base::Counted(missed.misses(), "time"),
-                                       Describe(missed.request));
+    std::string where;  // a name is only needed where there are several
+    if (findings.lanes.size() > 1) {
+      const size_t threads = places[i].lanes.size();
+      where = threads > 1 ? absl::StrCat(" in ", base::Counted(threads, "thread"))
+                          : absl::StrCat(" in ", Thread(findings, missed.lane));
+    }
+    std::string line = absl::StrFormat("  missed %s%s: %s", base::Counted(missed.misses(), "time"),
+                                       where, Describe(missed.request));
     if (missed.blocked <= missed.unexpected) {
       line += "; the plan expects fewer of them, or elsewhere";
     } else if (missed.in_the_way.empty()) {
@@ -76,12 +109,28 @@ void Kinds(const Findings& findings, uint64_t least, std::vector<std::string>& l
 }
 
 void Overstays(const Findings& findings, uint64_t least, std::vector<std::string>& lines) {
-  for (size_t i = 0; i < std::min(kMostKinds, findings.overstays.size()); ++i) {
-    const Overstay& overstay = findings.overstays[i];
-    if (overstay.blocked < least) return;
-    lines.push_back(absl::StrFormat("  kept longer than recorded: %s, in the way of %s",
-                                    Describe(overstay.request),
-                                    base::Counted(overstay.blocked, "request")));
+  struct Kept {
+    std::string what;
+    uint64_t blocks, blocked;
+  };
+  std::vector<Kept> kinds;
+  std::map<std::string, size_t> number;
+  for (const Overstay& overstay : findings.overstays) {
+    const std::string what = Describe(overstay.request);
+    const auto [found, fresh] = number.emplace(what, kinds.size());
+    if (fresh) kinds.push_back({what, 0, 0});
+    ++kinds[found->second].blocks;
+    kinds[found->second].blocked += overstay.blocked;
+  }
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const Kept& a, const Kept& b) { return a.blocked > b.blocked; });
+  for (size_t i = 0; i < std::min(kMostKinds, kinds.size()); ++i) {
+    const Kept& kept = kinds[i];
+    if (kept.blocked < least) return;
+    const std::string blocks =
+        kept.blocks > 1 ? absl::StrCat(base::Counted(kept.blocks, "block"), " of ") : "";
+    lines.push_back(absl::StrFormat("  kept longer than recorded: %s%s, in the way of %s", blocks,
+                                    kept.what, base::Counted(kept.blocked, "request")));
   }
 }
 
@@ -128,8 +177,19 @@ void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
       std::any_of(findings.lanes.begin(), findings.lanes.end(), [](const LaneFindings& lane) {
         return lane.divergence && lane.divergence->expected.shape == 0;
       });
-  lines.push_back(longer ? "  try a longer recording: the run asked for more than was recorded"
-                         : "  try the arguments, the environment and the input that were recorded");
+  const bool threads = findings.lanes.size() > 1 || image.laneless > 0;
+  if (image.same_command && threads) {
+    lines.push_back(
+        "  program and arguments are the recorded ones: threads may have taken their work in "
+        "another order, or the environment or the input is another");
+  } else if (longer) {
+    lines.push_back("  try a longer recording: the run asked for more than was recorded");
+  } else if (image.same_command) {
+    lines.push_back(
+        "  try the environment and the input that were recorded: the arguments are the same");
+  } else {
+    lines.push_back("  try the arguments, the environment and the input that were recorded");
+  }
   // Where blocks lie decides in what order a program goes through its hash tables, and then more.
   if (!longer) {
     lines.push_back(
@@ -138,7 +198,7 @@ void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
   const bool learns = !findings.overstays.empty() ||
                       std::any_of(findings.missed.begin(), findings.missed.end(),
                                   [](const MissedKind& missed) { return missed.blocked > 0; });
-  if (!learns) return;
+  if (!learns || image.learned) return;
   const bool kept = !facts.stats.empty() && !facts.stats.starts_with("/proc/");  // of --runs
   lines.push_back(!kept ? "  try a plan that learns from this: replay with --stats FILE, then "
                           "reprise plan TRACE --learn FILE"

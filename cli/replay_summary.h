@@ -17,6 +17,10 @@ struct SummarizedImage {
   uint64_t astray = 0;    // of them, how many lie where the plan has nothing of their kind
   uint64_t laneless = 0;  // of these, in threads that got no lane of the plan
   uint64_t boxless = 0;   // of these, in threads whose lane has no box
+  // It has the image key of the recording: executable, arguments and working directory are the
+  // same.
+  bool same_command = false;
+  bool learned = false;  // the plan was made with --learn
   Findings findings;
 };
 

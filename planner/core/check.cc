@@ -302,6 +302,12 @@ void Sweep(const auto& extents, int most, CheckResult& result) {
   }
 }
 
+// Of the buffer's address.
+int64_t AlignmentOf(const Instance& instance, uint32_t buffer) {
+  return instance.alignments.empty() ? instance.alignment
+                                     : std::max(instance.alignment, instance.alignments[buffer]);
+}
+
 // Whether time can be swept: no address overflows.
 bool CheckEach(const Instance& instance, const std::vector<int64_t>& offsets, int most,
                CheckResult& result) {
@@ -312,8 +318,6 @@ bool CheckEach(const Instance& instance, const std::vector<int64_t>& offsets, in
       result.violations.push_back({kind, buffer, buffer});
     }
   };
-  const int64_t low_bits = instance.alignment - 1;
-  const int64_t start_bits = instance.start_address & low_bits;
   bool sweepable = true;
   for (uint32_t i = 0; i < instance.buffers.size(); ++i) {
     const int64_t size = RoundUp(instance.buffers[i].size, instance.alignment);
@@ -330,13 +334,10 @@ bool CheckEach(const Instance& instance, const std::vector<int64_t>& offsets, in
       continue;
     }
     result.makespan = std::max(result.makespan, end);
-    int64_t bits = low_bits;
-    int64_t start = start_bits;
-    if (!instance.alignments.empty() && instance.alignments[i] > instance.alignment) {
-      bits = instance.alignments[i] - 1;
-      start = instance.start_address & bits;
+    const int64_t bits = AlignmentOf(instance, i) - 1;
+    if ((((instance.start_address & bits) + (offsets[i] & bits)) & bits) != 0) {
+      report(Violation::Kind::kMisaligned, i);
     }
-    if (((start + (offsets[i] & bits)) & bits) != 0) report(Violation::Kind::kMisaligned, i);
     if (!instance.fixed_offsets.empty() && instance.fixed_offsets[i] != Instance::kFree &&
         instance.fixed_offsets[i] != offsets[i]) {
       report(Violation::Kind::kMoved, i);
@@ -378,7 +379,9 @@ std::string Describe(const Violation& violation, const Instance& instance,
     case Violation::Kind::kNegativeOffset:
       return absl::StrCat(one(violation.first), ": the offset is negative");
     case Violation::Kind::kMisaligned:
-      return absl::StrCat(one(violation.first), ": the address is not aligned");
+      return absl::StrCat(one(violation.first), ": expected an address that is a multiple of ",
+                          AlignmentOf(instance, violation.first), ", found ",
+                          instance.start_address + offsets[violation.first]);
     case Violation::Kind::kMoved:
       return absl::StrCat(one(violation.first), ": its offset is fixed at ",
                           instance.fixed_offsets[violation.first]);

@@ -25,12 +25,16 @@ struct CheckResult {
   std::vector<Violation> violations;  // the first few; empty iff valid
 };
 
+inline constexpr int kMostViolations = 8;
+
 // Checks `offsets` against `instance` in O(n log n). `offsets` must have one entry per buffer.
 // At most `most` violations are reported. Capacity is not a violation: compare the makespan.
-CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets, int most = 8);
+CheckResult Check(const Instance& instance, const std::vector<int64_t>& offsets,
+                  int most = kMostViolations);
 
 // The same of each buffer by itself: offsets and the makespan, but not what is live at one time.
-CheckResult CheckAlone(const Instance& instance, const std::vector<int64_t>& offsets, int most = 8);
+CheckResult CheckAlone(const Instance& instance, const std::vector<int64_t>& offsets,
+                       int most = kMostViolations);
 
 // One line for a person: which buffers, where, when.
 std::string Describe(const Violation& violation, const Instance& instance,

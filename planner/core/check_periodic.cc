@@ -263,6 +263,8 @@ std::string DescribePeriodic(const Violation& violation, const Instance& instanc
                              const std::vector<int64_t>& offsets, const BufferName& name) {
   // The slots as the buffers of an instance, each with the lifetime of its buffer in iteration 0.
   Instance slots;
+  slots.alignment = instance.alignment;
+  slots.start_address = instance.start_address;
   std::vector<std::string> names;
   for (uint32_t b = 0; b < instance.buffers.size(); ++b) {
     const Buffer& buffer = instance.buffers[b];
@@ -272,6 +274,7 @@ std::string DescribePeriodic(const Violation& violation, const Instance& instanc
       slots.buffers.push_back(buffer);
       slots.fixed_offsets.push_back(instance.fixed_offsets.empty() ? Instance::kFree
                                                                    : instance.fixed_offsets[b]);
+      slots.alignments.push_back(instance.alignments.empty() ? 1 : instance.alignments[b]);
       const bool named = slot == violation.first || slot == violation.second;
       names.push_back(!named ? std::string()
                       : copies == 1

@@ -17,7 +17,7 @@ namespace reprise::planner {
 // over two periods; what has several is compared with whatever shares an address with it, over as
 // many iterations as every pair of slots needs to meet. O(n log n) for valid plans.
 CheckResult CheckPeriodic(const Instance& instance, int64_t period,
-                          const std::vector<int64_t>& offsets, int most = 8);
+                          const std::vector<int64_t>& offsets, int most = kMostViolations);
 
 // One line for a person. `name` is of buffers.
 std::string DescribePeriodic(const Violation& violation, const Instance& instance, int64_t period,

@@ -67,6 +67,7 @@ absl::Status LearnLifetimes(const Recording& recording, const std::vector<Squatt
 
 absl::StatusOr<Learned> Learn(const Recording& recording, const Lessons& lessons) {
   Learned learned;
+  learned.from_replays = true;
   const absl::Status status = LearnLifetimes(recording, lessons.squatters, learned);
   if (!status.ok()) return status;
   return learned;

@@ -27,6 +27,7 @@ struct Lessons {
 
 // Lessons about one recording.
 struct Learned {
+  bool from_replays = false;  // whether there were lessons, if only that nothing is to be changed
   absl::flat_hash_map<uint32_t, uint64_t> upper;  // per allocation: the end of its life, an event
 };
 

@@ -226,9 +226,9 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
       return planner::Check(instance, offsets, 1).valid;
     });
   }
-  built.bytes =
-      EncodePlan(recording, block_bytes, built.offsets, encoded,
-                 static_cast<uint64_t>(built.arena_bytes), static_cast<uint64_t>(built.max_load));
+  built.bytes = EncodePlan(
+      recording, block_bytes, built.offsets, encoded, static_cast<uint64_t>(built.arena_bytes),
+      static_cast<uint64_t>(built.max_load), learned.from_replays ? kPlanLearned : 0);
   if (valid.valid() && !valid.get()) return absl::InternalError("the plan failed its check");
   built.seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return built;

@@ -271,13 +271,14 @@ uint64_t HashRecording(const Recording& recording) {
 
 std::string EncodePlan(const Recording& recording, const BlockBytes& block_bytes,
                        const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
-                       uint64_t arena_bytes, uint64_t max_load) {
+                       uint64_t arena_bytes, uint64_t max_load, uint64_t flags) {
   Keys keys = FindKeys(recording, block_bytes);
   std::vector<LaneEncoder> encoders = EncodeLanes(recording, keys, offsets, lanes);
 
   File file;
   std::vector<PlanModule> modules;
   PlanHeader header = Describe(recording, arena_bytes, max_load, file, modules);
+  header.flags |= flags;
   // What a run reads again and again lies in the first page.
   std::vector<PlanLane> entries(lanes.size());
   const std::vector<PlanLoop> loops = AllLoops(encoders, entries);

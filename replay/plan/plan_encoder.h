@@ -20,10 +20,10 @@ uint64_t HashRecording(const trace::Recording& recording);
 inline constexpr int64_t kUnplanned = -1;
 
 // The plan file. `offsets` has one entry per allocation, from the arena's start, or kUnplanned;
-// every other allocation lies in the box of its lane.
+// every other allocation lies in the box of its lane. `flags`: PlanHeader::flags but for kPlanRoot.
 std::string EncodePlan(const trace::Recording& recording, const BlockBytes& block_bytes,
                        const std::vector<int64_t>& offsets, const std::vector<EncodedLane>& lanes,
-                       uint64_t arena_bytes, uint64_t max_load);
+                       uint64_t arena_bytes, uint64_t max_load, uint64_t flags);
 
 }  // namespace reprise::replay
 

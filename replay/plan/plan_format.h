@@ -159,7 +159,8 @@ struct PlanTable {
 };
 
 // What holds for the whole plan.
-inline constexpr uint64_t kPlanRoot = 1;  // it was the program that was started
+inline constexpr uint64_t kPlanRoot = 1;     // it was the program that was started
+inline constexpr uint64_t kPlanLearned = 2;  // it was made with statistics of replays
 
 struct PlanHeader {
   uint64_t magic;
@@ -168,7 +169,7 @@ struct PlanHeader {
   uint64_t checksum;  // XXH3 (64 bits) of the whole file with this field zero
   uint64_t file_bytes;
   uint64_t place;        // of the recorded image in the process tree
-  uint64_t flags;        // kPlanRoot
+  uint64_t flags;        // kPlanRoot, kPlanLearned
   uint64_t arena_bytes;  // all boxes lie in [0, arena_bytes)
   uint64_t max_load;     // of the recording, bytes, sizes rounded up to 16
   uint64_t events;       // of the recording

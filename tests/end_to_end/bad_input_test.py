@@ -176,7 +176,18 @@ def start_address(bench):
     expect((16 + int(offset)) % 64 == 0, f"buffer a lies at 16 + {offset}")
     bench.run(bench.reprise, "check", instance, "at.plan.csv", "--start-address", 16, expected=0)
     outcome = bench.run(bench.reprise, "check", instance, "at.plan.csv", expected=NO)
-    expect(b"invalid" in outcome.stdout, "an offset that is not aligned passed")
+    said = outcome.stdout.decode().splitlines()
+    expect(said[0].startswith("invalid"), said)
+    expect_equal(said[1:], [
+        f"  buffer 'a' (live [0, 2), offset {offset}, size 4): expected an address that is a multiple"
+        f" of 64, found {offset}",
+        "  with --start-address 16 it would be valid: was it planned with that?"], "lines")
+    rows = "".join(f"{i},{i},{i + 1},4,64\n" for i in range(10))
+    write(bench, "many.csv", "id,lower,upper,size,alignment\n" + rows)
+    write(bench, "planned.csv", "id,lower,upper,size,alignment,offset\n" + rows.replace("64", "64,16"))
+    said = bench.run(bench.reprise, "check", "many.csv", "planned.csv", expected=NO).stdout.decode()
+    expect("at most 8 are listed" in said and "--start-address 48 it would be valid" in said, said)
+    expect_equal(len(said.splitlines()), 11, said)
     table = Table(bench)
     table.row(USAGE, "expected a whole number", *words, "-1")
     table.row(USAGE, "--start-address applies to CSV instances only", "plan", bench.scratch, *words[-1:], 1)

@@ -116,7 +116,8 @@ def standard_streams(bench):
         expect("makespan" in json.loads(outcome.stderr), outcome.stderr)
         bench.run(bench.reprise, "check", "-", name, stdin=data, expected=0)
         bench.run(bench.reprise, "check", path, "-", stdin=planned[path], expected=0)
-        refused(bench, USAGE, "-o: expected the name of the plan", "plan", "-", stdin=data)
+        message = "a plan of standard input needs -o: expected -o FILE, or -o - for standard output"
+        refused(bench, USAGE, message, "plan", "-", stdin=data)
         if path != "g.json":
             known = bench.run(bench.reprise, "info", path, "--json", expected=0).stdout
             said = bench.run(bench.reprise, "info", "-", "--json", stdin=data, expected=0).stdout
@@ -235,7 +236,7 @@ def pipes(bench):
     in_a_shell(bench, "$R plan t.txt -o t.plan && $R replay <(cat t.plan) -- /bin/true", LAUNCHER)
     in_a_shell(bench, "$R compare --live --plan <(cat t.plan) -- /bin/true", BAD_INPUT)
     outcome = in_a_shell(bench, "$R plan <(cat a.csv)", USAGE)
-    expect(b"-o: expected the name of the plan" in outcome.stderr, outcome.stderr)
+    expect(b" needs -o: expected -o FILE" in outcome.stderr, outcome.stderr)
     non_blocking(bench)
     os.mkfifo(bench.work / "fifo")
     in_a_shell(bench, "cat a.csv > fifo & $R info fifo && wait")
@@ -396,6 +397,39 @@ def strict(bench):
         expect_equal(len(said), 1, f"{program}: {ours}")
 
 
+def strict_and_short(bench):
+    """A run that does far less than the recorded one goes as planned, and the line says of how much."""
+    program = ["/usr/bin/sqlite3", ":memory:"]
+    rows = b"create table t(a);\n" + b"".join(b"insert into t values(%d);\n" % i for i in range(500))
+    bench.record(program, stdin=rows, expected=0)
+    bench.plan()
+    _, stats = bench.replay(program, stdin=rows, expected=0)
+    expect_equal(stats["planned"], stats["allocations"], "planned")
+    words = [bench.reprise, "replay", bench.scratch / "plan", "--strict", "--", *program]
+    line = "reprise: all addresses were as planned: "
+    ours = bench.run(*words, stdin=rows, expected=0).ours()
+    expect_equal(ours, [f"{line}{stats['allocations']} allocations"], "the recorded run")
+    (said,) = bench.run(*words, stdin=b"", expected=0).ours()
+    found = re.fullmatch(rf"{line}(\d+) allocations, of (\d+) recorded", said)
+    expect(found is not None, said)
+    expect_equal(int(found[2]), stats["allocations"], said)
+    expect(int(found[1]) < int(found[2]) / 2, said)
+
+
+def forked_children(bench):
+    """Forked children that do not exec never have a plan of theirs: they count as no images without one."""
+    command = ["/bin/bash", "-c", "(echo a; echo b) | /usr/bin/sort; /bin/ls / > /dev/null; exit 0"]
+    bench.record(command, expected=0)
+    bench.plan()
+    plans = bench.scratch / "plan"
+    expect(len(list(plans.iterdir())) > 3, "no plans of forked children")
+    outcome, stats = bench.replay(command, expected=0)
+    expect_equal((outcome.ours(), stats["images_without_plan"], len(stats["images"])), ([], 0, 3), "all have their plans")
+    next(plans.glob("*-ls.plan")).unlink()
+    outcome, stats = bench.replay(command, expected=0)
+    expect_equal(outcome.ours(), ["reprise: 1 of 3 process images had no plan and ran as usual"], "lines")
+
+
 def thread_names(bench):
     """Names that a program gives its threads are recorded, and `diff` shows them."""
     program = [bench.build / "bin/programs/thread_names"]
@@ -442,4 +476,4 @@ def outputs(bench):
 
 if __name__ == "__main__":
     main({case.__name__: case for case in (options, standard_streams, names_of_standard_output, words_to_copy, wrong_values, one_writer, pipes, nothing_left, helps, completions, explained,
-                                            sizes, runs, strict, thread_names, outputs)})
+                                            sizes, runs, strict, strict_and_short, forked_children, thread_names, outputs)})

@@ -5,6 +5,7 @@ longer, shorter, wholly different, with more threads and with fewer. Every block
 verified, so the program itself finds out when two blocks shared memory or bytes got lost.
 """
 
+import re
 import resource
 import shutil
 
@@ -197,9 +198,43 @@ def advice(bench):
                                      "takes more memory"], "without boxes")
 
 
+THREADS = """
+import sys, threading
+count = int(sys.stdin.read())
+def work():
+    return [str(i) * 20 for i in range(count)]
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+    thread.join()
+"""
+
+
+def threads_of_the_same_command(bench):
+    """Where the program and its arguments are the recorded ones, replay says what else may differ: the
+    order of its threads. Each line is there once, and says which thread it is about."""
+    bench.environment["PYTHONMALLOC"] = "malloc"
+    command = ["/usr/bin/python3", "-c", THREADS]
+    bench.record(command, stdin=b"2000", expected=0)
+    bench.plan(options=["--lanes", "thread", "--iterations", 4, "--budget", 1000])
+    outcome, stats = bench.replay(command, stdin=b"2300", expected=0)
+    kinds = [(site["where"], site["bytes"]) for site in stats["images"][0]["missed_sites"]]
+    expect(len(set(kinds)) < len(kinds), "no two kinds that look the same")
+    ours = outcome.ours()
+    missed = [line for line in ours if "  missed " in line]
+    expect(len(missed) > 0 and all(re.search(r" times in (\d threads|thread \d|the main thread): ", line)
+                                   for line in missed), ours)
+    what = [line.split(": ", 2)[2].split(";")[0] for line in missed]
+    expect_equal(len(set(what)), len(what), f"lines: {missed}")
+    said = "\n".join(ours)
+    expect("threads may have taken their work in another order" in said, said)
+    expect("try the arguments" not in said and "try a longer" not in said, said)
+
+
 if __name__ == "__main__":
     cases = {name: lambda bench, name=name, run=run: run_case(bench, name, run)
              for name, run in RUNS.items()}
     main({**cases, "another_plan": another_plan, "stack_start": stack_start, "threads_without_lanes": threads_without_lanes,
           "same_again": same_again, "threads_without_boxes": threads_without_boxes,
-          "a_little_more": a_little_more, "made_ahead": made_ahead, "advice": advice})
+          "a_little_more": a_little_more, "made_ahead": made_ahead, "advice": advice,
+          "threads_of_the_same_command": threads_of_the_same_command})

@@ -40,10 +40,11 @@ def names(bench):
         (USAGE, "unknown option --jsn (did you mean --json?)", "info", "--jsn=1", instance),
         (USAGE, "unknown option --versoin (did you mean --version?)", "--versoin"),
         (USAGE, "unknown option -?", "plan", instance, "-\x1b"),
-        (USAGE, "unknown command pln (did you mean plan?)", "pln", instance),
+        (USAGE, "unknown option --alignment (see `reprise help plan`)", "plan", instance, "--alignment", 64),
+        (USAGE, "unknown command pln (did you mean plan?) (see `reprise --help`)", "pln", instance),
         (USAGE, "no strategy is called 'atuo' (did you mean 'auto'?)", "plan", instance, "--strategy", "atuo"),
         (USAGE, "(did you mean 'mondrian'?)", "convert", instance, "b", "--to", "mondrain"),
-        (LAUNCHER, "unknown option --stak (did you mean --stacks?)", "record", "--stak", 5, "--", "/bin/true"),
+        (LAUNCHER, "unknown option --stak (did you mean --stacks?) (see `reprise help record`)", "record", "--stak", 5, "--", "/bin/true"),
         (LAUNCHER, "unknown option --stat (did you mean --stats?)", "replay", "p", "--stat=x", "--", "/bin/true"),
     )
     for status, message, *words in rows:

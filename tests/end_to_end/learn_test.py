@@ -52,6 +52,10 @@ def squatters(bench):
         after["blocked"] < before["blocked"] / 5,
         f"blocked: {before['blocked']}, after learning {after['blocked']}",
     )
+    outcome, _ = replay(bench, "phases 5", plan="learned", stats="other.json")
+    said = "\n".join(outcome.ours())
+    expect("try the environment and the input" in said, f"the arguments are the recorded ones: {said}")
+    expect("--learn" not in said, f"the plan has learned already: {said}")
     # What the second run teaches comes on top of what the first one taught.
     again = learn(bench, "first.json", "second.json", plan="twice")
     expect(again["learned"] >= planned["learned"], f"{again['learned']} of {planned['learned']}")

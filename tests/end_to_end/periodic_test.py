@@ -83,7 +83,7 @@ def bad_csv(bench):
         refused(bench, BAD_INPUT, late, *words, "--period", 8)
     for text in ("0", "-1", "x", "1.5"):
         refused(bench, USAGE, f"--period: expected a whole number from 1 on, found '{text}' "
-                "(see `reprise --help`)", "plan", "loop.csv", "--period", text)
+                "(see `reprise help plan`)", "plan", "loop.csv", "--period", text)
     refused(bench, BAD_INPUT, "loop.plan.csv:5: expected a whole number from 0 to 2^63 - 1 for "
             "offset (plans made with --period have several), found '0 8 16'",
             "check", "loop.csv", "loop.plan.csv")

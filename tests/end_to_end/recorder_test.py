@@ -26,6 +26,8 @@ def started_by_a_link(bench):
     images = bench.info()["images"]
     expect_equal([image["program"] for image in images], ["tool", "listing"], "programs")
     expect_equal(images[1]["executable"], os.path.realpath("/bin/ls"), "executable")
+    said = bench.record(["./listing"], name="alone", expected=0).ours()
+    expect(any(line.startswith("reprise:   listing: peak RSS ") for line in said), said)
 
 
 def program(bench, name):

@@ -97,7 +97,8 @@ def earlier_traces(bench):
         (bench.scratch / name).mkdir()
         (bench.scratch / name / "precious.trace").write_text(name)
     recorded(bench)
-    recorded(bench)
+    said = bench.record(["/bin/ls", "/"], expected=0).ours()
+    expect_equal(said[0], f"reprise: moved to {output}.old.4: 1 trace of an earlier recording", "line")
     for name in ("recording.old", "recording.old.2"):
         expect_equal(os.listdir(bench.scratch / name), ["precious.trace"], name)
     moved = list((bench.scratch / "recording.old.3").iterdir())

@@ -77,6 +77,10 @@ TEST(CheckTest, FindsEachKindOfViolation) {
   instance.start_address = 0;
   instance.alignments = {16};
   EXPECT_EQ(Check(instance, {8}).violations[0].kind, Kind::kMisaligned);
+  instance.start_address = 4;
+  EXPECT_THAT(Describe(Check(instance, {8}).violations[0], instance, {8}),
+              testing::HasSubstr("expected an address that is a multiple of 16, found 12"));
+  instance.start_address = 0;
   instance.fixed_offsets = {32};
   EXPECT_EQ(Check(instance, {16}).violations[0].kind, Kind::kMoved);
   EXPECT_TRUE(Check(instance, {32}).valid);

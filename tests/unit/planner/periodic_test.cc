@@ -2,6 +2,7 @@
 // instant by instant.
 #include "planner/core/periodic.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -218,6 +219,9 @@ TEST(CheckPeriodicTest, ReportsAddressesThatAreNone) {
   };
   EXPECT_EQ(kinds({0, 8, 16, 32}), (std::multiset<Kind>{}));
   EXPECT_EQ(kinds({0, 8, 20, 32}), (std::multiset<Kind>{Kind::kMisaligned}));
+  const Violation misaligned = CheckPeriodic(instance, 10, {0, 8, 20, 32}).violations[0];
+  EXPECT_THAT(DescribePeriodic(misaligned, instance, 10, {0, 8, 20, 32}),
+              testing::EndsWith("expected an address that is a multiple of 8, found 20"));
   EXPECT_EQ(kinds({0, 8, 16, 24}), (std::multiset<Kind>{Kind::kMoved}));
   EXPECT_EQ(kinds({-8, 8, 16, 32}), (std::multiset<Kind>{Kind::kNegativeOffset}));
   EXPECT_EQ(kinds({0, 0, 16, 32}), (std::multiset<Kind>{Kind::kOverlap}));
