@@ -184,6 +184,7 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
       PlanSummary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
                   built->lower_bound, built->makespan, built->strategy,
                   built->makespan == built->lower_bound, built->seconds, options.solve.seed);
+  json["usable_size_bytes"] = built->usable_size_bytes;
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
   json["threads"] = built->threads;

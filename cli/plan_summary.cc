@@ -36,7 +36,7 @@ ordered_json PlanSummary(int64_t buffers, int64_t max_load, int64_t lower_bound,
 
 ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) {
   int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
-          threads = 0, reallocs = 0, in_place = 0, learned = 0;
+          threads = 0, reallocs = 0, in_place = 0, learned = 0, usable = 0;
   double seconds = 0;
   bool proven = true;
   double overhead = 0;
@@ -45,6 +45,7 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
     max_load += image["max_load"].get<int64_t>();
     lower_bound += image["lower_bound"].get<int64_t>();
     makespan += image["makespan"].get<int64_t>();
+    usable += image["usable_size_bytes"].get<int64_t>();
     arena += image["arena_bytes"].get<int64_t>();
     lanes += image["lanes"].get<int64_t>();
     threads += image["threads"].get<int64_t>();
@@ -58,6 +59,7 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
   ordered_json json = PlanSummary(buffers, max_load, lower_bound, makespan,
                                   images.empty() ? "" : images[0]["strategy"].get<std::string>(),
                                   proven, seconds, seed);
+  json["usable_size_bytes"] = usable;
   json["arena_bytes"] = arena;
   json["lanes"] = lanes;
   json["threads"] = threads;
@@ -71,9 +73,16 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
 
 void PrintPlan(const ordered_json& plan, const std::string& output, FILE* stream) {
   absl::FPrintF(stream, "%s\n", Printable(output));
-  absl::FPrintF(stream,
-                "  buffers   %d\n  max load  %s\n  makespan  %s, %.3f %% above the max load%s\n",
-                plan["buffers"].get<int64_t>(), Exactly(plan["max_load"]),
+  const auto usable = plan.value("usable_size_bytes", int64_t{0});
+  absl::FPrintF(stream, "  buffers   %d\n  max load  %s%s\n", plan["buffers"].get<int64_t>(),
+                Exactly(plan["max_load"]), usable > 0 ? " with usable sizes" : "");
+  if (usable > 0) {
+    absl::FPrintF(stream,
+                  "  sizes     as malloc_usable_size told the program: %d bytes more than requested "
+                  "at the max load\n",
+                  usable);
+  }
+  absl::FPrintF(stream, "  makespan  %s, %.3f %% above the max load%s\n",
                 Exactly(plan["makespan"]), plan["fragmentation_percent"].get<double>(),
                 plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
   if (plan.contains("lanes")) {

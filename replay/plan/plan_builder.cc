@@ -13,6 +13,7 @@
 #include "replay/plan/loops.h"
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_format.h"
+#include "trace/statistics.h"
 
 namespace reprise::replay {
 namespace {
@@ -125,6 +126,16 @@ int64_t LoadOf(const PlanRequest& request, const std::vector<LaneWork>& lanes) {
   return planner::MaxLoad(WholeInstance(request.recording));
 }
 
+int64_t UsableSizeBytes(const Recording& recording, int64_t max_load) {
+  if (recording.usable_answers.empty()) return 0;
+  Instance requested = WholeInstance(recording);
+  for (size_t i = 0; i < requested.buffers.size(); ++i) {
+    requested.buffers[i].size =
+        static_cast<int64_t>(trace::BlockBytes(recording.allocations[i].size));
+  }
+  return max_load - planner::MaxLoad(requested);
+}
+
 // What the plan is measured against: bounds, strategy.
 void Summarize(const PlanRequest& request, const Boxes& boxes, const std::vector<LaneWork>& lanes,
                BuiltPlan& built) {
@@ -197,6 +208,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
 
   BuiltPlan built;
   built.max_load = LoadOf(request, lanes);
+  built.usable_size_bytes = UsableSizeBytes(recording, built.max_load);
   int64_t held = 0;
   if (lanes.size() > 1) held = DropCostlyLanes(request, lanes, built.max_load);
   const Boxes boxes = LineUpBoxes(lanes);

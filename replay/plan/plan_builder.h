@@ -24,6 +24,9 @@ struct BuiltPlan {
                                  // run that follows the plan holds (lane_choice.h)
   int64_t arena_bytes = 0;       // makespan, up to the end of the last box
   int64_t max_load = 0;          // bytes, of the whole recording
+  // How many of these are only in usable sizes that the program was told: the max load of the
+  // requested sizes, as trace::Statistics has it, is so much less.
+  int64_t usable_size_bytes = 0;
   int64_t lower_bound = 0;       // bytes; of the whole recording
   int64_t lanes = 0;             // with boxes
   int64_t threads = 0;           // with allocations

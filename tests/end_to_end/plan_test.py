@@ -1,4 +1,4 @@
-"""`reprise plan` as a person runs it: stopped before its time."""
+"""`reprise plan` as a person runs it: what its summary says, and stopped before its time."""
 
 import json
 import random
@@ -62,5 +62,39 @@ def interrupted(bench):
     expect_equal(json.loads(checked)["makespan"], plan["makespan"], "the makespan")
 
 
+USABLE = r"""
+#include <malloc.h>
+#include <stdlib.h>
+int main(int count, char** arguments) {
+  void* blocks[1000];
+  size_t sum = 0;
+  for (int i = 0; i < 1000; ++i) {
+    blocks[i] = malloc(1 + i * 7 % 600);
+    if (count > 1) sum += malloc_usable_size(blocks[i]);
+  }
+  for (int i = 0; i < 1000; ++i) free(blocks[i]);
+  return count > 1 && sum < 1000;
+}
+"""
+
+
+def usable_sizes(bench):
+    """How much of the max load is in usable sizes that the program was told is said."""
+    (bench.work / "usable.c").write_text(USABLE)
+    bench.run("gcc", "-O0", "-o", "usable", "usable.c", expected=0)
+    for arguments, told in ((), False), (("ask",), True):
+        bench.record(["./usable", *arguments], expected=0)
+        words = [bench.reprise, "plan", bench.scratch / "recording", "-o", "plans"]
+        plan = json.loads(bench.run(*words, "--json", expected=0).stdout)
+        more = plan["usable_size_bytes"]
+        expect_equal(more > 0, told, "more than requested")
+        expect_equal(plan["max_load"] - more, bench.info()["max_load"], "max load of info")
+        expect_equal(plan["makespan"], plan["max_load"], "makespan")
+        said = bench.run(*words, expected=0).stdout.decode()
+        line = (f"  sizes     as malloc_usable_size told the program: {more} bytes more than "
+                "requested at the max load\n")
+        expect_equal((line in said, " with usable sizes\n" in said), (told, told), said)
+
+
 if __name__ == "__main__":
-    main({case.__name__: case for case in (interrupted,)})
+    main({case.__name__: case for case in (interrupted, usable_sizes)})

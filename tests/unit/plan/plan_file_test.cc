@@ -25,6 +25,7 @@
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_verifier.h"
 #include "tests/unit/plan/recordings.h"
+#include "trace/statistics.h"
 
 namespace reprise::replay {
 namespace {
@@ -196,6 +197,23 @@ TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
   const BuiltPlan built = Build(trace::Recording{});
   EXPECT_EQ(built.makespan, 0);
   EXPECT_TRUE(PlanFile::Read(Write(built.bytes)).ok());
+}
+
+// Blocks whose usable size the program was told keep that size, and how much that is can be told.
+TEST_F(PlanFileTest, TheMaxLoadCountsUsableSizesThatTheProgramWasTold) {
+  RecordingShape shape;
+  shape.usable_asked = 0.5;
+  const trace::Recording recording = RandomRecording(shape, 5);
+  const BuiltPlan built = Build(recording, LaneMode::kNone);
+  const trace::Statistics statistics = trace::ComputeStatistics(recording, 0);
+  EXPECT_GT(built.usable_size_bytes, 0);
+  EXPECT_EQ(built.max_load - built.usable_size_bytes, static_cast<int64_t>(statistics.max_load));
+
+  trace::Recording never_asked = recording;
+  never_asked.usable_answers.clear();
+  const BuiltPlan requested = Build(never_asked, LaneMode::kNone);
+  EXPECT_EQ(requested.usable_size_bytes, 0);
+  EXPECT_EQ(requested.max_load, static_cast<int64_t>(statistics.max_load));
 }
 
 TEST_F(PlanFileTest, EveryTruncationIsRefused) {
