@@ -36,7 +36,7 @@ ordered_json PlanSummary(int64_t buffers, int64_t max_load, int64_t lower_bound,
 
 ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) {
   int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
-          threads = 0, reallocs = 0, in_place = 0, learned = 0, usable = 0;
+          threads = 0, reallocs = 0, in_place = 0, learned = 0, usable = 0, unplanned = 0;
   double seconds = 0;
   bool proven = true;
   double overhead = 0;
@@ -49,6 +49,7 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
     arena += image["arena_bytes"].get<int64_t>();
     lanes += image["lanes"].get<int64_t>();
     threads += image["threads"].get<int64_t>();
+    unplanned += image["unplanned_buffers"].get<int64_t>();
     reallocs += image["reallocs"].get<int64_t>();
     in_place += image["reallocs_in_place"].get<int64_t>();
     learned += image["learned"].get<int64_t>();
@@ -63,6 +64,7 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
   json["arena_bytes"] = arena;
   json["lanes"] = lanes;
   json["threads"] = threads;
+  json["unplanned_buffers"] = unplanned;
   json["lane_overhead_percent"] = max_load > 0 ? overhead / static_cast<double>(max_load) : 0.0;
   json["reallocs"] = reallocs;
   json["reallocs_in_place"] = in_place;
@@ -92,6 +94,12 @@ void PrintPlan(const ordered_json& plan, const std::string& output, FILE* stream
       absl::FPrintF(stream, " of %s", Counted(threads, "thread"));
     }
     absl::FPrintF(stream, "\n");
+  }
+  if (const auto unplanned = plan.value("unplanned_buffers", int64_t{0}); unplanned > 0) {
+    absl::FPrintF(stream,
+                  "  unplanned %d of %s: the shared heap serves them, and their addresses may\n"
+                  "            differ from run to run; with --lanes thread every thread has a lane\n",
+                  unplanned, Counted(plan["buffers"].get<uint64_t>(), "allocation"));
   }
   if (plan.contains("period")) {
     absl::FPrintF(stream, "  period    %d, %s\n", plan["period"].get<int64_t>(),

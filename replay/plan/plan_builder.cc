@@ -220,8 +220,13 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
                                                      " bytes; replay serves up to 128 GiB"));
   }
+  built.unplanned = std::count(built.offsets.begin(), built.offsets.end(), kUnplanned);
+  const int64_t highest_end = built.makespan;
   if (lanes.size() > 1) built.makespan = held;
   Summarize(request, boxes, lanes, built);
+  // What a run with several threads holds is an estimate, which proves nothing.
+  built.proven_optimal = built.unplanned == 0 && built.makespan == built.lower_bound &&
+                         highest_end == built.lower_bound;
   const bool loop = SummarizeLoops(request, lanes, loops, built);
   CountReallocations(recording, built);
 

@@ -30,6 +30,9 @@ struct BuiltPlan {
   int64_t lower_bound = 0;       // bytes; of the whole recording
   int64_t lanes = 0;             // with boxes
   int64_t threads = 0;           // with allocations
+  int64_t unplanned = 0;         // allocations of threads without a box
+  // No plan is smaller: the last block ends at the lower bound, and every block has an offset.
+  bool proven_optimal = false;
   // What separate lanes cost before any packing: how much the most that their boxes need at one
   // time exceeds the max load, in percent of it.
   double lane_overhead_percent = 0;

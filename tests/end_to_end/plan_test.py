@@ -96,5 +96,25 @@ def usable_sizes(bench):
         expect_equal((line in said, " with usable sizes\n" in said), (told, told), said)
 
 
+def without_lanes(bench):
+    """How many allocations a plan leaves to the shared heap is said, and such a plan is not optimal."""
+    bench.record([bench.build / "bin" / "programs" / "same_again", "1", "8"], expected=0)
+    words = [bench.reprise, "plan", bench.scratch / "recording", "-o", "plans", "--budget", "1"]
+    check = [bench.reprise, "check", bench.scratch / "recording", "plans"]
+    for lanes in "auto", "thread":
+        plan = json.loads(bench.run(*words, "--lanes", lanes, "--json", expected=0).stdout)
+        unplanned = plan["unplanned_buffers"]
+        expect_equal(unplanned > 0, lanes == "auto", f"{unplanned} without an offset")
+        expect_equal(unplanned > 0, plan["lanes"] < plan["threads"], "threads without lanes")
+        said = bench.run(*words, "--lanes", lanes, expected=0).stdout.decode()
+        line = f"  unplanned {unplanned} of {plan['buffers']} allocations: the shared heap serves them"
+        expect_equal(line in said, lanes == "auto", said)
+        expect("optimal" not in said and not plan["proven_optimal"], said)
+        checked = json.loads(bench.run(*check, "--json", expected=0).stdout)
+        expect_equal(checked["unplanned_buffers"], unplanned, "of check")
+        said = bench.run(*check, expected=0).stdout.decode()
+        expect_equal(f"; {unplanned} more without an offset" in said, lanes == "auto", said)
+
+
 if __name__ == "__main__":
-    main({case.__name__: case for case in (interrupted, usable_sizes)})
+    main({case.__name__: case for case in (interrupted, usable_sizes, without_lanes)})

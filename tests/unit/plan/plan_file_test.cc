@@ -394,6 +394,8 @@ TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   EXPECT_EQ(some.lanes, 1);
   EXPECT_LT(some.makespan, some.max_load * 17 / 16 + 4096);
   EXPECT_EQ(std::count(some.offsets.begin(), some.offsets.end(), kUnplanned), 4000);
+  EXPECT_EQ(some.unplanned, 4000);
+  EXPECT_FALSE(some.proven_optimal) << "the shared heap may need more";
   const auto file = PlanFile::Read(Write(some.bytes));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(*PlanOffsets(*file, recording), some.offsets);
@@ -405,6 +407,7 @@ TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   EXPECT_EQ(VerifyPlan(*file, "a.plan"), absl::OkStatus());
   const BuiltPlan all = Build(recording, LaneMode::kThread);
   EXPECT_EQ(all.lanes, 3);
+  EXPECT_EQ(all.unplanned, 0);
   EXPECT_GT(all.makespan, some.makespan);
 }
 
