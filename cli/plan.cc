@@ -185,6 +185,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
                   built->lower_bound, built->makespan, built->strategy,
                   built->proven_optimal, built->seconds, options.solve.seed);
   json["usable_size_bytes"] = built->usable_size_bytes;
+  if (built->estimated_held_bytes > 0) {
+    json["estimated_held_bytes"] = built->estimated_held_bytes;
+  }
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
   json["threads"] = built->threads;

@@ -38,7 +38,7 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
   int64_t buffers = 0, max_load = 0, lower_bound = 0, makespan = 0, arena = 0, lanes = 0,
           threads = 0, reallocs = 0, in_place = 0, learned = 0, usable = 0, unplanned = 0;
   double seconds = 0;
-  bool proven = true;
+  bool proven = true, held = false;
   double overhead = 0;
   for (const ordered_json& image : images) {
     buffers += image["buffers"].get<int64_t>();
@@ -55,12 +55,14 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
     learned += image["learned"].get<int64_t>();
     overhead += image["lane_overhead_percent"].get<double>() * image["max_load"].get<double>();
     seconds += image["seconds"].get<double>();
+    held = held || image.contains("estimated_held_bytes");
     proven = proven && image["proven_optimal"].get<bool>();
   }
   ordered_json json = PlanSummary(buffers, max_load, lower_bound, makespan,
                                   images.empty() ? "" : images[0]["strategy"].get<std::string>(),
                                   proven, seconds, seed);
   json["usable_size_bytes"] = usable;
+  if (held) json["estimated_held_bytes"] = makespan;
   json["arena_bytes"] = arena;
   json["lanes"] = lanes;
   json["threads"] = threads;
@@ -84,8 +86,10 @@ void PrintPlan(const ordered_json& plan, const std::string& output, FILE* stream
                   "at the max load\n",
                   usable);
   }
-  absl::FPrintF(stream, "  makespan  %s, %.3f %% above the max load%s\n",
-                Exactly(plan["makespan"]), plan["fragmentation_percent"].get<double>(),
+  const bool held = plan.contains("estimated_held_bytes");
+  absl::FPrintF(stream, "  %s  %s%s, %.3f %% above the max load%s\n", held ? "held    " : "makespan",
+                Exactly(plan["makespan"]), held ? " in replay, estimated" : "",
+                plan["fragmentation_percent"].get<double>(),
                 plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
   if (plan.contains("lanes")) {
     absl::FPrintF(stream, "  arena     %s in %s", Exactly(plan["arena_bytes"]),

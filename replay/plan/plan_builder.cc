@@ -222,7 +222,9 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
   }
   built.unplanned = std::count(built.offsets.begin(), built.offsets.end(), kUnplanned);
   const int64_t highest_end = built.makespan;
-  if (lanes.size() > 1) built.makespan = held;
+  if (built.threads > 1 || built.unplanned > 0) {
+    built.makespan = built.estimated_held_bytes = held;
+  }
   Summarize(request, boxes, lanes, built);
   // What a run with several threads holds is an estimate, which proves nothing.
   built.proven_optimal = built.unplanned == 0 && built.makespan == built.lower_bound &&

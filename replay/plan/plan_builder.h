@@ -20,9 +20,11 @@ struct BuiltPlan {
   std::string bytes;             // the plan file (plan_format.h)
   std::vector<int64_t> offsets;  // per allocation of the recording, from the arena's start;
                                  // kUnplanned: its thread has no box
-  int64_t makespan = 0;          // bytes: the highest end of a block; with several threads what a
-                                 // run that follows the plan holds (lane_choice.h)
-  int64_t arena_bytes = 0;       // makespan, up to the end of the last box
+  int64_t makespan = 0;          // bytes: the highest end of a block; with several threads
+                                 // estimated_held_bytes
+  int64_t estimated_held_bytes = 0;  // with several threads: what a run that follows the plan holds
+                                     // (lane_choice.h); else 0
+  int64_t arena_bytes = 0;           // up to the end of the last box
   int64_t max_load = 0;          // bytes, of the whole recording
   // How many of these are only in usable sizes that the program was told: the max load of the
   // requested sizes, as trace::Statistics has it, is so much less.

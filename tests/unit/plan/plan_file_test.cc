@@ -216,6 +216,16 @@ TEST_F(PlanFileTest, TheMaxLoadCountsUsableSizesThatTheProgramWasTold) {
   EXPECT_EQ(requested.max_load, static_cast<int64_t>(statistics.max_load));
 }
 
+// Other threads of the recording make no difference while they allocate nothing.
+TEST_F(PlanFileTest, TheMakespanOfOneAllocatingThreadIsTheHighestEnd) {
+  trace::Recording recording = RandomRecording({}, 7);
+  ASSERT_EQ(recording.threads.size(), 1u);
+  recording.threads.push_back({2, 0, {}, 0, recording.events});
+  const BuiltPlan built = Build(recording);
+  EXPECT_EQ(built.estimated_held_bytes, 0);
+  EXPECT_EQ(built.makespan, planner::Check(WholeInstance(recording), built.offsets).makespan);
+}
+
 TEST_F(PlanFileTest, EveryTruncationIsRefused) {
   RecordingShape small;
   small.allocations = 20;
@@ -368,6 +378,7 @@ TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistHaveTheirOwnAddresses) {
   EXPECT_EQ(built.lanes, 2);
   EXPECT_GE(built.arena_bytes, 200000);
   EXPECT_LE(built.makespan, built.arena_bytes) << "an ended thread's box stays resident";
+  EXPECT_EQ(built.makespan, built.estimated_held_bytes);
 }
 
 // Two threads that run side by side hold much at different times, and share the heap. A third one
