@@ -180,10 +180,9 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
     return status;
   }
   NoteDamage(input, *recording);
-  ordered_json json =
-      PlanSummary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
-                  built->lower_bound, built->makespan, built->strategy,
-                  built->proven_optimal, built->seconds, options.solve.seed);
+  ordered_json json = PlanSummary(
+      static_cast<int64_t>(recording->allocations.size()), built->max_load, built->lower_bound,
+      built->makespan, built->strategy, built->proven_optimal, built->seconds, options.solve.seed);
   json["usable_size_bytes"] = built->usable_size_bytes;
   if (built->estimated_held_bytes > 0) {
     json["estimated_held_bytes"] = built->estimated_held_bytes;

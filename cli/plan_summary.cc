@@ -18,6 +18,41 @@ std::string Exactly(const ordered_json& bytes) {
   return value < 1024 ? human : absl::StrCat(value, " (", human, ")");
 }
 
+// Max load, and what the plan needs.
+void PrintBytes(const ordered_json& plan, FILE* stream) {
+  const auto usable = plan.value("usable_size_bytes", int64_t{0});
+  absl::FPrintF(stream, "  max load  %s%s\n", Exactly(plan["max_load"]),
+                usable > 0 ? " with usable sizes" : "");
+  if (usable > 0) {
+    absl::FPrintF(stream,
+                  "  sizes     as malloc_usable_size told the program: %d bytes more than "
+                  "requested at the max load\n",
+                  usable);
+  }
+  const bool held = plan.contains("estimated_held_bytes");
+  absl::FPrintF(stream, "  %s  %s%s, %.3f %% above the max load%s\n",
+                held ? "held    " : "makespan", Exactly(plan["makespan"]),
+                held ? " in replay, estimated" : "", plan["fragmentation_percent"].get<double>(),
+                plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
+}
+
+// Of recordings: the boxes, and what lies outside of them.
+void PrintLanes(const ordered_json& plan, FILE* stream) {
+  absl::FPrintF(stream, "  arena     %s in %s", Exactly(plan["arena_bytes"]),
+                Counted(plan["lanes"].get<uint64_t>(), "lane"));
+  if (const auto threads = plan["threads"].get<uint64_t>(); threads > 1) {
+    absl::FPrintF(stream, " of %s", Counted(threads, "thread"));
+  }
+  absl::FPrintF(stream, "\n");
+  const auto unplanned = plan["unplanned_buffers"].get<int64_t>();
+  if (unplanned == 0) return;
+  absl::FPrintF(stream,
+                "  unplanned %d of %s: the shared heap serves them, and their addresses may\n"
+                "            differ from run to run; with --lanes thread every thread has a "
+                "lane\n",
+                unplanned, Counted(plan["buffers"].get<uint64_t>(), "allocation"));
+}
+
 }  // namespace
 
 ordered_json PlanSummary(int64_t buffers, int64_t max_load, int64_t lower_bound, int64_t makespan,
@@ -76,35 +111,9 @@ ordered_json SumOfPlans(const std::vector<ordered_json>& images, uint64_t seed) 
 }
 
 void PrintPlan(const ordered_json& plan, const std::string& output, FILE* stream) {
-  absl::FPrintF(stream, "%s\n", Printable(output));
-  const auto usable = plan.value("usable_size_bytes", int64_t{0});
-  absl::FPrintF(stream, "  buffers   %d\n  max load  %s%s\n", plan["buffers"].get<int64_t>(),
-                Exactly(plan["max_load"]), usable > 0 ? " with usable sizes" : "");
-  if (usable > 0) {
-    absl::FPrintF(stream,
-                  "  sizes     as malloc_usable_size told the program: %d bytes more than requested "
-                  "at the max load\n",
-                  usable);
-  }
-  const bool held = plan.contains("estimated_held_bytes");
-  absl::FPrintF(stream, "  %s  %s%s, %.3f %% above the max load%s\n", held ? "held    " : "makespan",
-                Exactly(plan["makespan"]), held ? " in replay, estimated" : "",
-                plan["fragmentation_percent"].get<double>(),
-                plan["proven_optimal"].get<bool>() ? " (optimal)" : "");
-  if (plan.contains("lanes")) {
-    absl::FPrintF(stream, "  arena     %s in %s", Exactly(plan["arena_bytes"]),
-                  Counted(plan["lanes"].get<uint64_t>(), "lane"));
-    if (const auto threads = plan["threads"].get<uint64_t>(); threads > 1) {
-      absl::FPrintF(stream, " of %s", Counted(threads, "thread"));
-    }
-    absl::FPrintF(stream, "\n");
-  }
-  if (const auto unplanned = plan.value("unplanned_buffers", int64_t{0}); unplanned > 0) {
-    absl::FPrintF(stream,
-                  "  unplanned %d of %s: the shared heap serves them, and their addresses may\n"
-                  "            differ from run to run; with --lanes thread every thread has a lane\n",
-                  unplanned, Counted(plan["buffers"].get<uint64_t>(), "allocation"));
-  }
+  absl::FPrintF(stream, "%s\n  buffers   %d\n", Printable(output), plan["buffers"].get<int64_t>());
+  PrintBytes(plan, stream);
+  if (plan.contains("lanes")) PrintLanes(plan, stream);
   if (plan.contains("period")) {
     absl::FPrintF(stream, "  period    %d, %s\n", plan["period"].get<int64_t>(),
                   Counted(plan["slots"].get<uint64_t>(), "slot"));

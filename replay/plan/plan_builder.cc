@@ -86,7 +86,8 @@ Boxes LineUpBoxes(const std::vector<LaneWork>& lanes) {
 std::vector<EncodedLane> PlaceLanes(const PlanRequest& request, const Boxes& boxes,
                                     std::vector<LaneWork>& lanes, BuiltPlan& built) {
   const size_t allocations = request.recording.allocations.size();
-  const bool single = boxes.lane.size() == 1 && lanes[boxes.lane[0]].members.count == allocations;
+  const bool single = boxes.lane.size() == 1 && boxes.instance.buffers[0].size > 0 &&
+                      lanes[boxes.lane[0]].members.count == allocations;
   built.offsets.resize(single ? 0 : allocations, kUnplanned);
   std::vector<EncodedLane> encoded;
   for (size_t box = 0; box < boxes.lane.size(); ++box) {
@@ -102,7 +103,6 @@ std::vector<EncodedLane> PlaceLanes(const PlanRequest& request, const Boxes& box
       }
     }
     built.lanes += box_bytes > 0 ? 1 : 0;
-    built.makespan = std::max(built.makespan, base + lane.plan.makespan);
     built.arena_bytes = std::max(built.arena_bytes, base + box_bytes);
     EncodedLane entry;
     // One lane for several threads is a plan to look at, not to replay.
@@ -114,6 +114,11 @@ std::vector<EncodedLane> PlaceLanes(const PlanRequest& request, const Boxes& box
     entry.box_bytes = static_cast<uint64_t>(box_bytes);
     entry.loops = lane.loops;
     encoded.push_back(entry);
+  }
+  for (size_t i = 0; i < allocations; ++i) {
+    if (built.offsets[i] == kUnplanned) continue;
+    const int64_t end = built.offsets[i] + static_cast<int64_t>(request.block_bytes[i]);
+    built.makespan = std::max(built.makespan, end);
   }
   return encoded;
 }
@@ -136,9 +141,9 @@ int64_t UsableSizeBytes(const Recording& recording, int64_t max_load) {
   return max_load - planner::MaxLoad(requested);
 }
 
-// What the plan is measured against: bounds, strategy.
+// What the plan is measured against: bounds, strategy. `held`: by a run with several threads.
 void Summarize(const PlanRequest& request, const Boxes& boxes, const std::vector<LaneWork>& lanes,
-               BuiltPlan& built) {
+               int64_t held, BuiltPlan& built) {
   const auto by_members = [](const LaneWork& a, const LaneWork& b) {
     return a.members.count < b.members.count;
   };
@@ -146,6 +151,14 @@ void Summarize(const PlanRequest& request, const Boxes& boxes, const std::vector
   if (request.mode == LaneMode::kNone && built.lanes > 0) {
     built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
   }
+  built.unplanned = std::count(built.offsets.begin(), built.offsets.end(), kUnplanned);
+  const int64_t highest_end = built.makespan;
+  if (built.threads > 1 || built.unplanned > 0) {
+    built.makespan = built.estimated_held_bytes = held;
+  }
+  // What a run with several threads holds is an estimate, which proves nothing.
+  built.proven_optimal = built.unplanned == 0 && built.makespan == built.lower_bound &&
+                         highest_end == built.lower_bound;
   // Of one lane for all, page rounding is a matter of the box, not of the planner.
   if (built.max_load > 0 && built.lanes > 0 &&
       !(request.mode == LaneMode::kNone && built.lanes == 1)) {
@@ -220,15 +233,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
                                                      " bytes; replay serves up to 128 GiB"));
   }
-  built.unplanned = std::count(built.offsets.begin(), built.offsets.end(), kUnplanned);
-  const int64_t highest_end = built.makespan;
-  if (built.threads > 1 || built.unplanned > 0) {
-    built.makespan = built.estimated_held_bytes = held;
-  }
-  Summarize(request, boxes, lanes, built);
-  // What a run with several threads holds is an estimate, which proves nothing.
-  built.proven_optimal = built.unplanned == 0 && built.makespan == built.lower_bound &&
-                         highest_end == built.lower_bound;
+  Summarize(request, boxes, lanes, held, built);
   const bool loop = SummarizeLoops(request, lanes, loops, built);
   CountReallocations(recording, built);
 

@@ -422,6 +422,23 @@ TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   EXPECT_GT(all.makespan, some.makespan);
 }
 
+// Of two threads only one allocates, and its box is too large.
+TEST_F(PlanFileTest, WhereTheOnlyLaneIsLeftOutNothingIsPlanned) {
+  RecordingShape shape;
+  shape.most_bytes = 1 << 20;
+  trace::Recording recording = RandomRecording(shape, 8);
+  recording.threads[0].end_event = recording.events;
+  recording.threads.push_back({2, 0, {}, 0, recording.events});
+  planner::Options options;
+  options.strategy = "bump";
+  const auto built = BuildPlan(recording, options, LaneMode::kAuto);
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->lanes, 0);
+  EXPECT_EQ(built->unplanned, static_cast<int64_t>(recording.allocations.size()));
+  EXPECT_EQ(built->estimated_held_bytes, built->max_load);
+  EXPECT_FALSE(built->proven_optimal);
+}
+
 // Five threads that peak one after the other, for which one box would do.
 TEST_F(PlanFileTest, EveryThreadHasALaneWhereAllBoxesAreSmall) {
   constexpr uint32_t kThreads = 5;
