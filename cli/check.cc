@@ -44,6 +44,7 @@ struct CheckInput {
   std::vector<int64_t> offsets;    // with a period: of all slots
   std::vector<std::string> names;  // of the buffers, for messages; empty: their indices
   int64_t period = planner::kNotPeriodic;
+  size_t unplanned = 0;  // buffers of a recording for which the plan has no offset
 };
 
 // The offsets of `plan`, by the ids of `instance`.
@@ -89,7 +90,9 @@ absl::StatusOr<CheckInput> LoadRecordingAndPlan(const std::string& trace,
   CheckInput subject;
   subject.instance = replay::WholeInstance(*recording);
   subject.offsets = *std::move(offsets);
+  subject.unplanned = subject.instance.buffers.size();
   replay::KeepPlanned(subject.instance, subject.offsets);
+  subject.unplanned -= subject.instance.buffers.size();
   return subject;
 }
 
@@ -97,14 +100,18 @@ absl::StatusOr<CheckInput> LoadRecordingAndPlan(const std::string& trace,
 struct CheckedPlan {
   planner::CheckResult result;
   size_t buffers = 0;
+  size_t unplanned = 0;
+  bool recording = false;
   nlohmann::ordered_json violations = nlohmann::ordered_json::array();
   std::optional<int64_t> start_address;  // with which the plan would be valid
 
   nlohmann::ordered_json Json() const {
-    return {{"valid", result.valid},
-            {"makespan", result.makespan},
-            {"max_load", result.max_load},
-            {"violations", violations}};
+    nlohmann::ordered_json json = {{"valid", result.valid},
+                                   {"makespan", result.makespan},
+                                   {"max_load", result.max_load},
+                                   {"violations", violations}};
+    if (recording) json["unplanned_buffers"] = unplanned;
+    return json;
   }
 };
 
@@ -145,6 +152,8 @@ absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std
   }
   CheckedPlan verdict;
   verdict.buffers = instance.buffers.size();
+  verdict.unplanned = subject->unplanned;
+  verdict.recording = *format != trace::Format::kCsv;
   const int64_t period = subject->period;
   const bool periodic = period != planner::kNotPeriodic;
   verdict.result = periodic ? planner::CheckPeriodic(instance, period, subject->offsets)
@@ -180,9 +189,13 @@ absl::StatusOr<CheckedPlan> CheckOne(const std::string& instance_path, const std
 }
 
 void Print(const std::string& title, const CheckedPlan& verdict) {
-  absl::PrintF("%s%s: %s, makespan %d, max load %d\n", Printable(title),
+  absl::PrintF("%s%s: %s, makespan %d, max load %d", Printable(title),
                verdict.result.valid ? "valid" : "invalid", Counted(verdict.buffers, "buffer"),
                verdict.result.makespan, verdict.result.max_load);
+  if (verdict.unplanned > 0) {
+    absl::PrintF("; %d more without an offset, for the shared heap", verdict.unplanned);
+  }
+  absl::PrintF("\n");
   for (const auto& violation : verdict.violations) {
     absl::PrintF("  %s\n", Printable(violation["message"].get<std::string>()));
   }
@@ -207,6 +220,8 @@ int CheckFolder(const Arguments& arguments) {
         CheckOne(trace, replay::PlanFor(arguments.plan, trace), arguments);
     if (!verdict.ok()) return Fail(verdict.status());
     sums.result.valid = sums.result.valid && verdict->result.valid;
+    sums.recording = true;
+    sums.unplanned += verdict->unplanned;
     sums.result.makespan += verdict->result.makespan;
     sums.result.max_load += verdict->result.max_load;
     nlohmann::ordered_json image = {{"trace", trace}};

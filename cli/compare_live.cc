@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "cli/program.h"
 #include "cli/progress.h"
@@ -204,34 +206,48 @@ std::string Tell(const MeasuredDifference& verdict) {
   return absl::StrFormat("%+.1f %%", verdict.percent);
 }
 
-// "least peak RSS: glibc and replay": those that the test cannot tell from the best one.
-void PrintBest(const char* what, const std::vector<LiveContender>& contenders,
-               const Measure& measure) {
-  const LiveContender* best = &contenders.front();
-  for (const LiveContender& who : contenders) {
-    const auto median = [&](const LiveContender& it) {
-      return replay::SpreadOf(Values(it, measure)).median;
-    };
-    if (who.failure.empty() && median(who) < median(*best)) best = &who;
-  }
-  std::string names, others;
+// "least peak RSS: replay -2.6 %; glibc and tcmalloc; mimalloc +15.2 %, jemalloc +35.9 %": what the
+// table says, in order. Those between semicolons do not differ from the first contender.
+void PrintRanking(const char* what, const std::vector<LiveContender>& contenders,
+                  const Measure& measure) {
+  const LiveContender& first = contenders.front();
+  std::vector<std::string> same;
+  std::multimap<double, std::string> less, more;  // by percent
   for (const LiveContender& who : contenders) {
     if (!who.failure.empty()) continue;
-    const MeasuredDifference verdict = Against(*best, who, measure);
-    if (&who == best || !verdict.differs()) {
-      absl::StrAppend(&names, names.empty() ? "" : " and ", who.name);
+    const MeasuredDifference verdict = Against(first, who, measure);
+    if (&who == &first || !verdict.differs()) {
+      same.push_back(who.name);
     } else {
-      absl::StrAppendFormat(&others, "%s%s %+.0f %%", others.empty() ? "; " : ", ", who.name,
-                            verdict.percent);
+      auto& side = verdict.percent < 0 ? less : more;
+      side.emplace(verdict.percent, absl::StrCat(who.name, " ", Tell(verdict)));
     }
   }
-  absl::PrintF("%s: %s%s\n", what, Printable(names), Printable(others));
+  const auto join = [](const std::multimap<double, std::string>& side) {
+    return absl::StrJoin(side, ", ", [](std::string* out, const auto& it) { *out += it.second; });
+  };
+  absl::PrintF(
+      "%s: %s\n", what,
+      Printable(absl::StrCat(join(less), less.empty() ? "" : "; ", absl::StrJoin(same, " and "),
+                             more.empty() ? "" : "; ", join(more))));
+}
+
+// Who is in no ranking, and why: "left out: jemalloc, mimalloc: it wrote something else".
+void PrintLeftOut(const std::vector<LiveContender>& contenders) {
+  std::map<std::string, std::vector<std::string>> names;  // by reason
+  for (const LiveContender& who : contenders) {
+    if (!who.failure.empty()) names[who.failure].push_back(who.name);
+  }
+  for (const auto& [reason, left_out] : names) {
+    absl::PrintF("left out: %s: %s\n", Printable(absl::StrJoin(left_out, ", ")), Printable(reason));
+  }
 }
 
 void PrintRow(const LiveContender& who, const LiveContender& first) {
   const Spread rss = replay::SpreadOf(Values(who, kMeasures[0]));
   const Spread time = replay::SpreadOf(Values(who, kMeasures[1]));
-  const auto tell = [&](const Measure& measure) {
+  const auto tell = [&](const Measure& measure) -> std::string {
+    if (!who.failure.empty()) return "left out";
     return &who == &first ? "" : Tell(Against(first, who, measure));
   };
   constexpr double kMebibyte = 1 << 20;
@@ -263,9 +279,13 @@ void Print(const std::vector<LiveContender>& contenders, const LiveSettings& set
                    who.counters["served_percent"].get<double>());
     }
   }
-  if (settings.runs < 4 || contenders.size() < 2) return;
-  PrintBest("\nleast peak RSS", contenders, kMeasures[0]);
-  PrintBest("fastest", contenders, kMeasures[1]);
+  // Without the first there is nothing that others could differ from.
+  if (settings.runs >= 4 && contenders.size() > 1 && contenders.front().failure.empty()) {
+    absl::PrintF("\n");
+    PrintRanking("least peak RSS", contenders, kMeasures[0]);
+    PrintRanking("fastest", contenders, kMeasures[1]);
+  }
+  PrintLeftOut(contenders);
 }
 
 }  // namespace

@@ -180,13 +180,17 @@ absl::StatusOr<ordered_json> PlanRecording(const PlanOptions& options, LessonsFi
     return status;
   }
   NoteDamage(input, *recording);
-  ordered_json json =
-      PlanSummary(static_cast<int64_t>(recording->allocations.size()), built->max_load,
-                  built->lower_bound, built->makespan, built->strategy,
-                  built->makespan == built->lower_bound, built->seconds, options.solve.seed);
+  ordered_json json = PlanSummary(
+      static_cast<int64_t>(recording->allocations.size()), built->max_load, built->lower_bound,
+      built->makespan, built->strategy, built->proven_optimal, built->seconds, options.solve.seed);
+  json["usable_size_bytes"] = built->usable_size_bytes;
+  if (built->estimated_held_bytes > 0) {
+    json["estimated_held_bytes"] = built->estimated_held_bytes;
+  }
   json["arena_bytes"] = built->arena_bytes;
   json["lanes"] = built->lanes;
   json["threads"] = built->threads;
+  json["unplanned_buffers"] = built->unplanned;
   json["lane_overhead_percent"] = built->lane_overhead_percent;
   json["reallocs"] = built->reallocs;
   json["reallocs_in_place"] = built->reallocs_in_place;

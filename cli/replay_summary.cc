@@ -167,7 +167,8 @@ void AdviceByCause(const SummarizedImage& image, const RunFacts& facts,
   }
   if (2 * image.boxless >= image.astray) {
     lines.push_back(
-        "  try plan --lanes thread: addresses repeat in every thread, and it takes more memory");
+        "  try plan --lanes thread: threads that do the same again then have the same addresses, "
+        "and it takes more memory");
     if (image.boxless == image.astray) return;
   }
   if (const char* seed = LooseSeed(image.executable, facts.keep_aslr); seed != nullptr) {

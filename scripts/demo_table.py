@@ -23,7 +23,8 @@ def print_run(plain, info, plan, check, replay):
     row("recorded", info["buffers"], f"allocations in {info['threads']} threads")
     row("lost", info["lost_events"], "events")
     row("max load", mebibytes(plan["max_load"]), "the most that is live at one time: no plan needs less")
-    row("makespan", mebibytes(plan["makespan"]), f"what the plan needs: {plan['fragmentation_percent']:.1f} % more")
+    label = "held" if "estimated_held_bytes" in plan else "makespan"
+    row(label, mebibytes(plan["makespan"]), f"what the plan needs, as planned: {plan['fragmentation_percent']:.1f} % more")
     row("planned in", f"{plan['seconds']:.2f} s", f"by {plan['strategy']}")
     row("checked", "valid" if check["valid"] else "NOT VALID", "by a checker that shares no code with the planner")
     row("served", percent(replay["served"], all_of_them), f"of the second run's {all_of_them} allocations, from the arena")

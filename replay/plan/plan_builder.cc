@@ -13,6 +13,7 @@
 #include "replay/plan/loops.h"
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_format.h"
+#include "trace/statistics.h"
 
 namespace reprise::replay {
 namespace {
@@ -85,7 +86,8 @@ Boxes LineUpBoxes(const std::vector<LaneWork>& lanes) {
 std::vector<EncodedLane> PlaceLanes(const PlanRequest& request, const Boxes& boxes,
                                     std::vector<LaneWork>& lanes, BuiltPlan& built) {
   const size_t allocations = request.recording.allocations.size();
-  const bool single = boxes.lane.size() == 1 && lanes[boxes.lane[0]].members.count == allocations;
+  const bool single = boxes.lane.size() == 1 && boxes.instance.buffers[0].size > 0 &&
+                      lanes[boxes.lane[0]].members.count == allocations;
   built.offsets.resize(single ? 0 : allocations, kUnplanned);
   std::vector<EncodedLane> encoded;
   for (size_t box = 0; box < boxes.lane.size(); ++box) {
@@ -101,7 +103,6 @@ std::vector<EncodedLane> PlaceLanes(const PlanRequest& request, const Boxes& box
       }
     }
     built.lanes += box_bytes > 0 ? 1 : 0;
-    built.makespan = std::max(built.makespan, base + lane.plan.makespan);
     built.arena_bytes = std::max(built.arena_bytes, base + box_bytes);
     EncodedLane entry;
     // One lane for several threads is a plan to look at, not to replay.
@@ -114,6 +115,11 @@ std::vector<EncodedLane> PlaceLanes(const PlanRequest& request, const Boxes& box
     entry.loops = lane.loops;
     encoded.push_back(entry);
   }
+  for (size_t i = 0; i < allocations; ++i) {
+    if (built.offsets[i] == kUnplanned) continue;
+    const int64_t end = built.offsets[i] + static_cast<int64_t>(request.block_bytes[i]);
+    built.makespan = std::max(built.makespan, end);
+  }
   return encoded;
 }
 
@@ -125,9 +131,19 @@ int64_t LoadOf(const PlanRequest& request, const std::vector<LaneWork>& lanes) {
   return planner::MaxLoad(WholeInstance(request.recording));
 }
 
-// What the plan is measured against: bounds, strategy.
+int64_t UsableSizeBytes(const Recording& recording, int64_t max_load) {
+  if (recording.usable_answers.empty()) return 0;
+  Instance requested = WholeInstance(recording);
+  for (size_t i = 0; i < requested.buffers.size(); ++i) {
+    requested.buffers[i].size =
+        static_cast<int64_t>(trace::BlockBytes(recording.allocations[i].size));
+  }
+  return max_load - planner::MaxLoad(requested);
+}
+
+// What the plan is measured against: bounds, strategy. `held`: by a run with several threads.
 void Summarize(const PlanRequest& request, const Boxes& boxes, const std::vector<LaneWork>& lanes,
-               BuiltPlan& built) {
+               int64_t held, BuiltPlan& built) {
   const auto by_members = [](const LaneWork& a, const LaneWork& b) {
     return a.members.count < b.members.count;
   };
@@ -135,6 +151,14 @@ void Summarize(const PlanRequest& request, const Boxes& boxes, const std::vector
   if (request.mode == LaneMode::kNone && built.lanes > 0) {
     built.lower_bound = std::max(built.lower_bound, lanes[0].plan.lower_bound);
   }
+  built.unplanned = std::count(built.offsets.begin(), built.offsets.end(), kUnplanned);
+  const int64_t highest_end = built.makespan;
+  if (built.threads > 1 || built.unplanned > 0) {
+    built.makespan = built.estimated_held_bytes = held;
+  }
+  // What a run with several threads holds is an estimate, which proves nothing.
+  built.proven_optimal = built.unplanned == 0 && built.makespan == built.lower_bound &&
+                         highest_end == built.lower_bound;
   // Of one lane for all, page rounding is a matter of the box, not of the planner.
   if (built.max_load > 0 && built.lanes > 0 &&
       !(request.mode == LaneMode::kNone && built.lanes == 1)) {
@@ -197,6 +221,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
 
   BuiltPlan built;
   built.max_load = LoadOf(request, lanes);
+  built.usable_size_bytes = UsableSizeBytes(recording, built.max_load);
   int64_t held = 0;
   if (lanes.size() > 1) held = DropCostlyLanes(request, lanes, built.max_load);
   const Boxes boxes = LineUpBoxes(lanes);
@@ -208,8 +233,7 @@ absl::StatusOr<BuiltPlan> BuildPlan(const Recording& recording, const planner::O
     return absl::ResourceExhaustedError(absl::StrCat("the lanes together need ", built.arena_bytes,
                                                      " bytes; replay serves up to 128 GiB"));
   }
-  if (lanes.size() > 1) built.makespan = held;
-  Summarize(request, boxes, lanes, built);
+  Summarize(request, boxes, lanes, held, built);
   const bool loop = SummarizeLoops(request, lanes, loops, built);
   CountReallocations(recording, built);
 

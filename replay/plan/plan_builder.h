@@ -20,13 +20,21 @@ struct BuiltPlan {
   std::string bytes;             // the plan file (plan_format.h)
   std::vector<int64_t> offsets;  // per allocation of the recording, from the arena's start;
                                  // kUnplanned: its thread has no box
-  int64_t makespan = 0;          // bytes: the highest end of a block; with several threads what a
-                                 // run that follows the plan holds (lane_choice.h)
-  int64_t arena_bytes = 0;       // makespan, up to the end of the last box
+  int64_t makespan = 0;          // bytes: the highest end of a block; with several threads
+                                 // estimated_held_bytes
+  int64_t arena_bytes = 0;       // up to the end of the last box
   int64_t max_load = 0;          // bytes, of the whole recording
-  int64_t lower_bound = 0;       // bytes; of the whole recording
-  int64_t lanes = 0;             // with boxes
-  int64_t threads = 0;           // with allocations
+  // How many of these are only in usable sizes that the program was told: the max load of the
+  // requested sizes, as trace::Statistics has it, is so much less.
+  int64_t usable_size_bytes = 0;
+  // With several threads: what a run that follows the plan holds (lane_choice.h). Otherwise 0.
+  int64_t estimated_held_bytes = 0;
+  int64_t lower_bound = 0;  // bytes; of the whole recording
+  int64_t lanes = 0;        // with boxes
+  int64_t threads = 0;      // with allocations
+  int64_t unplanned = 0;    // allocations of threads without a box
+  // No plan is smaller: the last block ends at the lower bound, and every block has an offset.
+  bool proven_optimal = false;
   // What separate lanes cost before any packing: how much the most that their boxes need at one
   // time exceeds the max load, in percent of it.
   double lane_overhead_percent = 0;

@@ -175,6 +175,37 @@ def live(bench):
     expect("no difference can be shown" in table, table)
 
 
+def live_verdict(bench):
+    """The last lines of --live order what the table says, and name who is left out."""
+    program = ["/usr/bin/sqlite3", ":memory:", SQL]
+    bench.record(program, expected=0)
+    bench.plan()
+    words = [bench.reprise, "compare", "--live", "--plan", bench.scratch / "plan", "--runs", "4"]
+    text = bench.run(*words, "--", *program, expected=0).stdout.decode()
+    told = r"(same|[-+][\d.]+ %)?"
+    rows = re.findall(rf"^(\w+) +\S+ MiB +\S+ +{told} +\S+ s +\S+ +{told}$", text, re.MULTILINE)
+    expect(len(rows) >= 2 and rows[0] == ("glibc", "", ""), f"{rows} of {text}")
+    for column, what in (1, "least peak RSS"), (2, "fastest"):
+        told = [(row[0], row[column]) for row in rows]
+        differs = sorted((float(it[:-2]), f"{name} {it}") for name, it in told if it.endswith("%"))
+        less = ", ".join(it for percent, it in differs if percent < 0)
+        more = ", ".join(it for percent, it in differs if percent >= 0)
+        same = " and ".join(name for name, it in told if not it.endswith("%"))
+        expect(f"\n{what}: " + "; ".join(filter(None, (less, same, more))) + "\n" in text,
+               f"{what} of {text}")
+    expect("left out" not in text, text)
+
+    (bench.work / "tells.c").write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\nint main() { printf(\"%p\\n\", malloc(100000)); }\n")
+    bench.run("gcc", "-o", "tells", "tells.c", expected=0)
+    bench.record(["./tells"], expected=0)
+    bench.plan()
+    text = bench.run(*words, "--allocators", "glibc", "--", "./tells", expected=1).stdout.decode()
+    expect(re.search(r"^replay .* left out .* left out$", text, re.MULTILINE), text)
+    expect(text.endswith("\nleast peak RSS: glibc\nfastest: glibc\n"
+                         "left out: replay: it wrote something else to standard output\n"), text)
+
+
 def live_failures(bench):
     """A program that cannot be run or preloaded is not measured."""
     words = [bench.reprise, "compare", "--live", "--allocators", "glibc", "--runs", "1", "--"]
@@ -322,6 +353,7 @@ if __name__ == "__main__":
             "hostile": hostile,
             "another_allocator": another_allocator,
             "live": live,
+            "live_verdict": live_verdict,
             "live_failures": live_failures,
             "pins": pins,
             "progress": progress,

@@ -194,8 +194,12 @@ def advice(bench):
     bench.record([program, "1", "8"], expected=0)
     bench.plan()
     without_boxes = suggested("1", "8")
-    expect_equal(without_boxes[:1], ["plan --lanes thread: addresses repeat in every thread, and it "
-                                     "takes more memory"], "without boxes")
+    expect_equal(without_boxes[:1], ["plan --lanes thread: threads that do the same again then have "
+                                     "the same addresses, and it takes more memory"], "without boxes")
+    bench.plan(options=("--lanes", "thread", "--budget", "1"))
+    expect_equal(suggested("1", "8"), [], "with boxes")
+    others = suggested("1", "4")  # threads come in another order
+    expect(not any("--lanes" in line for line in others), f"with boxes: {others}")
 
 
 THREADS = """

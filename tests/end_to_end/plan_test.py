@@ -1,4 +1,4 @@
-"""`reprise plan` as a person runs it: stopped before its time."""
+"""`reprise plan` as a person runs it: what its summary says, and stopped before its time."""
 
 import json
 import random
@@ -62,5 +62,59 @@ def interrupted(bench):
     expect_equal(json.loads(checked)["makespan"], plan["makespan"], "the makespan")
 
 
+USABLE = r"""
+#include <malloc.h>
+#include <stdlib.h>
+int main(int count, char** arguments) {
+  void* blocks[1000];
+  size_t sum = 0;
+  for (int i = 0; i < 1000; ++i) {
+    blocks[i] = malloc(1 + i * 7 % 600);
+    if (count > 1) sum += malloc_usable_size(blocks[i]);
+  }
+  for (int i = 0; i < 1000; ++i) free(blocks[i]);
+  return count > 1 && sum < 1000;
+}
+"""
+
+
+def usable_sizes(bench):
+    """How much of the max load is in usable sizes that the program was told is said."""
+    (bench.work / "usable.c").write_text(USABLE)
+    bench.run("gcc", "-O0", "-o", "usable", "usable.c", expected=0)
+    for arguments, told in ((), False), (("ask",), True):
+        bench.record(["./usable", *arguments], expected=0)
+        words = [bench.reprise, "plan", bench.scratch / "recording", "-o", "plans"]
+        plan = json.loads(bench.run(*words, "--json", expected=0).stdout)
+        more = plan["usable_size_bytes"]
+        expect_equal(more > 0, told, "more than requested")
+        expect_equal(plan["max_load"] - more, bench.info()["max_load"], "max load of info")
+        expect_equal(plan["makespan"], plan["max_load"], "makespan")
+        said = bench.run(*words, expected=0).stdout.decode()
+        line = (f"  sizes     as malloc_usable_size told the program: {more} bytes more than "
+                "requested at the max load\n")
+        expect_equal((line in said, " with usable sizes\n" in said), (told, told), said)
+
+
+def without_lanes(bench):
+    """How many allocations a plan leaves to the shared heap is said, and such a plan is not optimal."""
+    bench.record([bench.build / "bin" / "programs" / "same_again", "1", "8"], expected=0)
+    words = [bench.reprise, "plan", bench.scratch / "recording", "-o", "plans", "--budget", "1"]
+    check = [bench.reprise, "check", bench.scratch / "recording", "plans"]
+    for lanes in "auto", "thread":
+        plan = json.loads(bench.run(*words, "--lanes", lanes, "--json", expected=0).stdout)
+        unplanned = plan["unplanned_buffers"]
+        expect_equal(unplanned > 0, lanes == "auto", f"{unplanned} without an offset")
+        expect_equal(unplanned > 0, plan["lanes"] < plan["threads"], "threads without lanes")
+        said = bench.run(*words, "--lanes", lanes, expected=0).stdout.decode()
+        line = f"  unplanned {unplanned} of {plan['buffers']} allocations: the shared heap serves them"
+        expect_equal(line in said, lanes == "auto", said)
+        expect("optimal" not in said and not plan["proven_optimal"], said)
+        checked = json.loads(bench.run(*check, "--json", expected=0).stdout)
+        expect_equal(checked["unplanned_buffers"], unplanned, "of check")
+        said = bench.run(*check, expected=0).stdout.decode()
+        expect_equal(f"; {unplanned} more without an offset" in said, lanes == "auto", said)
+
+
 if __name__ == "__main__":
-    main({case.__name__: case for case in (interrupted,)})
+    main({case.__name__: case for case in (interrupted, usable_sizes, without_lanes)})

@@ -25,6 +25,7 @@
 #include "replay/plan/plan_encoder.h"
 #include "replay/plan/plan_verifier.h"
 #include "tests/unit/plan/recordings.h"
+#include "trace/statistics.h"
 
 namespace reprise::replay {
 namespace {
@@ -198,6 +199,33 @@ TEST_F(PlanFileTest, AnEmptyRecordingHasAPlan) {
   EXPECT_TRUE(PlanFile::Read(Write(built.bytes)).ok());
 }
 
+// Blocks whose usable size the program was told keep that size, and how much that is can be told.
+TEST_F(PlanFileTest, TheMaxLoadCountsUsableSizesThatTheProgramWasTold) {
+  RecordingShape shape;
+  shape.usable_asked = 0.5;
+  const trace::Recording recording = RandomRecording(shape, 5);
+  const BuiltPlan built = Build(recording, LaneMode::kNone);
+  const trace::Statistics statistics = trace::ComputeStatistics(recording, 0);
+  EXPECT_GT(built.usable_size_bytes, 0);
+  EXPECT_EQ(built.max_load - built.usable_size_bytes, static_cast<int64_t>(statistics.max_load));
+
+  trace::Recording never_asked = recording;
+  never_asked.usable_answers.clear();
+  const BuiltPlan requested = Build(never_asked, LaneMode::kNone);
+  EXPECT_EQ(requested.usable_size_bytes, 0);
+  EXPECT_EQ(requested.max_load, static_cast<int64_t>(statistics.max_load));
+}
+
+// Other threads of the recording make no difference while they allocate nothing.
+TEST_F(PlanFileTest, TheMakespanOfOneAllocatingThreadIsTheHighestEnd) {
+  trace::Recording recording = RandomRecording({}, 7);
+  ASSERT_EQ(recording.threads.size(), 1u);
+  recording.threads.push_back({2, 0, {}, 0, recording.events});
+  const BuiltPlan built = Build(recording);
+  EXPECT_EQ(built.estimated_held_bytes, 0);
+  EXPECT_EQ(built.makespan, planner::Check(WholeInstance(recording), built.offsets).makespan);
+}
+
 TEST_F(PlanFileTest, EveryTruncationIsRefused) {
   RecordingShape small;
   small.allocations = 20;
@@ -350,6 +378,7 @@ TEST_F(PlanFileTest, LanesOfThreadsThatDoNotCoexistHaveTheirOwnAddresses) {
   EXPECT_EQ(built.lanes, 2);
   EXPECT_GE(built.arena_bytes, 200000);
   EXPECT_LE(built.makespan, built.arena_bytes) << "an ended thread's box stays resident";
+  EXPECT_EQ(built.makespan, built.estimated_held_bytes);
 }
 
 // Two threads that run side by side hold much at different times, and share the heap. A third one
@@ -376,6 +405,8 @@ TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   EXPECT_EQ(some.lanes, 1);
   EXPECT_LT(some.makespan, some.max_load * 17 / 16 + 4096);
   EXPECT_EQ(std::count(some.offsets.begin(), some.offsets.end(), kUnplanned), 4000);
+  EXPECT_EQ(some.unplanned, 4000);
+  EXPECT_FALSE(some.proven_optimal) << "the shared heap may need more";
   const auto file = PlanFile::Read(Write(some.bytes));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(*PlanOffsets(*file, recording), some.offsets);
@@ -387,7 +418,25 @@ TEST_F(PlanFileTest, ALaneWhoseBoxCostsMuchIsLeftOut) {
   EXPECT_EQ(VerifyPlan(*file, "a.plan"), absl::OkStatus());
   const BuiltPlan all = Build(recording, LaneMode::kThread);
   EXPECT_EQ(all.lanes, 3);
+  EXPECT_EQ(all.unplanned, 0);
   EXPECT_GT(all.makespan, some.makespan);
+}
+
+// Of two threads only one allocates, and its box is too large.
+TEST_F(PlanFileTest, WhereTheOnlyLaneIsLeftOutNothingIsPlanned) {
+  RecordingShape shape;
+  shape.most_bytes = 1 << 20;
+  trace::Recording recording = RandomRecording(shape, 8);
+  recording.threads[0].end_event = recording.events;
+  recording.threads.push_back({2, 0, {}, 0, recording.events});
+  planner::Options options;
+  options.strategy = "bump";
+  const auto built = BuildPlan(recording, options, LaneMode::kAuto);
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->lanes, 0);
+  EXPECT_EQ(built->unplanned, static_cast<int64_t>(recording.allocations.size()));
+  EXPECT_EQ(built->estimated_held_bytes, built->max_load);
+  EXPECT_FALSE(built->proven_optimal);
 }
 
 // Five threads that peak one after the other, for which one box would do.
