@@ -1,6 +1,7 @@
 #include "replay/plan/loops.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -61,9 +62,19 @@ class LaneSearch {
 
   void Run(LoopMode mode) {
     if (lane_.steps.size() >= kStepFrees) return;
-    std::vector<Repeat> repeats = mode == LoopMode::kMarks ? FromMarks() : Any();
-    for (const Repeat& repeat : repeats) {
-      if (lane_.loops.size() < kMostLaneLoops) Try(repeat);
+    symbols_ = Symbols();
+    TryAll(mode, symbols_);
+    if (std::vector<uint64_t> symbols = symbols_; SortFrees(symbols)) {
+      // What repeats exactly is preferred, unless it is a small part of what repeats like that.
+      Found exact = Take();
+      frees_in_any_order_ = true;
+      TryAll(mode, symbols);
+      if (Longest(lane_.loops) < 2 * uint64_t{Longest(exact.loops)} || lane_.loops.empty()) {
+        Restore(std::move(exact));
+      }
+      for (const Loop& loop : lane_.loops) {
+        if (frees_in_any_order_) Align(loop);
+      }
     }
     std::sort(lane_.loops.begin(), lane_.loops.end(),
               [](const Loop& a, const Loop& b) { return a.begin < b.begin; });
@@ -71,11 +82,37 @@ class LaneSearch {
   }
 
  private:
+  struct Found {
+    std::vector<Loop> loops;
+    std::vector<std::pair<uint32_t, uint32_t>> same_offset;
+    std::string refused;
+  };
+  Found Take() {
+    return {std::exchange(lane_.loops, {}), std::exchange(lane_.same_offset, {}),
+            std::exchange(lane_.refused, {})};
+  }
+  void Restore(Found found) {
+    lane_.loops = std::move(found.loops);
+    lane_.same_offset = std::move(found.same_offset);
+    lane_.refused = std::move(found.refused);
+    frees_in_any_order_ = false;
+  }
+  static uint32_t Longest(const std::vector<Loop>& loops) {
+    uint32_t longest = 0;
+    for (const Loop& loop : loops) longest = std::max(longest, loop.end() - loop.begin);
+    return longest;
+  }
+
+  void TryAll(LoopMode mode, const std::vector<uint64_t>& symbols) {
+    for (const Repeat& repeat : mode == LoopMode::kMarks ? FromMarks(symbols) : Any(symbols)) {
+      if (lane_.loops.size() < kMostLaneLoops) Try(repeat);
+    }
+  }
+
   // Those of the whole lane, and shorter ones among its last allocations: the loop of a program
   // that begins with a lot of other work, and ends with a lot of frees.
-  std::vector<Repeat> Any() {
+  std::vector<Repeat> Any(const std::vector<uint64_t>& symbols) {
     constexpr size_t kFewest = 2048;  // of the last allocations
-    const std::vector<uint64_t> symbols = Symbols();
     std::vector<Repeat> repeats = From(0, symbols, symbols.size());
     const size_t enough = std::min(kinds_.size(), kEnoughRepeat * kRepeatShare / 2);
     for (size_t latest = kFewest; latest < enough; latest *= 4) {
@@ -100,9 +137,9 @@ class LaneSearch {
     return repeats;
   }
 
-  std::vector<Repeat> FromMarks() {
+  std::vector<Repeat> FromMarks(const std::vector<uint64_t>& symbols) {
     if (lane_.marks.empty()) return {};
-    std::vector<Repeat> repeats = FindRepeatsFrom(Symbols(), lane_.marks);
+    std::vector<Repeat> repeats = FindRepeatsFrom(symbols, lane_.marks);
     if (repeats.size() > kMostTried) repeats.resize(kMostTried);
     if (repeats.empty())
       lane_.refused = lane_.marks.size() == 1
@@ -145,6 +182,22 @@ class LaneSearch {
     return symbols;
   }
 
+  // Brings frees that follow each other, with no mark in between, into one order. False: none do.
+  bool SortFrees(std::vector<uint64_t>& symbols) const {
+    bool sorted = false;
+    auto mark = lane_.marks.begin();
+    for (uint32_t first = 0, end; first < Size(); first = end) {
+      while (mark != lane_.marks.end() && *mark <= first) ++mark;
+      const uint32_t next_mark = mark != lane_.marks.end() ? *mark : Size();
+      end = first + 1;
+      if (!Frees(lane_.steps[first])) continue;
+      while (end < next_mark && Frees(lane_.steps[end])) ++end;
+      sorted |= end - first > 1;
+      std::sort(symbols.begin() + first, symbols.begin() + end);
+    }
+    return sorted;
+  }
+
   uint64_t HashOf(uint32_t allocation) const {
     const Allocation& it = recording_.allocations[allocation];
     return Mix(Mix(Shape(it.size, it.log2_alignment), block_bytes_[allocation]), SiteHash(it));
@@ -161,6 +214,15 @@ class LaneSearch {
       if (repeat.begin >= loop.begin && repeat.begin < loop.end()) repeat.begin = loop.end();
       if (repeat.end > loop.begin && repeat.end <= loop.end()) repeat.end = loop.begin;
       if (repeat.begin < loop.begin && repeat.end > loop.end()) return;
+    }
+    // No iteration begins among frees that another one does in another order.
+    const auto allocates_at = [&](size_t step) {
+      return step == Size() || !Frees(lane_.steps[step]) ||
+             std::binary_search(lane_.marks.begin(), lane_.marks.end(), step);
+    };
+    while (frees_in_any_order_ && repeat.end >= repeat.begin + repeat.period &&
+           !(allocates_at(repeat.end) && allocates_at(repeat.end - repeat.period))) {
+      --repeat.end;
     }
     if (repeat.begin >= repeat.end || repeat.end - repeat.begin < 2 * repeat.period) return;
     Loop loop;
@@ -205,8 +267,9 @@ class LaneSearch {
   void Close(const Repeat& repeat, Loop& loop) {
     const uint32_t begin = loop.begin, end = loop.begin + loop.period();
     // At the end one event must tell whether the program goes on with the body or behind the loop.
-    // Frees by other threads do not: they may come at any time.
-    if (NextOwn(begin) == NextOwn(loop.end())) {
+    // Frees by other threads do not: they may come at any time. Where frees come in any order, a
+    // last iteration may be cut short instead.
+    if (!frees_in_any_order_ && NextOwn(begin) == NextOwn(loop.end())) {
       return Refuse(repeat, "it goes on as it begins");
     }
     std::vector<Crossing> entering, leaving;
@@ -247,6 +310,32 @@ class LaneSearch {
     lane_.loops.push_back(loop);
   }
 
+  // Brings the frees of the later periods that the plan file has into the order of the first one.
+  void Align(const Loop& loop) {
+    const auto by_symbol = [this](uint32_t a, uint32_t b) { return symbols_[a] < symbols_[b]; };
+    const uint32_t first_end = loop.begin + loop.period();
+    std::vector<uint32_t> order, other, steps;  // steps of a run of frees, by symbol
+    for (uint32_t first = loop.begin, end; first < first_end; first = end) {
+      end = first + 1;
+      if (!Frees(lane_.steps[first])) continue;
+      while (end < first_end && Frees(lane_.steps[end])) ++end;
+      order.resize(end - first);
+      std::iota(order.begin(), order.end(), first);
+      std::sort(order.begin(), order.end(), by_symbol);
+      for (uint32_t ahead = loop.period(); ahead < loop.body(); ahead += loop.period()) {
+        other.resize(order.size());
+        std::iota(other.begin(), other.end(), first + ahead);
+        std::sort(other.begin(), other.end(), by_symbol);
+        steps.clear();
+        for (const uint32_t step : other) steps.push_back(lane_.steps[step]);
+        for (size_t i = 0; i < order.size(); ++i) {
+          lane_.steps[order[i] + ahead] = steps[i];
+          dies_[steps[i] & ~kStepFrees] = order[i] + ahead;
+        }
+      }
+    }
+  }
+
   void Refuse(const Repeat& repeat, const std::string& why) {
     if (!lane_.refused.empty() || repeat.end - repeat.begin < least_refused_) return;
     lane_.refused = absl::StrCat((repeat.end - repeat.begin) / repeat.period, " repeats of ",
@@ -258,11 +347,13 @@ class LaneSearch {
   const BlockBytes& block_bytes_;
   LaneLoops& lane_;
   size_t least_refused_;  // steps
+  bool frees_in_any_order_ = false;
   std::vector<uint32_t>& born_;
   std::vector<uint32_t>& dies_;
   std::vector<uint32_t>& ordinal_;
-  std::vector<uint32_t> before_;  // per step: allocations of the lane before it
-  std::vector<uint64_t> kinds_;   // per allocation of the lane
+  std::vector<uint32_t> before_;   // per step: allocations of the lane before it
+  std::vector<uint64_t> kinds_;    // per allocation of the lane
+  std::vector<uint64_t> symbols_;  // per step
 };
 
 // The steps of every lane.

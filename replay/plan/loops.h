@@ -2,7 +2,8 @@
 //
 // A lane's stream is what its thread allocates and frees, in order: its steps. Two allocations are
 // alike when size, alignment and call site are the same; two frees when as many allocations lie
-// between a block's birth and its free. Where the steps repeat exactly, and as many blocks come
+// between a block's birth and its free. Frees that follow each other may do so in any order: a hash
+// table of addresses has another one each time. Where the steps repeat, and as many blocks come
 // alive in a repetition as die in it, the lane has a loop: prefix, body, suffix. A run may then go
 // through the body as often as it likes. (Levental, Memory Planning for Deep Neural Networks, 2022,
 // has one slab for all passes of a network; this finds the passes by itself.)

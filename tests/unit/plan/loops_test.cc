@@ -164,6 +164,30 @@ TEST(LoopsTest, PlansAreValidForEveryPass) {
   }
 }
 
+TEST(LoopsTest, FreesThatFollowEachOtherComeInAnyOrder) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    LoopShape shape;
+    shape.longest = 1 + seed % 2;
+    shape.iterations = 12;
+    shape.body = 40 + 7 * seed;
+    shape.carried = 0.1 * static_cast<double>(seed % 3);
+    trace::Recording recording = LoopRecording(shape, seed);
+    ShuffleFrees(recording, seed);
+    for (const LoopMode mode : {LoopMode::kAuto, LoopMode::kMarks}) {
+      const BuiltPlan built = Build(recording, mode);
+      ASSERT_FALSE(built.loops.loops.empty());
+      EXPECT_GE(built.loops.loops[0].loop.iterations(), shape.iterations - 5);
+      EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
+      const std::string path = testing::TempDir() + "loops_test.plan";
+      ASSERT_TRUE(WritePlanFile(path, built.bytes).ok());
+      const auto file = PlanFile::Read(path);
+      ASSERT_TRUE(file.ok()) << file.status();
+      EXPECT_TRUE(VerifyPlan(*file, path).ok()) << VerifyPlan(*file, path);
+    }
+  }
+}
+
 // A carried block that was seen to live longer keeps its offset for as long.
 TEST(LoopsTest, LearnsThatCarriedBlocksLiveLongerInTheNextIteration) {
   int learned_blocks = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -190,6 +191,26 @@ trace::Recording LoopRecording(const LoopShape& shape, uint64_t seed) {
     recording.allocations.push_back(born);
   }
   return recording;
+}
+
+void ShuffleFrees(trace::Recording& recording, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::set<uint64_t> marked;
+  for (const trace::Mark& mark : recording.marks) marked.insert(mark.event);
+  std::vector<uint32_t> dies_at(recording.events, trace::kNone);
+  for (uint32_t i = 0; i < recording.allocations.size(); ++i) {
+    const uint64_t death = recording.allocations[i].death;
+    if (death != trace::kNever) dies_at[death] = i;
+  }
+  for (size_t first = 0, end; first < dies_at.size(); first = end) {
+    end = first + 1;
+    if (dies_at[first] == trace::kNone) continue;
+    while (end < dies_at.size() && dies_at[end] != trace::kNone && !marked.contains(end)) ++end;
+    std::shuffle(dies_at.begin() + first, dies_at.begin() + end, random);
+    for (size_t event = first; event < end; ++event) {
+      recording.allocations[dies_at[event]].death = event;
+    }
+  }
 }
 
 trace::Recording RecordingOf(const std::vector<Made>& blocks) {

@@ -54,6 +54,10 @@ struct Made {
   uint8_t log2_alignment = 4;
 };
 
+// Frees that follow each other, with no mark in between, come in another order, as those of a hash
+// table of addresses do.
+void ShuffleFrees(trace::Recording& recording, uint64_t seed);
+
 // One thread; each allocation comes from a call site of its own, which SiteWordOf
 // (replay_served_plan.h) tells.
 trace::Recording RecordingOf(const std::vector<Made>& blocks);
