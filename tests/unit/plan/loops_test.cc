@@ -32,6 +32,16 @@ BuiltPlan Build(const trace::Recording& recording, LoopMode mode, const Learned&
   return *std::move(built);
 }
 
+// The file of a plan, which passes the verifier.
+PlanFile Verified(const BuiltPlan& built) {
+  const std::string path = testing::TempDir() + "loops_test.plan";
+  EXPECT_TRUE(WritePlanFile(path, built.bytes).ok());
+  absl::StatusOr<PlanFile> file = PlanFile::Read(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(VerifyPlan(*file, path).ok()) << VerifyPlan(*file, path);
+  return *std::move(file);
+}
+
 TEST(LoopsTest, FindsTheLoopAndWhatItCarries) {
   LoopShape shape;
   shape.carried = 0.2;
@@ -153,12 +163,7 @@ TEST(LoopsTest, PlansAreValidForEveryPass) {
     const trace::Recording recording = LoopRecording(shape, seed);
     const BuiltPlan built = Build(recording, seed % 2 == 0 ? LoopMode::kAuto : LoopMode::kMarks);
     EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
-    const std::string path = testing::TempDir() + "loops_test.plan";
-    ASSERT_TRUE(WritePlanFile(path, built.bytes).ok());
-    const auto file = PlanFile::Read(path);
-    ASSERT_TRUE(file.ok()) << file.status();
-    EXPECT_TRUE(VerifyPlan(*file, path).ok()) << VerifyPlan(*file, path);
-    const auto offsets = PlanOffsets(*file, recording);
+    const auto offsets = PlanOffsets(Verified(built), recording);
     ASSERT_TRUE(offsets.ok()) << offsets.status();
     EXPECT_EQ(*offsets, built.offsets);
     if (shape.iterations >= 2 * shape.longest + 2) {
@@ -182,11 +187,7 @@ TEST(LoopsTest, FreesThatFollowEachOtherComeInAnyOrder) {
       ASSERT_FALSE(built.loops.loops.empty());
       EXPECT_GE(built.loops.loops[0].loop.iterations(), shape.iterations - 5);
       EXPECT_TRUE(planner::Check(WholeInstance(recording), built.offsets).valid);
-      const std::string path = testing::TempDir() + "loops_test.plan";
-      ASSERT_TRUE(WritePlanFile(path, built.bytes).ok());
-      const auto file = PlanFile::Read(path);
-      ASSERT_TRUE(file.ok()) << file.status();
-      EXPECT_TRUE(VerifyPlan(*file, path).ok()) << VerifyPlan(*file, path);
+      Verified(built);
     }
   }
 }
