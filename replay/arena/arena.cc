@@ -165,7 +165,7 @@ void* Arena::AllocateShared(uint64_t bytes, uint64_t alignment) {
   const HeapLock lock(heap_);
   const uint64_t unit = heap_.Take(units, alignment > kHeapUnit ? alignment / kHeapUnit : 1);
   if (unit == Heap::kNone) return nullptr;
-  tables_.live().Set(unit, units);
+  tables_.live().Set(unit * kHeapUnit, LiveMarks::Long(units));
   HeapCounters& counters = other_counters()->heap;
   ++counters.allocations;
   counters.addresses += reinterpret_cast<uint64_t>(heap_.AddressOf(unit));
@@ -177,13 +177,12 @@ bool Arena::Free(void* pointer, LocalHeap* heap, Lane* lane) {
     if (heap != nullptr && heap == &heaps_[owner - 1]) return heap->FreeSmall(pointer);
     return heaps_[owner - 1].FreeRemotely(pointer);
   }
-  const uint64_t unit = heap_.UnitOf(pointer);
-  if (tables_.live().At(unit) != 0) {
+  const uint64_t offset = OffsetOf(pointer);
+  if (tables_.live().UnitsAt(offset) != 0) {
     if (heap != nullptr) return heap->FreeLarge(pointer);
-    if (OffsetOf(pointer) % kHeapUnit != 0) return false;
-    tables_.live().Remove(unit);
+    tables_.live().Set(offset, 0);
     const HeapLock lock(heap_);
-    heap_.Return(unit);
+    heap_.Return(offset / kHeapUnit);
     return true;
   }
   Lane* owner = LaneOf(pointer);
@@ -207,10 +206,8 @@ uint64_t Arena::Usable(const void* pointer) {
   if (const uint32_t owner = RegionOwner(pointer); owner != 0) {
     return heaps_[owner - 1].UsableSmall(pointer);
   }
-  const uint64_t unit = heap_.UnitOf(pointer);
-  if (const uint64_t units = heap_.LiveAt(unit); units != 0) {
-    return OffsetOf(pointer) % kHeapUnit == 0 ? units * kHeapUnit : 0;
-  }
+  const uint64_t units = heap_.LiveAt(OffsetOf(pointer));
+  if (units != 0) return units * kHeapUnit;
   Lane* lane = LaneOf(pointer);
   return lane != nullptr ? lane->Usable(pointer) : 0;
 }

@@ -45,7 +45,6 @@ bool ArenaTables::Attach(char* memory, uint64_t arena_bytes) {
   }
   blocks_.Attach(at_[kBlocks] - sizeof(BlockMap::Unit));
   regions_ = reinterpret_cast<Region*>(at_[kRegions]);
-  links_ = reinterpret_cast<RegionLinks*>(at_[kLinks]);
   starts_.Attach(at_[kStarts], upper, arena_bytes / kHeapUnit);
   free_.Attach(reinterpret_cast<uint64_t*>(at_[kFree]));
   live_.Attach(at_[kLive]);

@@ -21,14 +21,11 @@ static_assert(kRegionBytes / 16 == BlockMap::kUnit, "one unit of the map tells o
 // A region of small blocks (regions.h). All that a free looks at lies in one line of the cache.
 struct Region {
   BlockMap::Unit blocks;  // that are taken
-  uint8_t live[8];        // a bit for each granule at which a live block begins; atomic
-  uint32_t owner;  // the number of the local heap that it belongs to; 0: it is no region; atomic
-  uint32_t list;   // of the owner's, that it is in
+  uint32_t owner;         // the number of the local heap it belongs to; 0: it is no region; atomic
+  uint32_t list;          // of the owner's, that it is in
+  uint32_t next, prev;    // in that list: numbers of regions; 0: the end
 };
 static_assert(sizeof(Region) == 32);
-struct RegionLinks {
-  uint32_t next, prev;  // in that list: numbers of regions; 0: the end
-};
 
 // A bit per page or per unit.
 class FlatBits {
@@ -57,24 +54,31 @@ class FlatBits {
   uint64_t* words_ = nullptr;
 };
 
-// Marks of live blocks: bytes that any thread may read, and that are changed by whoever owns the
-// region or the block. Two threads that free the same block at the same time are not told apart.
-inline uint64_t GetMark(const uint8_t* mark) { return __atomic_load_n(mark, __ATOMIC_RELAXED); }
-inline void SetMark(uint8_t* mark, uint64_t value) {
-  __atomic_store_n(mark, static_cast<uint8_t>(value), __ATOMIC_RELAXED);
-}
-
-// The live blocks of the heap: a mark per unit.
-class LiveUnits {
+// Where live blocks of the heap begin: a mark per unit. Of a unit in a region it has a bit for each
+// granule, of a long block it is more than that and tells the length. Any thread may read a mark;
+// it is changed by whoever owns the region or the block. Two threads that free the same block at
+// the same time are not told apart.
+class LiveMarks {
  public:
-  static constexpr uint64_t kMany = 255;
+  static constexpr uint64_t kSmall = 15;           // the bits of a unit in a region
+  static constexpr uint64_t kMany = 255 - kSmall;  // units, or more
+
+  static uint64_t SmallAt(uint64_t offset) { return uint64_t{1} << offset % kHeapUnit / 16; }
+  static uint64_t Long(uint64_t units) { return kSmall + (units < kMany ? units : kMany); }
+  static bool IsLong(uint64_t mark) { return mark > kSmall; }
 
   void Attach(void* bytes) { bytes_ = static_cast<uint8_t*>(bytes); }
-  uint8_t* MarkOf(uint64_t unit) const { return &bytes_[unit]; }
-  // Units of the live block that begins at a unit; kMany: so many or more; 0: none does.
-  uint64_t At(uint64_t unit) const { return GetMark(MarkOf(unit)); }
-  void Set(uint64_t unit, uint64_t units) { SetMark(MarkOf(unit), units < kMany ? units : kMany); }
-  void Remove(uint64_t unit) { SetMark(MarkOf(unit), 0); }
+  uint64_t Get(uint64_t offset) const {
+    return __atomic_load_n(&bytes_[offset / kHeapUnit], __ATOMIC_RELAXED);
+  }
+  void Set(uint64_t offset, uint64_t mark) {
+    __atomic_store_n(&bytes_[offset / kHeapUnit], static_cast<uint8_t>(mark), __ATOMIC_RELAXED);
+  }
+  // Units of the long block that begins there; kMany: so many or more; 0: none does.
+  uint64_t UnitsAt(uint64_t offset) const {
+    const uint64_t mark = Get(offset);
+    return IsLong(mark) && offset % kHeapUnit == 0 ? mark - kSmall : 0;
+  }
 
  private:
   uint8_t* bytes_ = nullptr;
@@ -98,17 +102,16 @@ class ArenaTables {
   BlockMap& blocks() { return blocks_; }
   const BlockMap& blocks() const { return blocks_; }
   Region* regions() const { return regions_; }
-  RegionLinks* links() const { return links_; }
   OrderedBits& starts() { return starts_; }
   const OrderedBits& starts() const { return starts_; }
   FlatBits& free() { return free_; }
-  LiveUnits& live() { return live_; }
+  LiveMarks& live() { return live_; }
   FlatBits& resident() { return resident_; }
 
  private:
   // The tables in memory: so many bytes of the arena per byte (log2), each between empty pages.
-  enum Table { kBlocks, kRegions, kLinks, kStarts, kFree, kLive, kResident, kTables };
-  static constexpr int kShift[kTables] = {6, 5, 7, 9, 9, 6, 15};
+  enum Table { kBlocks, kRegions, kStarts, kFree, kLive, kResident, kTables };
+  static constexpr int kShift[kTables] = {6, 5, 9, 9, 6, 15};
   static constexpr uint64_t kAround = 64;  // bytes: neighbours are looked at, too
   static uint64_t TableBytes(int table, uint64_t arena_bytes) {
     return ((arena_bytes >> kShift[table]) + 3 * kPage) & ~(kPage - 1);
@@ -117,10 +120,9 @@ class ArenaTables {
   char* at_[kTables] = {};
   BlockMap blocks_;
   Region* regions_ = nullptr;
-  RegionLinks* links_ = nullptr;
   OrderedBits starts_;  // units at which a block, a free range or neither begins
   FlatBits free_;       // those at which a free range does
-  LiveUnits live_;      // and a live block
+  LiveMarks live_;
   FlatBits resident_;   // pages that were used and not given back
 };
 

@@ -64,10 +64,10 @@ class Heap {
   // Units of what was taken at `unit` and is still taken. Without the lock.
   uint64_t Length(uint64_t unit) const { return tables_->starts().Next(unit + 1) - unit; }
 
-  // Units of the live block that begins at a unit; 0: none does. Without the lock.
-  uint64_t LiveAt(uint64_t unit) const {
-    const uint64_t units = tables_->live().At(unit);
-    return units < LiveUnits::kMany ? units : Length(unit);
+  // Units of the live long block that begins at an offset; 0: none does. Without the lock.
+  uint64_t LiveAt(uint64_t offset) const {
+    const uint64_t units = tables_->live().UnitsAt(offset);
+    return units < LiveMarks::kMany ? units : Length(offset / kHeapUnit);
   }
 
   char* AddressOf(uint64_t unit) const { return base_ + unit * kHeapUnit; }

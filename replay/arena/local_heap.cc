@@ -76,7 +76,7 @@ void* LocalHeap::Allocate(uint64_t bytes, uint64_t alignment) {
   const uint64_t units = (bytes + kHeapUnit - 1) / kHeapUnit;
   const uint64_t unit = TakeUnits(units, alignment > kHeapUnit ? alignment / kHeapUnit : 1);
   if (unit == Heap::kNone) return nullptr;
-  live_.Set(unit, units);
+  live_.Set(unit * kHeapUnit, LiveMarks::Long(units));
   return Count(heap_->AddressOf(unit));
 }
 
@@ -173,6 +173,7 @@ bool LocalHeap::FreeRemotely(void* pointer) {
     if (open_) continue;  // another thread has it by now
     const uint64_t granules = regions_.LiveAt(pointer);
     if (granules == 0) return false;
+    regions_.Unmark(pointer);
     regions_.Return(static_cast<char*>(pointer), granules);
     regions_.ReleaseEmpty();
     return true;
@@ -196,16 +197,15 @@ uint64_t LocalHeap::TakeUnits(uint64_t units, uint64_t step) {
 }
 
 bool LocalHeap::FreeLarge(void* pointer) {
-  const uint64_t unit = heap_->UnitOf(pointer);
-  if (reinterpret_cast<uint64_t>(pointer) % kHeapUnit != 0) return false;
-  const uint64_t bytes = heap_->LiveAt(unit) * kHeapUnit;
+  const uint64_t offset = regions_.OffsetOf(pointer);
+  const uint64_t bytes = heap_->LiveAt(offset) * kHeapUnit;
   if (bytes == 0) return false;
-  live_.Remove(unit);
+  live_.Set(offset, 0);
   if (bytes > kMostSmall && bytes <= kMostReady) {
     Put(static_cast<char*>(pointer), LengthOf(bytes));
   } else {
     const HeapLock lock(*heap_);
-    heap_->Return(unit);
+    heap_->Return(offset / kHeapUnit);
   }
   return true;
 }
@@ -217,15 +217,15 @@ bool LocalHeap::Resize(void* pointer, uint64_t bytes) {
     Count(static_cast<char*>(pointer));
     return true;
   }
-  const uint64_t unit = heap_->UnitOf(pointer);
-  const uint64_t before = heap_->LiveAt(unit);
-  if (reinterpret_cast<uint64_t>(pointer) % kHeapUnit != 0 || before == 0) return false;
-  if (bytes <= kMostSmall) return false;
+  const uint64_t offset = regions_.OffsetOf(pointer);
+  const uint64_t before = heap_->LiveAt(offset);
+  if (before == 0 || bytes <= kMostSmall) return false;
+  const uint64_t unit = offset / kHeapUnit;
   const uint64_t units = (bytes + kHeapUnit - 1) / kHeapUnit;
   const HeapLock lock(*heap_);
   if (units > before && !heap_->Extend(unit, units)) return false;
   if (units < before) heap_->Release(unit + units, before - units);
-  live_.Set(unit, units);
+  live_.Set(offset, LiveMarks::Long(units));
   Count(static_cast<char*>(pointer));
   return true;
 }

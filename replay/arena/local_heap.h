@@ -44,11 +44,8 @@ class LocalHeap {
     if (__builtin_expect(ready.top == ready.first, 0)) return nullptr;
     char* block = *--ready.top;
     const uint64_t offset = regions_.OffsetOf(block);
-    // Of a program's blocks it is hard to guess whether the next one is small.
-    const bool is_small = length <= kMostGranules;
-    uint8_t* mark = MarkOf(is_small, offset);
-    const uint64_t small = GetMark(mark) | Regions::MarkBit(offset / kGranule);
-    SetMark(mark, Choose(is_small, small, length - kFromUnits));
+    const uint64_t small = live_.Get(offset) | LiveMarks::SmallAt(offset);
+    live_.Set(offset, Choose(length <= kMostGranules, small, LongMark(length)));
     return Count(block);
   }
   // The same of a free. False: it is no live block, or not this heap's, or there is no room for it,
@@ -56,24 +53,21 @@ class LocalHeap {
   bool FreeQuickly(void* pointer) {
     const uint64_t offset = regions_.OffsetOf(pointer);
     if (__builtin_expect(offset >= bytes_, 0)) return false;
-    Region& region = regions_.At(offset);
-    uint8_t* mark;
+    const uint64_t mark = live_.Get(offset);
     uint64_t length, after = 0;
-    if (regions_.Owns(region)) {
-      mark = Regions::MarkOf(region, offset / kGranule);
-      const uint64_t marked = GetMark(mark);
-      after = marked & ~Regions::MarkBit(offset / kGranule);
-      if (marked == after || offset % kGranule != 0) return false;
-      length = Regions::LengthAt(region, offset / kGranule);
-    } else {
-      mark = live_.MarkOf(offset / kHeapUnit);
-      length = GetMark(mark) + kFromUnits;
+    if (LiveMarks::IsLong(mark)) {
+      length = mark - LongMark(0);
       if (length <= kMostGranules || length >= kLengths || offset % kHeapUnit != 0) return false;
+    } else {
+      const Region& region = regions_.At(offset);
+      after = mark & ~LiveMarks::SmallAt(offset);
+      if (mark == after || offset % kGranule != 0 || !regions_.Owns(region)) return false;
+      length = Regions::LengthAt(region, offset);
     }
     Ready& ready = ready_[length];
     char** const top = ready.top;
     if (__builtin_expect(top == ready.limit, 0)) return false;
-    SetMark(mark, after);
+    live_.Set(offset, after);
     *top = static_cast<char*>(pointer);
     ready.top = top + 1;
     return true;
@@ -102,7 +96,7 @@ class LocalHeap {
   // Of ready blocks: their granules, if they are small, else their units and kFromUnits more.
   static constexpr uint64_t kFromUnits = kMostGranules - kMostSmall / kHeapUnit;
   static constexpr uint64_t kLengths = kMostReady / kHeapUnit + kFromUnits + 1;
-  static_assert(kMostReady / kHeapUnit < LiveUnits::kMany);
+  static_assert(kMostReady / kHeapUnit < LiveMarks::kMany);
   static constexpr uint64_t kMostOfOne = 64;  // ready blocks of one length
   static constexpr uint64_t kMostLarge = 32;  // the same, if they are no small ones
   static constexpr uint16_t kOverflown = 16;
@@ -130,13 +124,12 @@ class LocalHeap {
     counters_->addresses += reinterpret_cast<uint64_t>(block);
     return block;
   }
-  uint8_t* MarkOf(bool is_small, uint64_t offset) const {
-    uint8_t* const small = Regions::MarkOf(regions_.At(offset), offset / kGranule);
-    uint8_t* const large = live_.MarkOf(offset / kHeapUnit);
-    return reinterpret_cast<uint8_t*>(
-        Choose(is_small, reinterpret_cast<uint64_t>(small), reinterpret_cast<uint64_t>(large)));
+  // Of a ready block that is no small one.
+  static constexpr uint64_t LongMark(uint64_t length) {
+    return length - kFromUnits + LiveMarks::kSmall;
   }
-  // One of two numbers, without a branch.
+  // One of two numbers, without a branch: of a program's blocks it is hard to guess whether the
+  // next one is small.
   static uint64_t Choose(bool first, uint64_t one, uint64_t other) {
     const uint64_t mask = 0 - uint64_t{first};
     return (one & mask) | (other & ~mask);
@@ -153,7 +146,7 @@ class LocalHeap {
   // Hot.
   HeapCounters* counters_;
   uint64_t bytes_;  // of the arena
-  LiveUnits live_;
+  LiveMarks live_;
   Regions regions_;
   Ready ready_[kLengths];
 

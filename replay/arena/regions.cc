@@ -63,18 +63,18 @@ void Regions::Relink(uint32_t region) {
   Region& entry = regions_[region];
   const auto list = static_cast<uint32_t>(BlockMap::LongestRun(~entry.blocks.taken()));
   if (list == entry.list) return;
-  RegionLinks& links = links_[region];
   if (entry.list != 0) {
-    if (links.next != 0) links_[links.next].prev = links.prev;
-    (links.prev != 0 ? links_[links.prev].next : lists_[entry.list]) = links.next;
+    if (entry.next != 0) regions_[entry.next].prev = entry.prev;
+    (entry.prev != 0 ? regions_[entry.prev].next : lists_[entry.list]) = entry.next;
     if (lists_[entry.list] == 0) filled_ &= ~BlockMap::Bit(entry.list - 1);
   }
   empty_ += list == kEmpty ? 1 : 0;
   empty_ -= entry.list == kEmpty ? 1 : 0;
   entry.list = list;
   if (list == 0) return;
-  links = {lists_[list], 0};
-  if (links.next != 0) links_[links.next].prev = region;
+  entry.next = lists_[list];
+  entry.prev = 0;
+  if (entry.next != 0) regions_[entry.next].prev = region;
   lists_[list] = region;
   filled_ |= BlockMap::Bit(list - 1);
 }
@@ -89,12 +89,12 @@ void Regions::ReleaseEmpty(uint32_t kept) {
   uint32_t& first = lists_[kEmpty];
   for (; empty_ > kept; --empty_, --opened_) {
     const uint32_t region = first;
-    first = links_[region].next;
+    first = regions_[region].next;
     __atomic_store_n(&regions_[region].owner, 0, __ATOMIC_RELAXED);
     heap_->Release(region * kRegionUnits, kRegionUnits);
   }
   if (first != 0) {
-    links_[first].prev = 0;
+    regions_[first].prev = 0;
   } else {
     filled_ &= ~BlockMap::Bit(kEmpty - 1);
   }

@@ -21,7 +21,7 @@ class Regions {
   void Start(Heap* heap, ArenaTables* tables, uint64_t arena_bytes, uint32_t number) {
     heap_ = heap;
     regions_ = tables->regions();
-    links_ = tables->links();
+    live_ = tables->live();
     base_ = heap->AddressOf(0);
     bytes_ = arena_bytes;
     number_ = number;
@@ -34,19 +34,15 @@ class Regions {
   bool Owns(const Region& region) const {
     return __atomic_load_n(&region.owner, __ATOMIC_RELAXED) == number_;
   }
-  static uint8_t* MarkOf(Region& region, uint64_t granule) {
-    return &region.live[granule % BlockMap::kUnit / 8];
-  }
-  static uint64_t MarkBit(uint64_t granule) { return uint64_t{1} << granule % 8; }
-  // The granules of the block that begins at this one, if one does: 1 to 64.
-  static uint64_t LengthAt(const Region& region, uint64_t granule) {
-    return region.blocks.LengthAt(granule % BlockMap::kUnit);
+  // The granules of the block that begins there, if one does: 1 to 64.
+  static uint64_t LengthAt(const Region& region, uint64_t offset) {
+    return region.blocks.LengthAt(offset / kGranule % BlockMap::kUnit);
   }
   // The granules of the live block of these regions that begins there; 0: none does.
   uint64_t LiveAt(const void* pointer) const {
     const uint64_t offset = OffsetOf(pointer);
     if (offset >= bytes_ || !Owns(At(offset)) || !IsLive(offset)) return 0;
-    return LengthAt(At(offset), offset / kGranule);
+    return LengthAt(At(offset), offset);
   }
   // Bytes of the live block of a region that begins there, whoever owns it; 0: none does. By any
   // thread, if the block stays live meanwhile.
@@ -58,8 +54,7 @@ class Regions {
   // A live block ceases to be one; it stays taken.
   void Unmark(const void* block) {
     const uint64_t offset = OffsetOf(block);
-    uint8_t* mark = MarkOf(At(offset), offset / kGranule);
-    SetMark(mark, GetMark(mark) & ~MarkBit(offset / kGranule));
+    live_.Set(offset, live_.Get(offset) & ~LiveMarks::SmallAt(offset));
   }
 
   // Takes up to so many blocks of so many granules, and opens a region if there are none: how many.
@@ -81,14 +76,13 @@ class Regions {
   uint64_t Cut(uint32_t region, uint64_t granules, uint64_t most, char** blocks);
   void Relink(uint32_t region);
   bool IsLive(uint64_t offset) const {
-    const uint64_t granule = offset / kGranule;
-    return offset % kGranule == 0 && (GetMark(MarkOf(At(offset), granule)) & MarkBit(granule)) != 0;
+    return offset % kGranule == 0 && (live_.Get(offset) & LiveMarks::SmallAt(offset)) != 0;
   }
 
   char* base_;
   uint64_t bytes_;
   Region* regions_;
-  RegionLinks* links_;
+  LiveMarks live_;
   uint32_t number_;
   uint32_t opened_;             // that there are
   uint32_t empty_;              // of these, in which nothing is taken

@@ -104,6 +104,18 @@ TEST(LocalHeapTest, WhatIsNoLiveBlockIsRefused) {
   EXPECT_FALSE(one.Free(plan.boxes()));
 }
 
+TEST(LocalHeapTest, ABlockOfAThreadThatEndedIsFreedOnce) {
+  ServedPlan plan(RecordingOf({{0, 1, 64}}), {}, 64 << 20);
+  ServedThread gone(plan, kUnknown), other(plan, kUnknown);
+  char* block = gone.Allocate(100, 4, kSite);
+  char* neighbour = gone.Allocate(100, 4, kSite);
+  gone.End();
+  EXPECT_TRUE(other.Free(block));
+  EXPECT_FALSE(other.Free(block));
+  EXPECT_EQ(plan.arena().Usable(block), 0u);
+  EXPECT_TRUE(other.Free(neighbour));
+}
+
 TEST(LocalHeapTest, ALongBlockGrowsAndShrinksWhereItIs) {
   ServedPlan plan(RecordingOf({{0, 1, 64}}), {}, 64 << 20);
   ServedThread thread(plan, kUnknown);
