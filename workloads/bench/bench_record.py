@@ -185,6 +185,16 @@ class Bench:
         self.bin = pathlib.Path(binaries).resolve()
         self.scratch = scratch
 
+    def threaded(self):
+        """Programs whose threads share their work in another way in each run."""
+        leveldb = self.bin / "leveldb_bench"
+        found = [Workload(f"LevelDB, {threads} threads", [leveldb, "--threads", threads]) for threads in (3, 8)]
+        if shutil.which("db_bench"):
+            found.append(Workload("RocksDB", ["db_bench", "--benchmarks=fillrandom,readrandom,overwrite", "--num=60000",
+                                              "--threads=2", "--cache_size=8388608", "--write_buffer_size=2097152",
+                                              "--disable_wal=1", "--db=db"]))
+        return found
+
     def workloads(self):
         micro = self.bin / "micro_malloc"
         events = 20_000_000

@@ -121,7 +121,7 @@ PEAKS = 12  # rounds in which the peaks are taken, at most: LevelDB's vary by a 
 def programs(bench, options):
     """What whole programs cost, by cpu_time: in the rounds, and in a few more, in which only the peak counts."""
     rows = {}
-    for workload in bench.workloads():
+    for workload in bench.workloads() + bench.threaded():
         if workload.micro_events or (options.only and workload.name not in options.only):
             continue
         replay = Replay(bench.bin, bench.scratch / workload.name)

@@ -3,7 +3,7 @@
 
     bench_shares.py BIN [--rounds N] [--only NAME]...
 
-BIN is the folder with reprise and leveldb_bench. Where other work shares the machine, times of whole
+BIN is the folder with reprise and leveldb_bench. RocksDB: Debian's rocksdb-tools. Where other work shares the machine, times of whole
 programs tell a tenth at best. Of the samples of one run the allocator's and the program's own meet the
 same noise, so their ratio tells a hundredth. It holds the system calls that began in the allocator's code and,
 but for recording, those that only allocators make wherever they began (the C library, whose callers perf does
@@ -80,7 +80,7 @@ def main():
               f"medians of {options.rounds} interleaved rounds")
         print("| program | recording adds | " + " | ".join([*peers, "replay"]) + " | replay to the best |")
         print("|---" * (len(peers) + 4) + "|")
-        for workload in bench.workloads():
+        for workload in bench.workloads() + bench.threaded():
             if workload.micro_events or (options.only and workload.name not in options.only):
                 continue
             replay = bench_replay.Replay(bench.bin, bench.scratch / workload.name)
