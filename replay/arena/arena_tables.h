@@ -123,7 +123,7 @@ class ArenaTables {
   OrderedBits starts_;  // units at which a block, a free range or neither begins
   FlatBits free_;       // those at which a free range does
   LiveMarks live_;
-  FlatBits resident_;   // pages that were used and not given back
+  FlatBits resident_;  // pages that were used and not given back
 };
 
 // Makes whole pages around [begin, begin + bytes) readable and writable. Leaves errno alone.

@@ -76,12 +76,12 @@ class Heap {
   }
   // Local heaps that take from here.
   void AddUser(int more) { users_ += static_cast<uint64_t>(more); }
-  // How many bytes each of them may keep ready for itself beside a few.
+  // How many bytes each of them may keep ready for itself beside a few: an equal part.
   uint64_t ReadyBytes() const {
     constexpr uint64_t kShare = 16;
-    constexpr uint64_t kLeast = 64 << 10;
-    const uint64_t bytes = (used_pages_ - idle_pages_) * kPage / kShare / users_;
-    return bytes > kLeast ? bytes : kLeast;
+    constexpr uint64_t kLeast = 256 << 10;
+    const uint64_t bytes = (used_pages_ - idle_pages_) * kPage / kShare;
+    return (bytes > kLeast ? bytes : kLeast) / users_;
   }
   uint64_t idle_pages() const { return idle_pages_; }
 
