@@ -1,10 +1,5 @@
 #include "replay/arena/heap.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-
-#include "base/give_back.h"
-
 namespace reprise::replay {
 namespace {
 
@@ -28,7 +23,7 @@ void Heap::Start(char* base, uint64_t limit_bytes, ArenaTables* tables, char* st
   index_.Attach(reinterpret_cast<FreeIndex::Node*>(state));
   limit_ = longest_request_ = limit_bytes / kHeapUnit;
   top_ = kRegionBytes / kHeapUnit;  // there is no region 0
-  held_ = held;
+  pages_.Start(base, tables, held);
 }
 
 uint64_t Heap::StopGrowing(uint64_t more_bytes) {
@@ -64,7 +59,7 @@ uint64_t Heap::Take(uint64_t units, uint64_t step) {
   if (range.units == 0) range = Grow(units, step);
   if (range.units == 0 || !HaveNode()) return kNone;
   const uint64_t unit = RoundUp(range.begin, step);
-  CountTaken(range, unit, units);
+  pages_.Take(range, {unit, units});
   Carve(range, unit, units);
   return unit;
 }
@@ -82,7 +77,7 @@ UnitRange Heap::Grow(uint64_t units, uint64_t step) {
     const uint64_t grown = top_;
     top_ = end;
     AddFree({grown, end - grown});
-    CountFreed(grown, end - grown);  // the last page may have been used in part
+    pages_.Free({grown, end - grown});  // the last page may have been used in part
   }
   return tables_->free().Has(begin) ? UnitRange{begin, top_ - begin} : UnitRange{};
 }
@@ -159,72 +154,10 @@ void Heap::Carve(UnitRange range, uint64_t unit, uint64_t units) {
   }
 }
 
-// A part of a free range is going to be used.
-void Heap::CountTaken(UnitRange from, uint64_t unit, uint64_t units) {
-  const uint64_t end = unit + units;
-  const uint64_t first = FirstWhole(from.begin);
-  const uint64_t last = from.end() / kPageUnits;
-  const uint64_t begin_page = unit / kPageUnits;
-  const uint64_t end_page = FirstWhole(end);
-  const uint64_t begin_whole = begin_page > first ? begin_page : first;
-  const uint64_t end_whole = end_page < last ? end_page : last;
-  FlatBits& resident = tables_->resident();
-  if (begin_whole < end_whole) idle_pages_ -= resident.Count(begin_whole, end_whole);
-  const uint64_t fresh =
-      end_page - begin_page - resident.Count(begin_page, end_page, FlatBits::Then::kSet);
-  used_pages_ += fresh;
-  if (fresh != 0) held_->Add(static_cast<int64_t>(fresh));
-}
-
-// The pages that are wholly free because this range is.
-void Heap::CountFreed(uint64_t unit, uint64_t units) {
-  uint64_t begin = unit;
-  if (!tables_->free().Has(unit)) begin = tables_->starts().Previous(unit);
-  if (begin == OrderedBits::kNone || !tables_->free().Has(begin)) return;
-  const uint64_t end = begin + Length(begin);
-  const uint64_t first = unit / kPageUnits;
-  const uint64_t last = FirstWhole(unit + units);
-  const uint64_t begin_whole = first > FirstWhole(begin) ? first : FirstWhole(begin);
-  const uint64_t end_whole = last < end / kPageUnits ? last : end / kPageUnits;
-  if (begin_whole < end_whole) idle_pages_ += tables_->resident().Count(begin_whole, end_whole);
-}
-
 void Heap::Release(uint64_t unit, uint64_t units) {
   if (abandoned_) return;
-  const uint64_t in_use = used_pages_ - idle_pages_;
   AddFree({unit, units});
-  CountFreed(unit, units);
-  if (in_use >= lately_) {
-    lately_ = in_use;
-  } else if (in_use != used_pages_ - idle_pages_) {
-    lately_ -= (lately_ - in_use + kFall - 1) / kFall;
-  }
-  longest_ = units >= longest_ ? units : longest_ - (longest_ - units + kFall - 1) / kFall;
-  const uint64_t share = lately_ / kIdleShare;
-  const uint64_t least = kLeastIdle + kIdleBlocks * longest_ / kPageUnits;
-  const uint64_t most = lately_ + (share > least ? share : least);
-  if (used_pages_ > most) GiveIdlePages(idle_pages_ - (used_pages_ - lately_) / 2);
-}
-
-void Heap::GiveIdlePages(uint64_t enough) {
-  for (UnitRange range = index_.Before(UINT32_MAX, UINT32_MAX);
-       range.units >= kPageUnits && idle_pages_ > enough;
-       range = index_.Before(range.units, range.begin)) {
-    const uint64_t begin = FirstWhole(range.begin);
-    const uint64_t last = range.end() / kPageUnits;
-    if (begin >= last || tables_->resident().Count(begin, last) == 0) continue;
-    // The last ones of a range are needed last.
-    const uint64_t wanted = idle_pages_ - enough;
-    uint64_t first = last;
-    while (first > begin && tables_->resident().Count(first, last) < wanted) {
-      first -= first - begin < wanted ? first - begin : wanted;
-    }
-    if (!GiveBack(base_ + first * kPage, (last - first) * kPage)) continue;  // locked
-    const uint64_t given = tables_->resident().Count(first, last, FlatBits::Then::kClear);
-    idle_pages_ -= given;
-    used_pages_ -= given;
-    held_->Add(-static_cast<int64_t>(given));
-  }
+  pages_.Release({unit, units}, index_);
 }
 
 bool Heap::Extend(uint64_t unit, uint64_t units) {
@@ -240,40 +173,10 @@ bool Heap::Extend(uint64_t unit, uint64_t units) {
     if (end + Length(end) != top_ || Grow(more, 1).units == 0) return false;
   }
   const UnitRange range = {end, Length(end)};
-  CountTaken(range, end, more);
+  pages_.Take(range, {end, more});
   Carve(range, end, more);
   tables_->starts().Remove(end);
   return true;
-}
-
-template <typename Visit>
-uint64_t Heap::ForEachResident(uint64_t begin, uint64_t end, Visit visit) const {
-  constexpr uint64_t kAtOnce = 1024;
-  unsigned char resident[kAtOnce];
-  const int before = errno;
-  uint64_t found = 0;
-  for (uint64_t first = begin; first < end; first += kAtOnce) {
-    const uint64_t count = end - first < kAtOnce ? end - first : kAtOnce;
-    const bool known = mincore(base_ + first * kPage, count * kPage, resident) == 0;
-    for (uint64_t i = 0; i < count; ++i) {
-      if (known && (resident[i] & 1) == 0) continue;
-      visit(first + i);
-      ++found;
-    }
-  }
-  errno = before;
-  return found;
-}
-
-uint64_t Heap::AdoptPages(uint64_t begin, uint64_t end) {
-  const uint64_t adopted =
-      ForEachResident(begin, end, [this](uint64_t page) { tables_->resident().Add(page); });
-  used_pages_ += adopted;
-  return adopted;
-}
-
-uint64_t Heap::CountResident(uint64_t begin, uint64_t end) const {
-  return ForEachResident(begin, end, [](uint64_t) {});
 }
 
 }  // namespace reprise::replay

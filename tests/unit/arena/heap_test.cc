@@ -208,20 +208,20 @@ TEST(HeapTest, IdlePagesGoBackByTheRule) {
       const bool whole = page > 0 && (page + 1) * kPageUnits <= top;
       idle += holds && whole && !used.contains(page) ? 1 : 0;
     }
-    ASSERT_EQ(test.heap.idle_pages(), idle);
+    ASSERT_EQ(test.heap.pages().idle(), idle);
     most_used = std::max<uint64_t>(most_used, used.size());
     ASSERT_GE(test.most_held, used.size());
   }
   EXPECT_LE(test.most_held, most_used + std::max<uint64_t>(kSlackPages, most_used / 16) + 16);
   const HeapLock lock(test.heap);
   for (const auto& [unit, units] : live) test.heap.Return(unit);
-  ASSERT_GT(test.heap.idle_pages(), kSlackPages);
+  ASSERT_GT(test.heap.pages().idle(), kSlackPages);
   for (int step = 0; step < 40000; ++step) {
     const uint64_t unit = test.heap.Take(2 * kPageUnits, 1);
     ASSERT_NE(unit, Heap::kNone);
     test.heap.Return(unit);
   }
-  EXPECT_LE(test.heap.idle_pages(), kSlackPages + 16);
+  EXPECT_LE(test.heap.pages().idle(), kSlackPages + 16);
 }
 
 TEST(HeapTest, WhatIsGivenToItServesRequests) {
@@ -230,13 +230,13 @@ TEST(HeapTest, WhatIsGivenToItServesRequests) {
   const HeapLock lock(test.heap);
   constexpr uint64_t kBox = kHeapBytes / kHeapUnit;
   std::memset(test.blocks.get() + kHeapBytes, 1, 16 * kPage);
-  EXPECT_EQ(test.heap.AdoptPages(kHeapBytes / kPage, kHeapBytes / kPage + 64), 16u);
+  EXPECT_EQ(test.heap.pages().Adopt(kHeapBytes / kPage, kHeapBytes / kPage + 64), 16u);
   test.heap.Release(kBox + 64, 640);
-  EXPECT_EQ(test.heap.idle_pages(), 10u);
+  EXPECT_EQ(test.heap.pages().idle(), 10u);
   EXPECT_EQ(test.heap.Take(600, 1), kBox + 64);
   EXPECT_EQ(test.heap.Take(40, 1), kBox + 664);
   EXPECT_LT(test.heap.Take(1, 1), kBox);
-  EXPECT_EQ(test.heap.idle_pages(), 0u);
+  EXPECT_EQ(test.heap.pages().idle(), 0u);
 }
 
 TEST(HeapTest, WhatIsTooLongIsRefused) {
