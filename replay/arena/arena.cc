@@ -141,7 +141,8 @@ LocalHeap* Arena::TakeHeap(const Lane* lane) {
     heap->Start(&heap_, &tables_, bytes_, heaps_made_);
   }
   LaneCounters* own = other_counters() + (heap - heaps_) + 1;
-  heap->Open(lane != nullptr ? &lane->counters()->heap : &own->heap);
+  heap->Open(lane != nullptr ? &lane->counters()->heap : &own->heap,
+             &other_counters()->invalid_frees);
   return heap;
 }
 

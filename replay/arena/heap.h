@@ -69,12 +69,15 @@ class Heap {
   }
   // Local heaps that take from here.
   void AddUser(int more) { users_ += static_cast<uint64_t>(more); }
-  // How many bytes each of them may keep ready for itself beside a few: an equal part.
+  // How many bytes each of them may keep ready for itself beside a few: an equal part of what all
+  // may, or enough for some blocks of some lengths.
   uint64_t ReadyBytes() const {
     constexpr uint64_t kShare = 16;
     constexpr uint64_t kLeast = 256 << 10;
+    constexpr uint64_t kLeastOfOne = 64 << 10;
     const uint64_t bytes = pages_.in_use() * kPage / kShare;
-    return (bytes > kLeast ? bytes : kLeast) / users_;
+    const uint64_t of_one = (bytes > kLeast ? bytes : kLeast) / users_;
+    return of_one > kLeastOfOne ? of_one : kLeastOfOne;
   }
 
  private:

@@ -67,7 +67,6 @@ void LaneBox::BecomeMapped() {
   if (mapped_ != 0) return;
   walk_lock_.Lock();
   Walk(cursor_);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
   SetMapped(true);
   walk_lock_.Unlock();
 }

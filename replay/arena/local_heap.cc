@@ -9,8 +9,9 @@ void LocalHeap::Start(Heap* heap, ArenaTables* tables, uint64_t arena_bytes, uin
   regions_.Start(heap, tables, arena_bytes, number);
 }
 
-void LocalHeap::Open(HeapCounters* counters) {
+void LocalHeap::Open(HeapCounters* counters, uint64_t* invalid_frees) {
   counters_ = counters;
+  invalid_frees_ = invalid_frees;
   SetUpReady();
   heap_->AddUser(1);
   open_ = true;
@@ -155,7 +156,7 @@ void LocalHeap::TakeInRemoteFrees(void* first) {
   for (void* block = first; block != nullptr;) {
     const uint64_t granules = regions_.LiveAt(block);
     if (granules == 0) {  // what it leads to may be anything
-      ++invalid_frees_;
+      __atomic_fetch_add(invalid_frees_, 1, __ATOMIC_RELAXED);
       return;
     }
     void* next = RemoteFrees::Next(block);

@@ -30,8 +30,9 @@ class LocalHeap {
 
   // Once, before the first thread has it. `number` is this heap's among all, from 1 on.
   void Start(Heap* heap, ArenaTables* tables, uint64_t arena_bytes, uint32_t number);
-  // A thread begins to own it, with the lock of the heap. What it allocates is counted there.
-  void Open(HeapCounters* counters);
+  // A thread begins to own it, with the lock of the heap. What it allocates is counted there, and
+  // with what others count what they freed that was no live block.
+  void Open(HeapCounters* counters, uint64_t* invalid_frees);
   // Its thread ends, which has the lock of the heap. Blocks may live on.
   void Close();
 
@@ -86,8 +87,6 @@ class LocalHeap {
   // Bytes of the live block of a region that begins there, whoever owns it; 0: none does. By any
   // thread, if the block stays live meanwhile.
   uint64_t UsableSmall(const void* pointer) const { return regions_.UsableAt(pointer); }
-  // Frees that were of no live block, found when they were taken in.
-  uint64_t invalid_frees() const { return invalid_frees_; }
 
   LocalHeap* next_closed = nullptr;  // in the arena's list; with the lock of the heap
 
@@ -154,7 +153,7 @@ class LocalHeap {
   bool open_;             // with the lock of the heap
   uint64_t grown_bytes_;  // for which there is room on the stacks beside that of the beginning
   uint64_t used_slots_;
-  uint64_t invalid_frees_;
+  uint64_t* invalid_frees_;  // atomic
 
   // Touched by other threads.
   alignas(64) RemoteFrees remote_;

@@ -116,7 +116,7 @@ class PlanCursor {
     return distance >> 4 | distance << 60;
   }
   void SetMapped(bool mapped) {
-    mapped_ = mapped ? 1 : 0;
+    __atomic_store_n(&mapped_, mapped ? 1 : 0, __ATOMIC_RELEASE);  // others look at it
     const uint64_t frames = (stack_base_ - sizeof(uint64_t)) << kFrameShift;
     frames_ = mapped ? frames - kGuarded : frames;
     expected_base_ = freed_base_ + (mapped ? kGuardedFree : 0);

@@ -116,6 +116,38 @@ TEST(LocalHeapTest, ABlockOfAThreadThatEndedIsFreedOnce) {
   EXPECT_TRUE(other.Free(neighbour));
 }
 
+TEST(LocalHeapTest, ABlockThatAnotherThreadFreesTwiceIsCounted) {
+  ServedPlan plan(RecordingOf({{0, 1, 64}}), {}, 64 << 20);
+  ServedThread owner(plan, kUnknown), other(plan, kUnknown);
+  char* block = owner.Allocate(100, 4, kSite);
+  other.Free(block);
+  other.Free(block);
+  owner.End();
+  EXPECT_EQ(plan.InvalidFrees(), 1u);
+}
+
+// Long blocks, too: a thread among many has room for those that it frees.
+TEST(LocalHeapTest, EachOfManyThreadsKeepsSomeBlocksReady) {
+  ServedPlan plan(RecordingOf({{0, 1, 64}}), {}, 64 << 20);
+  std::vector<ServedThread> threads;
+  for (int i = 0; i < 64; ++i) {
+    threads.emplace_back(plan, kUnknown);
+    threads.back().Allocate(16, 4, kSite);
+  }
+  const auto takes_turns = [&](uint64_t size) {
+    std::vector<char*> blocks;
+    for (int i = 0; i < 8; ++i) blocks.push_back(threads[0].Allocate(size + i * 200, 4, kSite));
+    for (char* block : blocks) threads[0].Free(block);
+    return blocks;
+  };
+  for (int round = 0; round < 200; ++round) takes_turns(3000);
+  const std::vector<char*> before = takes_turns(3000);
+  // Another thread takes what the heap has, and not what the first one keeps.
+  for (int i = 0; i < 8; ++i) threads[1].Allocate(3000 + i * 200, 4, kSite);
+  EXPECT_EQ(takes_turns(3000), before);
+  for (ServedThread& thread : threads) thread.End();
+}
+
 TEST(LocalHeapTest, ALongBlockGrowsAndShrinksWhereItIs) {
   ServedPlan plan(RecordingOf({{0, 1, 64}}), {}, 64 << 20);
   ServedThread thread(plan, kUnknown);
